@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
+    from sqlalchemy.ext.asyncio import AsyncEngine
     from starlette.applications import Starlette
 
     from riverui import errors as errors, testing as testing
     from riverui.actions.new_jobs import JobInserter
     from riverui.actions.wait_diagnosis import WaitDiagnosis
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
+    from riverui.contrib.prometheus import PrometheusPlugin
+    from riverui.contrib.sentry import SentryPlugin as SentryPlugin
     from riverui.domain.concurrency import ConcurrencyConfig
     from riverui.domain.dead_jobs import DeadJob
     from riverui.domain.fair_shares import FairShare
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from riverui.domain.partitions import PartitionConfig
     from riverui.domain.queues import QueueRow
     from riverui.domain.rate_limits import RateLimit
+    from riverui.domain.retries import Retry, exponential, fixed, fourth_power, linear
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
     from riverui.domain.sealed_args import ArgsKeys
     from riverui.domain.waits import SignalTerm, Term, TimerTerm, Wait, task_finalized_at
@@ -37,8 +41,16 @@ if TYPE_CHECKING:
     from riverui.engine.features.workflows.builder import WorkflowMap, WorkflowTask
     from riverui.engine.features.workflows.loading import LoadedTask, LoadedTasks
     from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
-    from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
+    from riverui.engine.hooks import (
+        DoInner,
+        Hook,
+        Metric,
+        Middleware,
+        Plugin,
+        WorkingClient,
+    )
     from riverui.engine.insert.insert_opts import (
+        InsertKeywords,
         InsertManyParams,
         InsertOpts,
         InsertRequest,
@@ -75,6 +87,7 @@ if TYPE_CHECKING:
         resumable_step_cursor_sync,
         resumable_step_sync,
     )
+    from riverui.engine.work.tasks import Task, TaskArgs, TaskInserter, TaskWithJob
     from riverui.engine.work.worker import (
         BatchError,
         BatchWorker,
@@ -85,8 +98,8 @@ if TYPE_CHECKING:
         StuckJob,
         StuckResult,
         Worker,
-        Workers,
     )
+    from riverui.engine.work.workers import Workers
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
     from riverui.storage.interface.engine_params import InsertResult
@@ -121,6 +134,7 @@ __all__ = [
     "EventKind",
     "FairShare",
     "Hook",
+    "InsertKeywords",
     "InsertManyParams",
     "InsertOpts",
     "InsertRequest",
@@ -147,11 +161,13 @@ __all__ = [
     "PeriodicInterval",
     "PeriodicJob",
     "Plugin",
+    "PrometheusPlugin",
     "QueueConfig",
     "QueueRetention",
     "QueueRow",
     "RateLimit",
     "Retention",
+    "Retry",
     "Schedule",
     "SequenceOpts",
     "Signal",
@@ -161,6 +177,10 @@ __all__ = [
     "StuckResult",
     "SyncClient",
     "SyncWorkflow",
+    "Task",
+    "TaskArgs",
+    "TaskInserter",
+    "TaskWithJob",
     "Term",
     "TimerTerm",
     "Unique",
@@ -173,6 +193,7 @@ __all__ = [
     "Workflow",
     "WorkflowMap",
     "WorkflowTask",
+    "WorkingClient",
     "__version__",
     "as_job",
     "cancel_requested",
@@ -180,7 +201,11 @@ __all__ = [
     "connect",
     "create_app",
     "current_job",
+    "exponential",
+    "fixed",
+    "fourth_power",
     "job_complete_tx",
+    "linear",
     "metadata_set",
     "migrate",
     "raise_if_cancelled",
@@ -205,6 +230,7 @@ _PLACES = {
     "domain.partitions": "PartitionConfig",
     "domain.queues": "QueueRow",
     "domain.rate_limits": "RateLimit",
+    "domain.retries": "Retry exponential fixed fourth_power linear",
     "domain.sealed_args": "ArgsKeys",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
     "domain.waits": "SignalTerm Term TimerTerm Wait task_finalized_at",
@@ -223,9 +249,10 @@ _PLACES = {
     "engine.features.workflows.builder": "WorkflowMap WorkflowTask",
     "engine.features.workflows.loading": "LoadedTask LoadedTasks",
     "engine.features.workflows.workflow": "SyncWorkflow Workflow",
-    "engine.hooks": "DoInner Hook Metric Middleware Plugin",
+    "contrib.prometheus": "PrometheusPlugin",
+    "engine.hooks": "DoInner Hook Metric Middleware Plugin WorkingClient",
     "engine.insert.insert_opts": (
-        "InsertManyParams InsertOpts InsertRequest SequenceOpts UniqueOpts"
+        "InsertKeywords InsertManyParams InsertOpts InsertRequest SequenceOpts UniqueOpts"
     ),
     "engine.job_lists": (
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
@@ -239,10 +266,11 @@ _PLACES = {
         "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"
     ),
     "engine.sync_client": "SyncClient",
+    "engine.work.tasks": "Task TaskArgs TaskInserter TaskWithJob",
     "engine.work.worker": (
-        "BatchError BatchWorker ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker "
-        "Workers"
+        "BatchError BatchWorker ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker"
     ),
+    "engine.work.workers": "Workers",
     "storage.connect": "connect",
     "storage.interface.engine_params": "InsertResult",
     "storage.migrations": "migrate",
@@ -252,14 +280,14 @@ _PLACES = {
 """Where the public names live: loaded when asked for, so that who wants a part pays for that part
 alone.
 """
-_EXTRAS = {"OpenTelemetryPlugin": "contrib.otel"}
+_EXTRAS = {"OpenTelemetryPlugin": "contrib.otel", "SentryPlugin": "contrib.sentry"}
 """Those that need an extra of their own, so that `from riverui import *` leaves them out."""
 _MODULES = ("errors", "testing")
 """Public modules, that `import riverui` alone makes known too."""
 
 
 def create_app(
-    database: str | AsyncConnectionPool[Any] | Client | Driver | None = None,
+    database: str | AsyncConnectionPool[Any] | AsyncEngine | Client | Driver | None = None,
     *,
     schema: str | None = None,
     config: DashboardConfig | None = None,
@@ -273,10 +301,10 @@ def create_app(
     """Return the dashboard of a River database as an ASGI app, to be served alone or mounted under
     any prefix.
 
-    `database` is a URL, the host app's psycopg AsyncConnectionPool (never closed from here), a
-    Client or its Driver; None leaves it to libpq's `PG*` variables. It is reached at first use, so
-    the app needs no lifespan; where one does reach it, its end closes connections that riverui
-    opened.
+    `database` is a URL, the host app's psycopg AsyncConnectionPool or SQLAlchemy AsyncEngine (never
+    closed from here), a Client or its Driver; None leaves it to libpq's `PG*` variables. It is
+    reached at first use, so the app needs no lifespan; where one does reach it, its end closes
+    connections that riverui opened.
 
     Who may use it has to be said: `authenticate` (a function from Starlette's HTTPConnection to an
     Access, to None for nobody, or to a Response to send instead), `basic_auth` (user and password),
@@ -285,6 +313,7 @@ def create_app(
     alone. Raise ConfigError for what cannot be used.
     """
     from riverui.actions.new_jobs import LateInserter
+    from riverui.errors import ConfigError
     from riverui.storage.connect import driver_of
     from riverui.storage.options import ConnectOptions
     from riverui.web.app import build_app
@@ -292,9 +321,15 @@ def create_app(
     from riverui.web.config import DashboardConfig
 
     config = config or DashboardConfig()
+    # A client brings the driver that it has; an engine of SQLAlchemy only the name of one.
+    brought = getattr(database, "driver", None)
+    if getattr(brought, "is_synchronous", False):
+        raise ConfigError(
+            f"create_app cannot use a {type(database).__name__}: give the URL that it has, or an"
+            " asyncio Client."
+        )
     driver, is_own = driver_of(
-        # A client brings the driver that it has.
-        getattr(database, "driver", database),
+        database if brought is None or isinstance(brought, str) else brought,
         schema=schema,
         options=ConnectOptions(
             action_timeout=config.action_timeout, page_timeout=config.page_timeout
@@ -327,16 +362,18 @@ def create_app(
     )
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"riverui.{name}")
-    if name in _EXTRAS:
-        return getattr(import_module(f"riverui.{_EXTRAS[name]}"), name)
-    for place, names in _PLACES.items():
-        if name in names.split():
-            found = globals()[name] = getattr(import_module(f"riverui.{place}"), name)
-            return found
-    raise AttributeError(f"module 'riverui' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # Type checkers would take any name from it.
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"riverui.{name}")
+        if name in _EXTRAS:
+            return getattr(import_module(f"riverui.{_EXTRAS[name]}"), name)
+        for place, names in _PLACES.items():
+            if name in names.split():
+                found = globals()[name] = getattr(import_module(f"riverui.{place}"), name)
+                return found
+        raise AttributeError(f"module 'riverui' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class RiveruiError(Exception):
     """Something went wrong."""
@@ -9,7 +11,7 @@ class RiveruiError(Exception):
     def __init__(self, message: str | None = None, *, public: str = "") -> None:
         default = " ".join((type(self).__doc__ or "").partition("\n\n")[0].split())
         super().__init__(message or default)
-        self.public = public or str(self)
+        self.public: str = public or str(self)
         """What those may be told who use the dashboard, where the message says more: a server's
         address.
         """
@@ -41,6 +43,10 @@ class BadRequest(RiveruiError):
 
 class NotFound(RiveruiError):
     """There is nothing at this address."""
+
+
+class JobGone(NotFound):
+    """The job was there, and is gone: deleted, or removed as an ephemeral job that went well."""
 
 
 class Forbidden(RiveruiError):
@@ -148,6 +154,10 @@ class ArgsError(RiveruiError, ValueError):
     """The job args cannot be written as JSON, or read from it."""
 
 
+class OutputError(RiveruiError, ValueError):
+    """The job's output cannot be read as this type."""
+
+
 class DecryptionError(RiveruiError, ValueError):
     """The job's args are encrypted, and cannot be decrypted."""
 
@@ -211,6 +221,23 @@ class AttemptLost(RiveruiError):
 
 class JobTimedOut(RiveruiError, TimeoutError):
     """The job timed out."""
+
+
+class JobProcessDied(RiveruiError):
+    """The job's process died in the middle of it."""
+
+
+class JobProcessError(RiveruiError):
+    """A job in a process of its own raised an error whose class is not known here."""
+
+
+class WaitTimeout(RiveruiError, TimeoutError):
+    """The job has not ended in time."""
+
+    def __init__(self, message: str, *, states: Mapping[int, str | None]) -> None:
+        super().__init__(message)
+        self.states = dict(states)
+        """The jobs that have not ended, and the states in which they were."""
 
 
 class ResumableError(RiveruiError):

@@ -67,7 +67,7 @@ def drop_database(admin_url: str, name: str) -> None:
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep settings of whoever runs the tests away from them."""
     for name in os.environ:
-        if name.startswith(("PG", "RIVER")) or name == "DATABASE_URL":
+        if name.startswith(("PG", "RIVER")) or name in ("COLUMNS", "DATABASE_URL", "LINES"):
             monkeypatch.delenv(name)
 
 

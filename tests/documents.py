@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from riverui.cli.client_settings import CLIENT_SETTINGS
 from riverui.cli.settings import SETTINGS, Setting
 from riverui.cli.worker.settings import WORKER_SETTINGS
 
@@ -40,7 +41,8 @@ def env_example() -> str:
 def configuration() -> str:
     """Return docs/configuration.md, the rows of its tables as the settings have them."""
     own = [setting for setting in WORKER_SETTINGS if setting not in SETTINGS]
-    tables = iter([*_groups(SETTINGS).values(), own])
+    asking = [setting for setting in CLIENT_SETTINGS if setting not in SETTINGS]
+    tables = iter([*_groups(SETTINGS).values(), own, asking])
     return _TABLE.sub(
         lambda found: found[1] + "".join(map(_row, next(tables))),
         CONFIGURATION.read_text(encoding="utf-8"),

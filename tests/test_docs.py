@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from riverui.cli.client_settings import CLIENT_SETTINGS
 from riverui.cli.main import riverui
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
@@ -26,6 +28,14 @@ def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def commands(group: click.Group = riverui, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command by its name, those of groups as `job list`."""
+    for each, command in group.commands.items():
+        yield f"{name}{each}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name}{each} ")
+
+
 @pytest.mark.parametrize(
     ("file", "written"),
     [
@@ -40,7 +50,7 @@ def test_the_settings_are_documented_as_they_are(file: Path, written: Callable[[
 
 def test_every_setting_is_documented() -> None:
     told = text("docs/configuration.md")
-    for setting in dict.fromkeys((*SETTINGS, *WORKER_SETTINGS)):
+    for setting in dict.fromkeys((*SETTINGS, *WORKER_SETTINGS, *CLIENT_SETTINGS)):
         for name in (*setting.env_names, setting.flag, setting.help):
             assert name in told, name
 
@@ -63,7 +73,7 @@ def test_every_flag_of_every_command_is_documented() -> None:
     told = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     missing = [
         f"{name} {option}"
-        for name, command in riverui.commands.items()
+        for name, command in commands()
         for parameter in command.params
         for option in parameter.opts
         if option.startswith("--") and not re.search(rf"(?<![\w-]){option}(?![\w-])", told)
@@ -72,12 +82,7 @@ def test_every_flag_of_every_command_is_documented() -> None:
 
 
 def test_every_flag_in_the_documents_exists() -> None:
-    known = {
-        option
-        for command in riverui.commands.values()
-        for each in command.params
-        for option in each.opts
-    }
+    known = {option for _, command in commands() for each in command.params for option in each.opts}
     known |= {"--help", "--version"}
     told = [
         (page.name, flag)

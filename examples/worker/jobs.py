@@ -7,28 +7,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from dataclasses import dataclass
-from typing import ClassVar
 
-from riverui import Client, ClientConfig, Job, QueueConfig, Workers
+from riverui import Client, ClientConfig, QueueConfig, Workers
 
 log = logging.getLogger(__name__)
 workers = Workers()
 
 
-@dataclass
-class Sort:
-    """Put strings in order."""
-
-    kind: ClassVar[str] = "sort"
-
-    strings: list[str]
-
-
-@workers.work(Sort)
-async def sort(job: Job[Sort]) -> None:
+@workers.task
+async def sort(strings: list[str]) -> None:
     """Log them in order; the dashboard shows the log beside the job."""
-    log.info("sorted: %s", ", ".join(sorted(job.args.strings)))
+    log.info("sorted: %s", ", ".join(sorted(strings)))
 
 
 # Without it, libpq's PGHOST, PGDATABASE, … are used.
@@ -42,7 +31,7 @@ client = Client(
 async def main() -> None:
     """Insert a job, through a client that has no queues and so works none."""
     async with Client(DATABASE_URL) as inserting:
-        result = await inserting.insert(Sort(strings=["whale", "tiger", "bear"]))
+        result = await sort.insert(inserting, strings=["whale", "tiger", "bear"])
         print(result.job.id)
 
 

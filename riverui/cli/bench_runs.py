@@ -21,7 +21,8 @@ from typing import ClassVar
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Subscription
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from riverui.errors import RiveruiError
 from riverui.storage.interface import BENCHMARKS, Driver
 

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 _LEVELS = {
@@ -20,46 +20,67 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 """What every record carries; anything else was given as `extra` and is told."""
 
 
-def configure_logging(*, format: str, level: str, filters: Sequence[logging.Filter] = ()) -> None:
-    """Send all log records to stdout through one handler; libraries log from warnings on."""
+def configure_logging(
+    *,
+    format: str,
+    level: str,
+    filters: Sequence[logging.Filter] = (),
+    about: Mapping[str, object] | None = None,
+) -> None:
+    """Send all log records to stdout through one handler; libraries log from warnings on. Each line
+    tells what it is `about`.
+    """
     handler = logging.StreamHandler(sys.stdout)
     for each in filters:
         handler.addFilter(each)
-    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    handler.setFormatter((JsonFormatter if format == "json" else TextFormatter)(about))
     logging.basicConfig(handlers=[handler], level=_LEVELS[level], force=True)
     for name in ("uvicorn.error", "psycopg.pool", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, _LEVELS[level]))
 
 
-def pairs(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
-    """Return what a line tells: time (UTC), level, message, the extras, and a traceback last."""
+def pairs(
+    record: logging.LogRecord, about: Mapping[str, object] | None = None
+) -> Iterator[tuple[str, object]]:
+    """Return what a line tells: time (UTC), level, message, what each line is about, the extras,
+    and a traceback last.
+    """
     yield "time", datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     yield "level", "WARN" if record.levelno == logging.WARNING else record.levelname
     yield "msg", record.getMessage()
+    yield from (about or {}).items()
     yield from ((key, value) for key, value in vars(record).items() if key not in _STANDARD)
     if record.exc_info:
         yield "traceback", logging.Formatter().formatException(record.exc_info)
 
 
-class TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Knows what each line is about."""
+
+    def __init__(self, about: Mapping[str, object] | None = None) -> None:
+        super().__init__()
+        self.about = about
+
+
+class TextFormatter(_Formatter):
     """`key=value` pairs; a value that is not plain is quoted, so no value can forge a line or a
     pair.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback follows on lines of its own, indented."""
-        told = dict(pairs(record))
+        told = dict(pairs(record, self.about))
         traceback = told.pop("traceback", None)
         line = " ".join(f"{key}={_plain(value)}" for key, value in told.items())
         return f"{line}\n    " + str(traceback).replace("\n", "\n    ") if traceback else line
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_Formatter):
     """Formats a record as one JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, in ASCII."""
-        return json.dumps(dict(pairs(record)), default=str)
+        return json.dumps(dict(pairs(record, self.about)), default=str)
 
 
 def _plain(value: object) -> str:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import click
+from click.shell_completion import CompletionItem
 
 from riverui import __version__
 from riverui.cli.bench import bench
+from riverui.cli.completion import completion
 from riverui.cli.demo import demo
 from riverui.cli.explain import explain
 from riverui.cli.health import health
 from riverui.cli.healthcheck import healthcheck
+from riverui.cli.job.command import job
 from riverui.cli.mark import mark
 from riverui.cli.migrate import COMMANDS
 from riverui.cli.partition_index import partition_index
+from riverui.cli.queue import queue
 from riverui.cli.serve import serve
 from riverui.cli.token import token
+from riverui.cli.top.command import top
 from riverui.cli.worker.command import worker
 from riverui.errors import ConfigError, RiveruiError
 
@@ -27,11 +34,23 @@ BAD_SETTINGS = 2
 """Exit code for settings that cannot be used."""
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line, and end the process with 0, 1 (it did not work) or 2 (bad settings)."""
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    program: str = "riverui",
+    target: str = "",
+) -> None:
+    """Run the command line, and end the process with 0, 1 (it did not work) or 2 (bad settings).
+
+    A framework whose own command line runs this gives its `settings`, which win over the
+    environment, and the `program` and the client (`target`) that `worker` need not be told.
+    """
     arguments = double_dashes(sys.argv[1:] if argv is None else argv)
+    environ = os.environ if settings is None else _overlaid(os.environ, settings)
+    group = _aimed(target) if target else riverui
     try:
-        code = riverui.main(arguments, obj=os.environ, prog_name="riverui", standalone_mode=False)
+        code = group.main(arguments, obj=environ, prog_name=program, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = BAD_SETTINGS
@@ -67,10 +86,21 @@ class ServeByDefault(click.Group):
     """Takes `riverui --prefix /x` for `riverui serve --prefix /x`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `serve` in front where no command is named."""
+        """Put `serve` in front where no command is named; a shell that completes the name of one
+        names none yet.
+        """
+        if ctx.resilient_parsing and not args:
+            return super().parse_args(ctx, args)
         if not args or (args[0].startswith("-") and args[0] not in ("--help", "--version", "-h")):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands, or the flags of `serve` besides one's own."""
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            found += serve.shell_complete(ctx, incomplete)
+        return found
 
 
 @click.group(
@@ -97,14 +127,40 @@ for command in (
     demo,
     *COMMANDS,
     bench,
+    completion,
     explain,
     health,
+    job,
     mark,
     partition_index,
+    queue,
     token,
+    top,
     worker,
 ):
     riverui.add_command(command)
+
+
+def _overlaid(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with these settings; a file that would hold one of them is left
+    out.
+    """
+    files = {f"{name}_FILE" for name in settings}
+    return {name: environ[name] for name in environ if name not in files} | dict(settings)
+
+
+def _aimed(target: str) -> click.Group:
+    """Return all commands, of which `worker` works for this client."""
+    aimed = copy.copy(worker)
+    aimed.params = [each for each in worker.params if each.name != "target"]
+    assert worker.callback is not None
+    aimed.callback = partial(worker.callback, target=target)
+    first, _, rest = (worker.help or "").partition("\n\n")
+    # The sentences about the client that is named: up to the one about signals.
+    aimed.help = f"{first}\n\n{rest[rest.find('SIGTERM') :]}"
+    group = copy.copy(riverui)
+    group.commands = {**riverui.commands, "worker": aimed}
+    return group
 
 
 def _fail(message: str, code: int) -> int:

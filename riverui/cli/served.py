@@ -61,7 +61,7 @@ class ServedDashboard:
             self.dashboard,
             close_driver=True,
             hosts=self.hosts,
-            inserter=LateInserter(lambda: _inserter(driver)),
+            inserter=LateInserter(lambda: inserter(driver)),
             name=name,
             workers=config.workers,
         )
@@ -77,7 +77,8 @@ class ServedDashboard:
             )
 
 
-def _inserter(driver: Driver) -> JobInserter:
+def inserter(driver: Driver) -> JobInserter:
+    """Return what inserts jobs into a database; it loads the engine."""
     from riverui.engine.client import Client
     from riverui.engine.insert import job_inserter
 

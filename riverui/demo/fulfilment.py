@@ -28,7 +28,8 @@ from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfi
 from riverui.engine.lead.periodic import PeriodicJob
 from riverui.engine.lead.retention import Retention
 from riverui.engine.work.context import record_output
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver
 

@@ -29,7 +29,8 @@ from riverui.engine.work.resumable import (
     resumable_step,
     resumable_step_cursor,
 )
-from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker
+from riverui.engine.work.workers import Workers
 
 _LEVELS = {
     "DEBUG": logging.DEBUG,

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
+from riverui.domain.retries import NOT_TRIED_AGAIN
+
 RULES = "fp1"
 """What every fingerprint begins with. Other rules need another name."""
 FINGERPRINT = re.compile(r"fp[0-9]{1,3}:[0-9a-f]{16}")
@@ -67,7 +69,8 @@ def error_signature(error: str, trace: str = "", given: str = "") -> ErrorSignat
     """Return the signature of an attempt's error; `given` is the job's own fingerprint, which
     wins. Takes time in proportion to the length of the texts, which are cut.
     """
-    error, trace = error[:MOST_ERROR], cut_trace(trace)
+    # Why an attempt was the last one tells no errors apart.
+    error, trace = error[:MOST_ERROR].partition(NOT_TRIED_AGAIN)[0], cut_trace(trace)
     frames = tuple(_frames(trace))
     kind, rest = _type(error, trace)
     message = normalised(rest)

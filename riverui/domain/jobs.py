@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar, cast
 
+from riverui.domain.sealed_args import is_sealed
 from riverui.domain.stored_json import read_json
+from riverui.errors import ArgsError
+
+T = TypeVar("T")
 
 OUTPUT = "output"
 """The metadata key of what a job has recorded."""
@@ -173,6 +178,31 @@ class JobRow(NamedTuple):
             return None
         metadata = read_json(self.metadata)
         return metadata.get(OUTPUT) if isinstance(metadata, dict) else None
+
+    def args_as(self, args_type: type[T]) -> T:
+        """Return the args as their type, read as its worker gets them.
+
+        ArgsError where they do not fit or are encrypted, ConfigError for a type that cannot be job
+        args; and what its `upgrade` raises.
+        """
+        if is_sealed(self.args):
+            raise ArgsError("the args are encrypted")
+        return cast(T, _reading("job_args").decoder(args_type)(self.args))
+
+    def output_as(self, output_type: type[T]) -> T:
+        """Return the output as a type that JSON can become: a dataclass, a pydantic model, a
+        TypedDict, `list[int]` and the like.
+
+        OutputError where it does not fit; None, where nothing was recorded, fits few.
+        """
+        return cast(T, _reading("decoding").output_as(self.output, output_type))
+
+
+def _reading(module: str) -> Any:
+    """Return the engine's part that reads JSON as types: rows are plain data, and only who asks for
+    types needs it.
+    """
+    return import_module(f"riverui.engine.args.{module}")
 
 
 class ErrorText(NamedTuple):

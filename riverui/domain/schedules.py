@@ -87,21 +87,23 @@ class CronSchedule:
     does not come, one that it repeats comes twice. Sunday is 0 or 7. ConfigError for anything else.
     """
 
-    __slots__ = ("_every", "_expression", "text", "zone")
+    __slots__ = ("every", "expression", "text", "zone")
 
     def __init__(self, text: str, timezone: str | tzinfo = UTC) -> None:
         """Read the expression; `timezone` is for one that does not name its own."""
-        self.text = text
+        self.text: str = text
         words = text.split()
         if words and words[0].startswith(("TZ=", "CRON_TZ=")):
             timezone = words.pop(0).partition("=")[2]
         self.zone = _zone(timezone) if isinstance(timezone, str) else timezone
-        self._every: timedelta | None = None
-        self._expression = ""
+        self.every: timedelta | None = None
+        """The interval of `@every`."""
+        self.expression = ""
+        """Five fields in plain numbers, of all but `@every`."""
         if words[:1] == ["@every"]:
-            self._every = _every(" ".join(words[1:]), text)
+            self.every = _every(" ".join(words[1:]), text)
         else:
-            self._expression = _expression(words, text)
+            self.expression = _expression(words, text)
 
     def __repr__(self) -> str:
         return f"CronSchedule({self.text!r}, {str(self.zone)!r})"
@@ -112,14 +114,14 @@ class CronSchedule:
             raise ValueError("a schedule needs a time with a time zone")
         at = after.astimezone(UTC).replace(microsecond=0)
         try:
-            if self._every is not None:
-                return at + self._every
+            if self.every is not None:
+                return at + self.every
             # Between two changes of the clocks local time is plain arithmetic, and cronsim is asked
             # for that.
             begin = at
             while True:
                 offset = _offset(self.zone, begin)
-                local = next(CronSim(self._expression, at.replace(tzinfo=None) + offset))
+                local = next(CronSim(self.expression, at.replace(tzinfo=None) + offset))
                 found = (local - offset).replace(tzinfo=UTC)
                 change = _clock_change(self.zone, begin, found)
                 if change is None:

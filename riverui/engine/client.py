@@ -23,12 +23,15 @@ from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.feature_list import features_of
 from riverui.engine.features.waits.methods import WaitMethods
 from riverui.engine.features.workflows.methods import WorkflowMethods
+from riverui.engine.hooks import settle
 from riverui.engine.insert.insert_methods import InsertMethods
+from riverui.engine.job_results import JobResults
 from riverui.engine.lead.elector import ElectionTimes
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import Notifier
 from riverui.engine.pilot import Pilot
+from riverui.engine.results import ResultMethods
 from riverui.engine.runtime import ClientRuntime, LeaderParts
 from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
@@ -57,6 +60,7 @@ _INTERNAL = frozenset(
         "notify_limiter",
         "pilot",
         "prepare_insert",
+        "results",
         "runtime",
     }
 )
@@ -65,7 +69,14 @@ _MOST_HOST_BYTES = 60
 """Of a client's id, so that there is room for the time: River's figure."""
 
 
-class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, WaitMethods):
+class Client(
+    InsertMethods,
+    AdminMethods,
+    DeadLetterMethods,
+    WorkflowMethods,
+    WaitMethods,
+    ResultMethods,
+):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None
@@ -90,12 +101,12 @@ class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, Wa
         """Make a client. `terms` says how long those of a leader last, `limits` how much is done at
         once; River's figures and our own unless given.
         """
-        self.config = config or ClientConfig()
+        self.config: ClientConfig = config or ClientConfig()
         """Its queues may be replaced until the start."""
         self.clock: Callable[[], datetime] = clock or _utc_now
         self.driver, self._owns_driver = _driver(database, self.config)
         self.extensions = self.config.extensions
-        self.id = self.config.id or default_client_id(platform.node(), self.clock())
+        self.id: str = self.config.id or default_client_id(platform.node(), self.clock())
         self.logger = self.config.logger or logging.getLogger("riverui.engine")
         self.events = Events(self.logger)
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
@@ -105,6 +116,7 @@ class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, Wa
         self._terms = terms or ElectionTimes()
         self.runtime: ClientRuntime | None = None
         """What works the jobs, from the start to the end of a stop."""
+        self.results = JobResults(self, limits=self._limits, poll_only=self.config.poll_only)
         self._stopped = asyncio.Event()
         """Set at the end of each life."""
         self._stopping: asyncio.Task[None] | None = None
@@ -143,9 +155,31 @@ class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, Wa
         return self.runtime is not None
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind and alias that it has a worker for."""
+        return self.config.workers.kinds if self.config.workers is not None else ()
+
+    @property
     def running(self) -> int:
         """How many jobs it works right now."""
         return self.runtime.running if self.runtime else 0
+
+    @property
+    def running_by_queue(self) -> dict[str, int]:
+        """How many jobs of each queue it works right now."""
+        producers = self.runtime.producers if self.runtime else {}
+        return {name: producer.running for name, producer in producers.items()}
+
+    @property
+    def slots_by_queue(self) -> dict[str, int]:
+        """How many jobs of each queue may be at work; while it stops, those that still are."""
+        runtime = self.runtime
+        if runtime is None:
+            return {}
+        return {
+            name: producer.slots_taken if runtime.stopping else producer.config.max_workers
+            for name, producer in runtime.producers.items()
+        }
 
     @property
     def is_leader(self) -> bool:
@@ -185,10 +219,13 @@ class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, Wa
         self.runtime = runtime = ClientRuntime(self.context(), leader)
         self._stopped = asyncio.Event()
         try:
+            for hook in self.extensions.client_start:
+                await settle(hook.client_start(self))
             await asyncio.get_running_loop().create_task(runtime.start(), context=context)
         except BaseException:
             self.runtime = None
             self._stopped.set()
+            await self._tell_stopped()
             raise
         self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
 
@@ -271,15 +308,24 @@ class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, Wa
             if producer is not None:
                 producer.wake()
 
+    async def _tell_stopped(self) -> None:
+        for hook in self.extensions.client_stop:
+            try:
+                await settle(hook.client_stop(self))
+            except Exception:
+                self.logger.exception("a client_stop hook failed")
+
     async def _take_down(self) -> None:
         try:
             if self.runtime is not None:
                 await self.runtime.stop()
+                await self._tell_stopped()
                 self.logger.info("client %s has stopped", self.id)
         finally:
             self.runtime = None
             self.events.close()
             try:
+                await self.results.close()
                 if self._owns_driver:
                     await self.driver.close()
             finally:
@@ -324,6 +370,19 @@ class QueueBundle:
             raise QueueAlreadyAdded(name)
         if client.runtime is not None:
             await client.runtime.add_queue(name, queue)
+        client.config = replace(client.config, queues={**client.config.queues, name: queue})
+
+    async def scale(self, name: str, max_workers: int) -> None:
+        """Work up to so many jobs of a queue at once, from now on; those that run beyond them end
+        as they please. QueueNotFound where it is not worked, ConfigError for other numbers.
+        """
+        client = self._client
+        queue = client.config.queues.get(name)
+        if queue is None:
+            raise QueueNotFound(name)
+        queue = replace(queue, max_workers=max_workers)
+        if client.runtime is not None:
+            client.runtime.scale_queue(name, max_workers)
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:

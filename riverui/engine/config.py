@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from riverui.domain.names import is_kind, is_queue_name
+from riverui.domain.retries import Retry
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
 from riverui.engine.lead.dead_letter_config import DeadLetterConfig
 from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
@@ -15,9 +16,10 @@ from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
 from riverui.engine.queue_config import QueueConfig as QueueConfig
-from riverui.engine.setting_checks import check_number, check_span
+from riverui.engine.setting_checks import check_number, check_retry, check_span
 from riverui.engine.spans import NO_LIMIT as NO_LIMIT
-from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
+from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from riverui.storage.sql import check_schema
 
@@ -75,6 +77,11 @@ class ClientConfig:
     """Leaves jobs of other kinds to other clients, so that Go and Python can share a queue."""
     poll_only: bool = False
     """No LISTEN: for poolers in transaction mode."""
+    dedicated_connections: bool = True
+    """Connections of its own to fetch, complete, listen and stand for election. Without them a
+    client makes do with its pool, and with one connection to listen for all clients of that pool:
+    for many clients in one process.
+    """
     sequences_beside_pro: bool = False
     """Allows sequences where River Pro's table of them is, which its own clients use: none may work
     there.
@@ -98,8 +105,12 @@ class ClientConfig:
     """How long past its timeout a job may go on before it counts as stuck."""
     stuck_handler: StuckHandler | None = None
     max_attempts: int = 25
+    retry: Retry | None = None
+    """Whether and when failed jobs are tried again whose worker and args have no Retry."""
     retry_policy: RetryPolicy | None = None
-    """`domain.retries.default_retry` unless given."""
+    """When failed jobs are tried again, where neither their worker nor a Retry says; River's own
+    unless given.
+    """
     error_handler: ErrorHandler | None = None
     soft_stop_timeout: timedelta | None = None
     """How long `stop` waits for running jobs before it cancels them; None waits for ever."""
@@ -116,6 +127,16 @@ class ClientConfig:
     """Most that all attempts' logs may hold; the oldest go first. At most 64 MiB."""
     threads: int | None = None
     """Threads for synchronous workers; None makes as many as the queues have workers, up to 64."""
+    isolation_processes: int | None = None
+    """Processes for workers with `isolation="process"`; None makes as many as there are cores. They
+    are started when they are needed, and kept.
+    """
+    isolation_max_jobs: int | None = None
+    """Jobs after which such a process is replaced; None never."""
+    isolation_max_memory: int | None = None
+    """Bytes above which such a process is replaced once its job has ended; None never."""
+    isolation_kill_after: timedelta = timedelta(seconds=5)
+    """How long an isolated job may go on when it was asked to end, before its process is killed."""
     skip_kind_validation: bool = False
     skip_unknown_job_check: bool = False
     """Lets jobs be inserted whose kind has no worker here."""
@@ -183,10 +204,16 @@ class ClientConfig:
         if self.fetch_poll_interval < self.fetch_cooldown:
             raise ConfigError("fetch_poll_interval must not be shorter than fetch_cooldown.")
         check_number("max_attempts", self.max_attempts, least=1)
+        check_retry("retry", self.retry)
+        if self.retry_policy is not None and self.retry is not None and self.retry.wait is not None:
+            raise ConfigError("retry_policy and the wait of retry both say when: give one of them.")
         check_number("job_log_bytes", self.job_log_bytes, least=1)
         check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES)
-        if self.threads is not None:
-            check_number("threads", self.threads, least=1)
+        isolation = ("isolation_processes", "isolation_max_jobs", "isolation_max_memory")
+        for name in ("threads", *isolation):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), least=1)
+        check_span("isolation_kill_after", self.isolation_kill_after)
         for at, feature in enumerate(self.features):
             if not isinstance(feature, Feature):
                 raise ConfigError(f"features must hold instances of features, not {feature!r}.")

@@ -1,4 +1,4 @@
-"""A connection that one part of a client keeps to itself."""
+"""A connection that one part of a client keeps to itself, or has from the pool."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ T = TypeVar("T")
 
 
 class DedicatedConnection:
-    """A connection outside the pool, opened at first use and again after it was lost."""
+    """A connection outside the pool, opened at first use and again after it was lost; unless it
+    `keeps` one, one of the pool for each call.
+    """
 
-    def __init__(self, driver: Driver, *, timeout: timedelta) -> None:
+    def __init__(self, driver: Driver, *, timeout: timedelta, keeps: bool = True) -> None:
         self._driver = driver
+        self._keeps = keeps
         self._executor: Executor | None = None
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -29,6 +32,9 @@ class DedicatedConnection:
 
         DatabaseUnavailable where there is no database.
         """
+        if not self._keeps:
+            async with self._driver.autocommit(timeout=self._timeout) as executor:
+                return await statement(executor)
         async with self._lock:
             if self._executor is None:
                 self._executor = await self._stack.enter_async_context(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -93,6 +93,23 @@ class Subscription(AsyncIterator[Event]):
         return True
 
 
+class Listener(Subscription):
+    """A subscription of which each event is taken at once, by a function that must neither wait nor
+    raise.
+    """
+
+    def __init__(
+        self, events: Events, kinds: Iterable[EventKind], take: Callable[[Event], None]
+    ) -> None:
+        super().__init__(events, frozenset(kinds), size=1)
+        self._take = take
+
+    def offer(self, event: Event) -> bool:
+        """Have the event taken."""
+        self._take(event)
+        return True
+
+
 class Events:
     """Hands the events of one client to its subscriptions."""
 
@@ -113,6 +130,10 @@ class Events:
         subscription = Subscription(self, frozenset(map(EventKind, kinds)), size)
         self.subscriptions.add(subscription)
         return subscription
+
+    def listen(self, kinds: Iterable[EventKind], take: Callable[[Event], None]) -> None:
+        """Have events of these kinds taken as they come, until the client stops."""
+        self.subscriptions.add(Listener(self, kinds, take))
 
     def wants(self, kind: EventKind) -> bool:
         """Return whether anybody listens for this kind, so that it is worth making."""

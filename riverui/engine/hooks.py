@@ -8,15 +8,17 @@ while working: the worker's own middleware, resumable steps, `ClientConfig.plugi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
+from logging import LogRecord
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.args.job_args import hooks_of, plugins_of
 
 if TYPE_CHECKING:
+    from riverui.engine.events import Events
     from riverui.engine.insert.insert_opts import InsertRequest
     from riverui.storage.interface.engine_params import InsertResult
 
@@ -33,6 +35,33 @@ class Metric:
     name: str
     value: float
     queue: str
+
+
+class WorkingClient(Protocol):
+    """A Client that works jobs, as far as hooks need it."""
+
+    id: str
+    events: Events
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds that it has workers for."""
+        ...
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it does the maintenance."""
+        ...
+
+    @property
+    def running_by_queue(self) -> Mapping[str, int]:
+        """How many jobs of each queue it works right now."""
+        ...
+
+    @property
+    def slots_by_queue(self) -> Mapping[str, int]:
+        """How many jobs of each queue may be at work."""
+        ...
 
 
 class DoInner(Protocol):
@@ -61,8 +90,20 @@ class Hook:
     def periodic_jobs_start(self) -> Awaitable[None] | None:
         """Run when this client, as leader, begins to insert periodic jobs."""
 
+    def client_start(self, client: WorkingClient) -> Awaitable[None] | None:
+        """Run before a client begins to work jobs; an exception keeps it from it."""
+
+    def client_stop(self, client: WorkingClient) -> Awaitable[None] | None:
+        """Run once a client works no more jobs, also where it did not come to start."""
+
     def metric_emit(self, metric: Metric) -> None:
         """Take one measurement; it runs in hot paths, so it must not wait."""
+
+    def log_emit(self, record: LogRecord) -> None:
+        """Take one record of what a job logs, in the job's context, as it goes to the job's log.
+
+        It may come from any thread, and must not wait or log.
+        """
 
 
 class Middleware:
@@ -93,8 +134,11 @@ class Plugin(Hook, Middleware):
 class Extensions:
     """Hooks and middleware by what they override, in the order in which they are called."""
 
+    client_start: tuple[Hook, ...] = ()
+    client_stop: tuple[Hook, ...] = ()
     insert_begin: tuple[Hook, ...] = ()
     insert_many: tuple[Middleware, ...] = ()
+    log_emit: tuple[Hook, ...] = ()
     metric_emit: tuple[Hook, ...] = ()
     periodic_jobs_start: tuple[Hook, ...] = ()
     work: tuple[Middleware, ...] = ()
@@ -126,8 +170,11 @@ async def settle(given: Awaitable[_Any] | _Any) -> _Any:
 def _sorted(hooks: Iterable[object], middleware: Iterable[object]) -> Extensions:
     hooks, middleware = list(hooks), list(middleware)
     return Extensions(
+        client_start=_overriding(hooks, Hook, "client_start"),
+        client_stop=_overriding(hooks, Hook, "client_stop"),
         insert_begin=_overriding(hooks, Hook, "insert_begin"),
         insert_many=_overriding(middleware, Middleware, "insert_many"),
+        log_emit=_overriding(hooks, Hook, "log_emit"),
         metric_emit=_overriding(hooks, Hook, "metric_emit"),
         periodic_jobs_start=_overriding(hooks, Hook, "periodic_jobs_start"),
         work=_overriding(middleware, Middleware, "work"),

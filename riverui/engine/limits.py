@@ -34,6 +34,16 @@ class EngineLimits:
     statement_timeout: timedelta = timedelta(seconds=10)
     """For each statement that fetches or completes: River's figure."""
 
+    # Working
+    process_load_seconds: float = 60.0
+    """Within which a process of isolated jobs must have started, and again within which it must
+    have imported the module of a worker.
+    """
+    process_term_seconds: float = 2.0
+    """From SIGTERM to SIGKILL for the process of a job that does not end: as long as `finally`
+    blocks may take.
+    """
+
     # Finishing
     outcomes_at_once: int = 200
     """Outcomes that are written without waiting for more."""
@@ -71,6 +81,19 @@ class EngineLimits:
     """Between two looks for what a notification should have told: those are seldom lost."""
     look_seconds_without_notifier: float = 2.0
     """Where a look is all there is: River's figure."""
+    results_least_seconds: float = 0.05
+    """Between two looks at jobs that somebody waits for, at least: about as long as nobody notices.
+    """
+    results_most_seconds: float = 1.0
+    """The same at most: so late is told of jobs whose ends nobody notifies of, such as Go's."""
+    results_renew_seconds: float = 30.0
+    """Until working clients are told anew which jobs somebody waits for: half of what they remember
+    it for, and some may have started since.
+    """
+    results_linger_seconds: float = 60.0
+    """How long ends of jobs are listened to after the last one has waited: somebody else may soon,
+    and to connect costs more than to be idle.
+    """
     keep_alive_seconds: float = 30.0
     """Between two signs of life of a client's producers to its features: River's figure."""
     look_for_clients_seconds: float = 60.0

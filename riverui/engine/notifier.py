@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from riverui.engine.waiting import Backoff, backoff
@@ -18,6 +18,10 @@ from riverui.storage.interface import LISTENING, Driver, Listener
 INSERT = "river_insert"
 CONTROL = "river_control"
 LEADERSHIP = "river_leadership"
+JOB_ENDED = "riverui_job_ended"
+"""A job has ended that somebody waits for: riverui's own topic."""
+JOB_WANTED = "riverui_job_wanted"
+"""Somebody waits for a job: riverui's own topic."""
 WAITS = "riverui_workflow_wait"
 """Tasks of workflows have waits that are due: riverui's own topic."""
 
@@ -35,14 +39,23 @@ class Notifier:
     """One LISTENing connection. Callbacks must be quick; their exceptions are logged."""
 
     def __init__(
-        self, driver: Driver, logger: logging.Logger, *, backoff: Backoff = backoff
+        self,
+        driver: Driver,
+        logger: logging.Logger,
+        *,
+        backoff: Backoff = backoff,
+        topics: Iterable[str] = (INSERT, CONTROL, LEADERSHIP, WAITS, JOB_WANTED),
+        shared: bool = False,
     ) -> None:
+        """Make one, on a connection of its own unless it is `shared` by all of the pool's."""
         self._backoff = backoff
         self._callbacks: defaultdict[str, list[Callback]] = defaultdict(list)
         self._driver = driver
         self._listener: Listener | None = None
         self._logger = logger
         self._reconnected: list[Callable[[], None]] = []
+        self._topics = dict.fromkeys(topics)
+        self._shared = shared
 
     @property
     def listening(self) -> bool:
@@ -61,13 +74,22 @@ class Notifier:
         """Begin to listen: what is notified from now on is heard once it runs. Raise where it
         cannot.
         """
-        listener = await LISTENING.on(self._driver).listener()
+        driver = LISTENING.on(self._driver)
+        listener = await (driver.shared_listener() if self._shared else driver.listener())
         try:
-            await listener.listen(INSERT, CONTROL, LEADERSHIP, WAITS)
+            await listener.listen(*self._topics)
         except BaseException:
             await listener.close()
             raise
         self._listener = listener
+
+    async def listen(self, topic: str) -> None:
+        """Hear a further topic, from now on or from the next connection on. Raise where it
+        cannot.
+        """
+        self._topics[topic] = None
+        if self._listener is not None:
+            await self._listener.listen(topic)
 
     async def run(self) -> None:
         """Listen, and connect again whenever the connection is lost, until cancelled."""

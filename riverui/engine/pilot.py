@@ -140,8 +140,7 @@ class Feature:
         """Insert jobs and return one answer for each, in order; at most 5,000 at a time.
 
         It runs in the transaction of `insert_many_tx`, or in one of the insert's own. In a
-        SyncClient it may change the batch and what is returned, but may not await anything except
-        `do_inner`.
+        SyncClient nothing may be awaited but `do_inner` and the executor.
         """
         return await do_inner(batch)
 

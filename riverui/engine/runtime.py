@@ -11,16 +11,15 @@ from typing import Any
 from riverui.actions.marks import mark_insert_release
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
-from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.heartbeats.heartbeats import Heartbeats
 from riverui.engine.lead.elector import ElectionTimes, Elector, steady_clock
 from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.periodic import PeriodicJobs
-from riverui.engine.notifier import INSERT, LEADERSHIP, Notifier
+from riverui.engine.notifier import INSERT, JOB_WANTED, LEADERSHIP, Notifier
 from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import keep_running
-from riverui.engine.side_loop import HomeLoop, SideLoop
+from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.client_figures import ClientFigures
@@ -43,7 +42,6 @@ from riverui.storage.interface import (
     NOTIFYING,
     REINDEXING,
     TRANSACTION_STATUS,
-    WORKING,
     missing,
 )
 
@@ -61,7 +59,8 @@ _NEEDED = (LISTENING, NOTIFYING, REINDEXING, TRANSACTION_STATUS)
 """Optional parts of a driver that the engine makes use of."""
 _CONNECTIONS = (
     "A running client keeps up to five connections of its own besides its pool, however many queues"
-    " it works: one client with many queues needs fewer than many clients."
+    " it works: one client with many queues needs fewer than many clients, and many clients can"
+    " share a pool and all its connections (dedicated_connections=False)."
 )
 
 
@@ -84,14 +83,22 @@ class ClientRuntime:
         config.check_kinds()
         self.elector: Elector | None = None
         listens = not config.poll_only and LISTENING in driver.capabilities
-        self.notifier = Notifier(driver, logger, backoff=client.limits.backoff) if listens else None
+        self.notifier = (
+            Notifier(
+                driver,
+                logger,
+                backoff=client.limits.backoff,
+                shared=not config.dedicated_connections,
+            )
+            if listens
+            else None
+        )
         self.producers: dict[str, Producer] = {}
         self.runner = JobRunner(client, threads=config.threads or 0)
         self._abandoned = asyncio.Event()
         self._changing = asyncio.Lock()
         self._client = client
-        self._fetching = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
-        self._fetching_beside = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
+        self._fetching, self._fetching_beside = client.connection(), client.connection()
         self.heartbeats = Heartbeats(client, self.producers)
         self._figures = ClientFigures(client, self.runner.count)
         self._hurry = asyncio.Event()
@@ -120,6 +127,11 @@ class ClientRuntime:
         self._stopping = False
 
     @property
+    def stopping(self) -> bool:
+        """Whether it fetches no more jobs."""
+        return self._stopping
+
+    @property
     def running(self) -> int:
         """How many jobs are at work."""
         return sum(producer.running for producer in self.producers.values())
@@ -136,6 +148,7 @@ class ClientRuntime:
                 self._serve("job logs", self.runner.logs.run)
             if self.notifier is not None:
                 self.notifier.subscribe(INSERT, self._on_insert)
+                self.notifier.subscribe(JOB_WANTED, self.runner.wanted.want)
                 self.notifier.on_reconnect(self._reports.look)
                 await self.notifier.connect()
                 self._serve("notifier", self.notifier.run)
@@ -179,11 +192,17 @@ class ClientRuntime:
             self.producers[name] = producer
             if producer.look_again:
                 self._reports.look()
-            if config.threads is None:
-                threads = self.runner.threads
-                threads.most = min(_MOST_THREADS, threads.most + queue.max_workers)
+            self._count_threads()
             if self._stopping:
                 producer.stop()
+
+    def scale_queue(self, name: str, max_workers: int) -> None:
+        """Have up to so many jobs of a queue at once. QueueNotFound where it is not served."""
+        producer = self.producers.get(name)
+        if producer is None:
+            raise QueueNotFound(name)
+        producer.scale(max_workers)
+        self._count_threads()
 
     async def remove_queue(self, name: str) -> None:
         """Leave a queue once its jobs have ended. QueueNotFound where it is not served."""
@@ -238,7 +257,7 @@ class ClientRuntime:
 
     def _campaign(self) -> Elector:
         client, leader = self._client, self._leader
-        side = SideLoop("riverui-leader")
+        side = client.beside("riverui-leader")
         pilot = client.pilot
         context = ServiceContext(
             driver=client.driver,
@@ -257,11 +276,12 @@ class ClientRuntime:
             pilot=pilot,
         )
         elector = Elector(
-            WORKING.on(client.driver).apart(),
+            client.driver_beside(),
             client.id,
             maintainer.lead,
             home=HomeLoop(asyncio.get_running_loop(), steady_clock),
             logger=client.logger,
+            keeps_connection=client.config.dedicated_connections,
             terms=leader.terms,
         )
         if self.notifier is not None:
@@ -273,6 +293,13 @@ class ClientRuntime:
             lambda: side.run(lambda: keep_running("elections", elector.run, client.logger)),
         )
         return elector
+
+    def _count_threads(self) -> None:
+        """Let there be a thread for each slot; never fewer than before, as they may be at work."""
+        if self._client.config.threads is None:
+            slots = sum(producer.config.max_workers for producer in self.producers.values())
+            threads = self.runner.threads
+            threads.most = max(threads.most, min(_MOST_THREADS, slots))
 
     async def _drain(self) -> None:
         """Wait for the jobs to end: as they please, then cancelled, then not at all."""
@@ -289,6 +316,8 @@ class ClientRuntime:
                     self._logger.warning("the jobs took too long to finish and are being cancelled")
                 self.cancel_jobs()
                 await _either(drained, self._abandoned)
+            if self._abandoned.is_set():
+                await self.runner.abandon()
         finally:
             drained.cancel()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from riverui.domain.retries import Retry
 from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
 
@@ -15,10 +16,20 @@ def check_span(
 ) -> None:
     """Raise ConfigError where a setting is no span of time, or is shorter than `least`."""
     if not isinstance(value, timedelta):
-        raise ConfigError(f"{name} must be a timedelta.")
+        raise ConfigError(
+            f"{name} must be a timedelta, such as timedelta(seconds=10), not {value!r:.100}"
+        )
     if value < least and not (or_no_limit and value == NO_LIMIT):
         words = f"at least {least.total_seconds() * 1000:g} ms" if least else "not negative"
         raise ConfigError(f"{name} must be {words}{', or NO_LIMIT' if or_no_limit else ''}.")
+
+
+def check_retry(name: str, value: object) -> None:
+    """Raise ConfigError where a setting is neither a Retry nor None."""
+    if value is not None and not isinstance(value, Retry):
+        raise ConfigError(
+            f"{name} must be a Retry, such as Retry(max_attempts=5), not {value!r:.100}."
+        )
 
 
 def check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:

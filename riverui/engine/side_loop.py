@@ -61,6 +61,18 @@ class SideLoop:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
 
+class SameLoop:
+    """Runs one coroutine in the event loop that is there, in a SideLoop's place."""
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run the work to its end, and raise what it raises."""
+        await work()
+
+    def tell(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call the function."""
+        function(*arguments)
+
+
 class HomeLoop:
     """A client's event loop, as a thread beside it sees it. All methods are for the thread's
     loop.

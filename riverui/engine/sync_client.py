@@ -1,49 +1,63 @@
-"""A client without asyncio, that inserts jobs and looks after workflows: for Django and scripts."""
+"""A client without asyncio, for Django, Flask and scripts: the asyncio client's own code, on a
+driver whose operations never wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast
 
+from riverui.actions.expressions import Evaluation, Expressions
 from riverui.domain.jobs import JobRow
-from riverui.engine.args.job_args import JobArgs
+from riverui.engine.admin import AdminMethods
 from riverui.engine.config import ClientConfig
+from riverui.engine.dead_letter_methods import DeadLetterMethods
 from riverui.engine.feature_list import features_of
-from riverui.engine.features.waits.methods import Signal, SignalMethods, SignalOpts
-from riverui.engine.features.workflows.methods import WorkflowMaker, WorkflowMethods, existing
+from riverui.engine.features.waits.methods import WaitMethods
+from riverui.engine.features.workflows.methods import (
+    IgnoreKeywords,
+    WorkflowMaker,
+    WorkflowMethods,
+    existing,
+)
 from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
 from riverui.engine.insert.insert_methods import InsertMethods
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd, Pilot
+from riverui.engine.sync_results import SyncJobResults, SyncResultMethods
 from riverui.engine.work.context import completed_row, completion_of
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError
 from riverui.storage.connect import sync_driver_of
-from riverui.storage.interface import Capability, Driver, SyncDriver, SyncExecutor
-from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.storage.interface import Driver, SyncDriver, TwoSidedDriver, WouldWait, at_once
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
     from sqlalchemy.engine import Engine
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SyncClient(WorkflowMaker[SyncWorkflow]):
-    """Inserts jobs for any River client to work; safe to share between threads.
+def _at_once(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """Return a method of the asyncio client as one that returns what it gives."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **given: P.kwargs) -> T:
+        return self._run(method(self._calls, *args, **given))
+
+    call.__qualname__ = f"SyncClient.{method.__name__}"
+    return call
+
+
+class SyncClient(SyncResultMethods, WorkflowMaker[SyncWorkflow]):
+    """Inserts jobs for any River client to work, and looks after jobs, queues, workflows and dead
+    letters; safe to share between threads.
 
     `database` is a URL, a psycopg_pool.ConnectionPool, a SQLAlchemy Engine, or a SyncDriver; None
     leaves it to libpq's `PG*` variables. It is reached at first use: with `_tx` methods alone no
@@ -65,16 +79,19 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
     Without a transaction of the caller's:
 
         with SyncClient("postgresql://localhost/shop") as river:
-            river.insert(SortWords(words=["b", "a"]), insert_opts=InsertOpts(queue="slow"))
+            river.insert(SortWords(words=["b", "a"]), queue="slow")
 
-    Hooks and middleware run as in the asyncio client, but may not wait for anything.
+    Its methods are the asyncio client's. In those with `_tx` the transaction is a psycopg or
+    psycopg2 Connection, a SQLAlchemy Session or Connection on one of these, or a Django database
+    connection. Hooks, middleware and features take part as they do there, but may not wait for
+    anything else than the database.
     """
 
     _workflow_type = SyncWorkflow
 
     def __init__(
         self,
-        database: str | ConnectionPool[Any] | Engine | SyncDriver | None = None,
+        database: str | ConnectionPool[Any] | Engine | SyncDriver | TwoSidedDriver | None = None,
         config: ClientConfig | None = None,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -83,98 +100,92 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
         self.driver: SyncDriver
         self.driver, self._own_driver = sync_driver_of(database, schema=self.config.schema)
         self.clock = clock
-        self._inserts = _Inserts(self.driver, self.config, clock)
+        self._results = SyncJobResults(self.driver, poll_only=self.config.poll_only)
+        self._calls = Calls(self.driver, self.config, clock)
 
     def __repr__(self) -> str:
-        return (
-            "<SyncClient: inserts only, into"
-            f" {self.config.schema or 'the schema of the search path'}>"
-        )
+        return f"<SyncClient of {self.config.schema or 'the schema of the search path'}>"
 
-    def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
-        """Insert a job, or return the one that is there already where it is unique."""
-        return _run(self._inserts.insert(args, insert_opts))
+    # Each has the parameters and the docstring of the asyncio client's.
+    insert = _at_once(InsertMethods.insert)
+    insert_tx = _at_once(InsertMethods.insert_tx)
+    insert_many = _at_once(InsertMethods.insert_many)
+    insert_many_tx = _at_once(InsertMethods.insert_many_tx)
+    insert_many_fast = _at_once(InsertMethods.insert_many_fast)
+    insert_many_fast_tx = _at_once(InsertMethods.insert_many_fast_tx)
 
-    def insert_tx(
-        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
-    ) -> InsertResult:
-        """Insert a job in a transaction of the caller's.
+    job_get = _at_once(AdminMethods.job_get)
+    job_get_tx = _at_once(AdminMethods.job_get_tx)
+    job_list = _at_once(AdminMethods.job_list)
+    job_list_tx = _at_once(AdminMethods.job_list_tx)
+    job_cancel = _at_once(AdminMethods.job_cancel)
+    job_cancel_tx = _at_once(AdminMethods.job_cancel_tx)
+    job_move = _at_once(AdminMethods.job_move)
+    job_move_tx = _at_once(AdminMethods.job_move_tx)
+    job_retry = _at_once(AdminMethods.job_retry)
+    job_retry_tx = _at_once(AdminMethods.job_retry_tx)
+    job_delete = _at_once(AdminMethods.job_delete)
+    job_delete_tx = _at_once(AdminMethods.job_delete_tx)
+    job_delete_many = _at_once(AdminMethods.job_delete_many)
+    job_delete_many_tx = _at_once(AdminMethods.job_delete_many_tx)
+    job_update = _at_once(AdminMethods.job_update)
+    job_update_tx = _at_once(AdminMethods.job_update_tx)
 
-        `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database
-        connection.
+    queue_get = _at_once(AdminMethods.queue_get)
+    queue_get_tx = _at_once(AdminMethods.queue_get_tx)
+    queue_list = _at_once(AdminMethods.queue_list)
+    queue_list_tx = _at_once(AdminMethods.queue_list_tx)
+    queue_pause = _at_once(AdminMethods.queue_pause)
+    queue_pause_tx = _at_once(AdminMethods.queue_pause_tx)
+    queue_resume = _at_once(AdminMethods.queue_resume)
+    queue_resume_tx = _at_once(AdminMethods.queue_resume_tx)
+    queue_update = _at_once(AdminMethods.queue_update)
+    queue_update_tx = _at_once(AdminMethods.queue_update_tx)
+    request_resign = _at_once(AdminMethods.request_resign)
+    request_resign_tx = _at_once(AdminMethods.request_resign_tx)
+
+    dead_letter_get = _at_once(DeadLetterMethods.dead_letter_get)
+    dead_letter_get_tx = _at_once(DeadLetterMethods.dead_letter_get_tx)
+    dead_letter_list = _at_once(DeadLetterMethods.dead_letter_list)
+    dead_letter_list_tx = _at_once(DeadLetterMethods.dead_letter_list_tx)
+    dead_letter_retry = _at_once(DeadLetterMethods.dead_letter_retry)
+    dead_letter_retry_tx = _at_once(DeadLetterMethods.dead_letter_retry_tx)
+    dead_letter_retry_many = _at_once(DeadLetterMethods.dead_letter_retry_many)
+    dead_letter_retry_many_tx = _at_once(DeadLetterMethods.dead_letter_retry_many_tx)
+    dead_letter_delete = _at_once(DeadLetterMethods.dead_letter_delete)
+    dead_letter_delete_tx = _at_once(DeadLetterMethods.dead_letter_delete_tx)
+    dead_letter_delete_many = _at_once(DeadLetterMethods.dead_letter_delete_many)
+    dead_letter_delete_many_tx = _at_once(DeadLetterMethods.dead_letter_delete_many_tx)
+
+    workflow_cancel = _at_once(WorkflowMethods.workflow_cancel)
+    workflow_cancel_tx = _at_once(WorkflowMethods.workflow_cancel_tx)
+    workflow_retry = _at_once(WorkflowMethods.workflow_retry)
+    workflow_retry_tx = _at_once(WorkflowMethods.workflow_retry_tx)
+    workflow_signal = _at_once(WaitMethods.workflow_signal)
+    workflow_signal_tx = _at_once(WaitMethods.workflow_signal_tx)
+    workflow_signal_latest = _at_once(WaitMethods.workflow_signal_latest)
+    workflow_signal_list = _at_once(WaitMethods.workflow_signal_list)
+    workflow_wait_diagnose = _at_once(WaitMethods.workflow_wait_diagnose)
+
+    def workflow_from(
+        self, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> SyncWorkflow:
+        """Return a workflow that is there, to add tasks to; see the asyncio client's
+        `workflow_from`.
         """
-        return _run(self._inserts.insert_tx(tx, args, insert_opts))
+        return self._run(self._calls.workflow_from_existing(found, ignored)).bound(self)
 
-    def insert_many(self, jobs: Iterable[JobArgs | InsertManyParams]) -> Sequence[InsertResult]:
-        """Insert jobs, args or InsertManyParams, all or none; return one result for each, in
-        order.
-        """
-        return _run(self._inserts.insert_many(jobs))
-
-    def insert_many_tx(
-        self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
-    ) -> Sequence[InsertResult]:
-        """Insert jobs in a transaction of the caller's; see insert_tx."""
-        return _run(self._inserts.insert_many_tx(tx, jobs))
-
-    def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
-        is there already.
-        """
-        return _run(self._inserts.insert_many_fast(jobs))
-
-    def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """Insert jobs by COPY in a transaction of the caller's, on psycopg; see
-        insert_many_fast.
-        """
-        return _run(self._inserts.insert_many_fast_tx(tx, jobs))
+    def workflow_from_tx(
+        self, tx: object, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> SyncWorkflow:
+        """Return a workflow that is there, as a transaction sees it; see workflow_from."""
+        return self._run(self._calls.workflow_from_existing_tx(tx, found, ignored)).bound(self)
 
     def workflow_call(
         self, workflow: Workflow, call: Callable[[Workflow], Coroutine[Any, Any, T]]
     ) -> T:
         """Return what a workflow of the asyncio client's kind gives; for SyncWorkflow."""
-        return _run(call(workflow.bound(self._inserts)))
-
-    def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> SyncWorkflow:
-        """Return a workflow that is there, to add tasks to; see the asyncio client's
-        `workflow_from`.
-        """
-        return _run(self._inserts.workflow_from_existing(found, ignored)).bound(self)
-
-    def workflow_cancel(self, id: str) -> Sequence[int]:
-        """Cancel all tasks that have not ended; see the asyncio client's `workflow_cancel`."""
-        return _run(self._inserts.workflow_cancel(id))
-
-    def workflow_cancel_tx(self, tx: object, id: str) -> Sequence[int]:
-        """Cancel a workflow when the transaction commits; see insert_tx."""
-        return _run(self._inserts.workflow_cancel_tx(tx, id))
-
-    def workflow_retry(
-        self, id: str, mode: str = "all", *, reset_history: bool = False
-    ) -> Sequence[int]:
-        """Let the tasks of a workflow that has ended run again; see the asyncio client's
-        `workflow_retry`.
-        """
-        return _run(self._inserts.workflow_retry(id, mode, reset_history=reset_history))
-
-    def workflow_retry_tx(
-        self, tx: object, id: str, mode: str = "all", *, reset_history: bool = False
-    ) -> Sequence[int]:
-        """Retry a workflow when the transaction commits; see insert_tx."""
-        retried = self._inserts.workflow_retry_tx(tx, id, mode, reset_history=reset_history)
-        return _run(retried)
-
-    def workflow_signal(
-        self, id: str, key: str, payload: Any = None, **opts: Unpack[SignalOpts]
-    ) -> Signal:
-        """Tell a workflow something; see the asyncio client's `workflow_signal`."""
-        return _run(self._inserts.workflow_signal(id, key, payload, **opts))
-
-    def workflow_signal_tx(
-        self, tx: object, id: str, key: str, payload: Any = None, **opts: Unpack[SignalOpts]
-    ) -> Signal:
-        """Tell a workflow something when the transaction commits; see insert_tx."""
-        return _run(self._inserts.workflow_signal_tx(tx, id, key, payload, **opts))
+        return self._run(call(workflow.bound(self._calls)))
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
         """Complete the job that a synchronous worker is at, inside its transaction: see
@@ -184,13 +195,23 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
         one that was rescued from this attempt and is worked again, ConfigError where a feature
         of somebody's own takes part in how jobs end: that needs the asyncio client.
         """
-        if not self._inserts.pilot.ends_at_once(job.row):
+        if not self._calls.pilot.ends_at_once(job.row):
             raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
         end = JobEnd(job.row, completion_of(job, self.clock()))
-        completed_row(job, _run(self._inserts.end_tx(tx, end)))
+        completed_row(job, self._run(self._calls.end_tx(tx, end)))
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            return at_once(coroutine)
+        except WouldWait:
+            raise InsertError(
+                "a hook, middleware or feature awaits something, which only the asyncio client"
+                " can do"
+            ) from None
 
     def close(self) -> None:
         """Give back connections that it opened itself."""
+        self._results.close()
         if self._own_driver:
             self.driver.close()
 
@@ -206,15 +227,31 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
         self.close()
 
 
-class _Inserts(InsertMethods, SignalMethods, WorkflowMethods):
-    """The asyncio client's inserts on a synchronous driver, as coroutines that never wait."""
+class _ExpressionsAtOnce(Expressions):
+    """Expressions of waits, evaluated while the caller's thread waits."""
+
+    async def evaluate(
+        self,
+        programs: Sequence[str],
+        contexts: Sequence[str],
+        times: Iterable[Sequence[str]] = (),
+    ) -> Evaluation:
+        """Return what each expression gives in each context; see Expressions."""
+        return self.evaluate_now(programs, contexts, tuple(times))
+
+
+class Calls(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, WaitMethods):
+    """The asyncio client's methods on a synchronous driver, as coroutines that never wait."""
+
+    _expressions = _ExpressionsAtOnce
 
     def __init__(
         self, driver: SyncDriver, config: ClientConfig, clock: Callable[[], datetime]
     ) -> None:
         self.clock = clock
         self.config = config
-        self.driver = cast(Driver, _AtOnce(driver))
+        # The methods use no more of a Driver than a SyncDriver has.
+        self.driver = cast(Driver, driver)
         self.extensions = config.extensions
         self.pilot = Pilot(features_of(config))
         self._limits = EngineLimits()
@@ -228,86 +265,14 @@ class _Inserts(InsertMethods, SignalMethods, WorkflowMethods):
         return await executor.job_set_state_many([end.change])
 
     async def workflow_from_existing(
-        self, found: str | Job[Any] | JobRow, ignored: Mapping[str, bool]
+        self, found: str | Job[Any] | JobRow, ignored: IgnoreKeywords
     ) -> SyncWorkflow:
         """Return a workflow that is there."""
         async with self.driver.autocommit() as executor:
             return await existing(SyncWorkflow, executor, found, ignored)
 
-
-class _AtOnce:
-    """What InsertMethods asks of a driver, done by a synchronous one before it is awaited."""
-
-    def __init__(self, driver: SyncDriver) -> None:
-        self._driver = driver
-
-    def transaction(
-        self, *, timeout: timedelta | None = None
-    ) -> AbstractAsyncContextManager[_ExecutorAtOnce]:
-        """Begin a transaction."""
-        return _at_once(self._driver.transaction(timeout=timeout))
-
-    def autocommit(
-        self, *, timeout: timedelta | None = None
-    ) -> AbstractAsyncContextManager[_ExecutorAtOnce]:
-        """Lend a connection on which each call is a transaction of its own."""
-        return _at_once(self._driver.autocommit(timeout=timeout))
-
-    async def adopt(self, transaction: object) -> _ExecutorAtOnce:
-        """Return the operations inside the caller's own transaction."""
-        return _ExecutorAtOnce(self._driver.adopt(transaction))
-
-
-@asynccontextmanager
-async def _at_once(
-    opened: AbstractContextManager[SyncExecutor],
-) -> AsyncIterator[_ExecutorAtOnce]:
-    with opened as executor:
-        yield _ExecutorAtOnce(executor)
-
-
-class _ExecutorAtOnce:
-    """The operations of a synchronous driver, as features call them."""
-
-    def __init__(self, executor: SyncExecutor) -> None:
-        self._executor = executor
-
-    async def job_insert_many(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[InsertResult]:
-        """Insert jobs."""
-        return self._executor.job_insert_many(jobs, notify=notify)
-
-    async def job_insert_many_fast(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> int:
-        """Insert jobs by COPY."""
-        return self._executor.job_insert_many_fast(jobs, notify=notify)
-
-    @property
-    def capabilities(self) -> Collection[Capability[Any]]:
-        """What the driver offers besides."""
-        return self._executor.capabilities
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        """Return another operation of the driver, done before it is awaited; InsertError where the
-        synchronous driver has none of that name.
-        """
-        operation = getattr(self._executor, name, None)
-        if operation is None:
-            raise InsertError(f"a feature calls {name}, which only the asyncio client can do")
-
-        async def at_once(*args: Any, **given: Any) -> Any:
-            return operation(*args, **given)
-
-        return at_once
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, because what it awaits is done at once."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]  # the coroutine's own type says what it is
-    coroutine.close()
-    raise InsertError("a hook or middleware awaits something, which only the asyncio client can do")
+    async def workflow_from_existing_tx(
+        self, tx: object, found: str | Job[Any] | JobRow, ignored: IgnoreKeywords
+    ) -> SyncWorkflow:
+        """Return a workflow that is there, as a transaction sees it."""
+        return await existing(SyncWorkflow, await self.driver.adopt(tx), found, ignored)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver, MigrationSource, SyncDriver
+from riverui.storage.interface.migrations import MigrationTexts
 from riverui.storage.options import ConnectOptions, Watch
 from riverui.storage.postgres import connect as postgres
+from riverui.storage.postgres.admin.migrations import PostgresMigrationTexts
 from riverui.storage.postgres.driver import MIGRATIONS
+from riverui.storage.sql import check_schema
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -65,11 +68,12 @@ def connect_sync(
     connect_timeout: timedelta = _DEFAULTS.connect_timeout,
     pool_timeout: timedelta = _DEFAULTS.pool_timeout,
     action_timeout: timedelta = _DEFAULTS.action_timeout,
+    lock_timeout: timedelta = _DEFAULTS.lock_timeout,
     watch: Watch | None = None,
 ) -> SyncDriver:
-    """Return the driver of the synchronous client, which only inserts; see `connect`.
+    """Return the driver of the client without asyncio; see `connect`.
 
-    Nothing is connected before the first insert outside somebody's transaction: who only inserts
+    Nothing is connected before the first call outside somebody's transaction: who only works
     inside needs neither URL nor pool.
     """
     options = ConnectOptions(
@@ -78,6 +82,7 @@ def connect_sync(
         connect_timeout=connect_timeout,
         pool_timeout=pool_timeout,
         action_timeout=action_timeout,
+        lock_timeout=lock_timeout,
         watch=watch,
     )
     return postgres.connect_sync(url, pool, options)
@@ -96,7 +101,7 @@ def driver_of(
         return postgres.connect(database, None, options), True
     if postgres.is_pool(database):
         return postgres.connect(None, database, options), True
-    if hasattr(database, "capabilities"):
+    if hasattr(database, "capabilities") and not postgres.is_sync_driver(database):
         driver = cast("Driver", database)
         if schema is not None and schema != driver.schema:
             raise ConfigError("schema differs from the driver's: set it on the driver only.")
@@ -118,8 +123,9 @@ def sync_driver_of(database: object, *, schema: str | None = None) -> tuple[Sync
         return postgres.connect_sync(database, None, options), True
     if postgres.is_sync_pool(database):
         return postgres.connect_sync(None, database, options), True
-    # An asynchronous Driver has `adopt` as well.
-    if hasattr(database, "adopt") and not hasattr(database, "capabilities"):
+    if hasattr(database, "sync_driver"):
+        return cast("SyncDriver", database.sync_driver), False
+    if getattr(database, "is_synchronous", False):
         return cast("SyncDriver", database), False
     if found := postgres.connect_engine_sync(database, options):
         return found, True
@@ -132,6 +138,13 @@ def sync_driver_of(database: object, *, schema: str | None = None) -> tuple[Sync
 def migrations() -> MigrationSource:
     """Return the migrations that `connect`'s drivers run, to be read without a database."""
     return MIGRATIONS
+
+
+def migration_texts(schema: str | None = None) -> MigrationTexts:
+    """Return what keeps River's record of migrations on a connection that a program has itself;
+    ConfigError for a schema that cannot be one.
+    """
+    return PostgresMigrationTexts(check_schema(schema))
 
 
 def _name(thing: object) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from riverui.errors import MigrationError
 from riverui.storage.interface import MIGRATIONS, MigrationSource, Offering
-from riverui.storage.interface.migrations import Direction
+from riverui.storage.interface.migrations import Direction, MigrationTexts
 from riverui.storage.sql import check_schema, qualify
 
 _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
@@ -106,13 +106,12 @@ async def migrate(
                             f"Version {version:03} ({direction}) failed and was not applied:"
                             f" {error}"
                         ) from error
-                    if not (direction == "down" and line == "main" and version == 1):
-                        first = _FIRST_WITH_LINE + (direction == "down")
+                    if _is_recorded(line, version, direction):
                         await migrations.record(
                             line,
                             version,
                             applied=direction == "up",
-                            has_line=line != "main" or version >= first,
+                            has_line=_has_line(line, version, direction),
                         )
                 step = replace(step, applied_in=timedelta(seconds=time.monotonic() - started))
             steps.append(step)
@@ -157,6 +156,34 @@ def migration_sql(
     ]
 
 
+def migration_scripts(
+    migrations: MigrationSource,
+    texts: MigrationTexts,
+    versions: Sequence[int],
+    direction: Direction = "up",
+    *,
+    line: str = "main",
+    schema: str | None = None,
+) -> list[str]:
+    """Return for each of these versions the SQL that runs it and records that it was run."""
+    return [
+        step.sql.strip()
+        + (
+            "\n\n"
+            + texts.record(
+                line,
+                step.version,
+                applied=direction == "up",
+                has_line=_has_line(line, step.version, direction),
+            )
+            + ";"
+            if _is_recorded(line, step.version, direction)
+            else ""
+        )
+        for step in migration_sql(migrations, line, versions, direction, schema)
+    ]
+
+
 async def validate(
     driver: Offering, line: str = "main", target_version: int | None = None
 ) -> list[int]:
@@ -196,6 +223,16 @@ def _choose(
             f"Version {target_version} is not among those that would be rolled back."
         )
     return chosen if target_version in pending else []
+
+
+def _is_recorded(line: str, version: int, direction: Direction) -> bool:
+    """Return whether there is a record to write to: the last step down has dropped it."""
+    return not (direction == "down" and line == "main" and version == 1)
+
+
+def _has_line(line: str, version: int, direction: Direction) -> bool:
+    """Return whether the record knows lines once the step is done."""
+    return line != "main" or version >= _FIRST_WITH_LINE + (direction == "down")
 
 
 def _known(version: int, known: Mapping[int, str]) -> int:

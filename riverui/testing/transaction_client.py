@@ -1,113 +1,49 @@
-"""Keep a client inside one transaction and work a job there, so that tests leave nothing behind."""
+"""Keep a client inside one transaction, so that tests leave nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from contextvars import copy_context
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.stored_json import read_object
-from riverui.engine.args.job_args import JobArgs, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.events import EventKind
-from riverui.engine.hooks import settle
-from riverui.engine.insert.insert_opts import InsertOpts
-from riverui.engine.work import attempt as at_work
-from riverui.engine.work.job_runner import JobRunner
-from riverui.engine.work.worker import ErrorResult, Job, Workers
-from riverui.errors import NotFound
 from riverui.storage import interface
 from riverui.storage.interface import (
     LISTENING,
     MIGRATIONS,
     REINDEXING,
+    WORKING,
     Capability,
     Driver,
     Transaction,
 )
-
-if TYPE_CHECKING:
-    from riverui.engine.work.attempt import Attempt
+from riverui.testing.database import Database, client_of
 
 LONGEST = timedelta(minutes=10)
 """Time limit of a test's transaction: long enough for a pause in a debugger."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkResult:
-    """How the attempt at a job ended."""
-
-    event: EventKind
-    job: JobRow
-    """As it is in the database afterwards."""
-    error: BaseException | None = None
-    """What `work` raised; a JobCancel or JobSnooze is no error."""
-
-
-class WorkContext:
-    """What surrounds a job's code that a test calls directly, and what that code set."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-
-    @property
-    def job(self) -> Job[Any]:
-        """Return the job that `current_job()` returns, to be handed to the code."""
-        assert self._attempt.job is not None
-        return self._attempt.job
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Return what was set so far (`metadata_set`), the output (`record_output`) under the key
-        `output`.
-        """
-        return read_object(self._attempt.metadata())
-
-
-@contextmanager
-def work_context(client: Client, args: object = None) -> Iterator[WorkContext]:
-    """Surround code with what it finds inside a job, for tests that call it directly: River's
-    WorkContext.
-
-    `client_from_context()` gives `client`, `current_job()` a first attempt at a job with `args`.
-    Nothing is written to the database but what the code writes itself.
+@asynccontextmanager
+async def rolled_back(
+    database: Database = None, config: ClientConfig | None = None
+) -> AsyncIterator[Client]:
+    """Lend a client in a transaction that is rolled back: it inserts and administers, but cannot
+    start.
     """
-    now = client.clock()
-    row = JobRow(
-        id=1,
-        state=JobState.RUNNING,
-        attempt=1,
-        max_attempts=client.config.max_attempts,
-        attempted_at=now,
-        created_at=now,
-        finalized_at=None,
-        scheduled_at=now,
-        priority=1,
-        args="{}" if args is None else encode(args),
-        attempted_by=(client.id,),
-        errors=(),
-        kind="" if args is None else kind_of(args),
-        metadata="{}",
-        queue="default",
-        tags=(),
-        unique_key=None,
-        unique_states=None,
-    )
-    attempt = at_work.Attempt(row, None, _Slot())
-    attempt.job = Job(row, args)
-    attempt_set, client_set = at_work.running.set(attempt), at_work.client.set(client)
-    try:
-        yield WorkContext(attempt)
-    finally:
-        attempt.done = True
-        at_work.running.reset(attempt_set)
-        at_work.client.reset(client_set)
+    async with client_of(database, config) as client:
+        try:
+            async with client.driver.transaction(timeout=LONGEST) as tx:
+                yield Client(
+                    TransactionDriver(client.driver, tx),
+                    replace(config or client.config, queues={}),
+                )
+                raise _RollBack
+        except _RollBack:
+            return
 
 
 class TransactionDriver:
@@ -121,8 +57,12 @@ class TransactionDriver:
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """Return the driver's, except those that need a connection of their own."""
-        return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS, REINDEXING}
+        """Return the driver's, except those that need a connection of their own, and that it lends
+        sessions.
+        """
+        return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS, REINDEXING} | {
+            WORKING
+        }
 
     @property
     def product(self) -> str:
@@ -229,70 +169,5 @@ class _Interrupted(Exception):
     """Raised through a savepoint in place of a cancellation, which would end the transaction."""
 
 
-class _Slot:
-    """Room for one attempt, as a producer gives it."""
-
-    def __init__(self) -> None:
-        self.free = asyncio.Event()
-
-    def release(self, attempt: Attempt) -> None:
-        """Note that the attempt is over."""
-        self.free.set()
-
-    def stuck(self, attempt: Attempt) -> None:
-        """Do nothing: the test has a time limit of its own."""
-
-
-async def work_in_transaction(
-    driver: TransactionDriver,
-    config: ClientConfig,
-    workers: Workers,
-    job: JobArgs | JobRow,
-    insert_opts: InsertOpts | None = None,
-) -> WorkResult:
-    """Work one job as a client does, args or a row that is there, and return how it ended.
-
-    Hooks, middleware, time limit and outcome are those of a client. Uniqueness is not enforced, so
-    that tests side by side do not wait for one another. NotFound where the job does not exist, is
-    finished, or was deleted while it was worked.
-    """
-    errors: list[BaseException] = []
-    handler = config.error_handler
-
-    async def note(row: JobRow, error: BaseException) -> ErrorResult | None:
-        errors.append(error)
-        return await settle(handler(row, error)) if handler else None
-
-    # The worker may insert jobs of kinds that this one bundle does not know.
-    config = replace(
-        config, error_handler=note, queues={}, skip_unknown_job_check=True, workers=workers
-    )
-    client = Client(driver, config)
-    client.enforce_unique(False)
-    row = job if isinstance(job, JobRow) else (await client.insert(job, insert_opts)).job
-    async with driver.autocommit() as executor:
-        begun = await executor.job_begin(row.id, client_id=client.id, now=client.clock())
-    if begun is None:
-        raise NotFound(f"Job {row.id} does not exist or is already finished.")
-    context = copy_context()
-    context.run(at_work.client.set, client)
-    events = client.events.subscribe(*(kind for kind in EventKind if kind.startswith("job_")))
-    await asyncio.get_running_loop().create_task(_perform(client, begun), context=context)
-    client.events.close()
-    event = await anext(events, None)
-    async with driver.reading() as executor:
-        after = await executor.job_row_get(row.id)
-    if event is None or after is None:
-        raise NotFound(f"Job {row.id} was deleted while it was worked.")
-    return WorkResult(event=event.kind, job=after, error=errors[-1] if errors else None)
-
-
-async def _perform(client: Client, row: JobRow) -> None:
-    runner = JobRunner(client.context(), threads=1)
-    runner.start()
-    try:
-        slot = _Slot()
-        runner.executor.start([runner.executor.attempt(row, slot)])
-        await slot.free.wait()
-    finally:
-        await runner.stop(LONGEST.total_seconds())
+class _RollBack(Exception):
+    """Raised to roll a transaction back on purpose."""

@@ -163,6 +163,8 @@ class BareDriver:
         return BareDriver(self._inner.apart())
 
     async def adopt(self, transaction: object) -> BareTransaction:
+        if isinstance(transaction, BareTransaction):
+            return transaction
         return BareTransaction(await self._inner.adopt(transaction))
 
     async def ping(self) -> None:

@@ -16,7 +16,8 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.periodic import PeriodicJob
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError, NotSupported
 from riverui.storage.interface import (
     LISTENING,

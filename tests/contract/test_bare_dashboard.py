@@ -1,4 +1,4 @@
-"""The dashboard on a driver without anything optional."""
+"""The dashboard on drivers without anything optional."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ import pytest
 from riverui import create_app
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import CLIENTS, Driver, missing
-from tests.contract.bare import BareDriver
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
 
 @pytest.fixture
-async def client(bare: BareDriver) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(plain: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a browser on a dashboard of that driver."""
-    async with browser(create_app(bare, no_auth=True)) as client:
+    async with browser(create_app(plain, no_auth=True)) as client:
         yield client
 
 
 @pytest.fixture
-async def jobs(bare: BareDriver) -> dict[str, int]:
+async def jobs(plain: Driver) -> dict[str, int]:
     """Return a job in most states, by state."""
-    async with bare.autocommit() as executor:
+    async with plain.autocommit() as executor:
         await executor.queue_upsert("default")
     return {
-        "available": (await insert(bare, job("waits", queue="other")))[0],
-        "running": (await running(bare, job("works")))[0],
-        "completed": (await ended(bare, JobState.COMPLETED, job("done")))[0],
-        "discarded": (await ended(bare, JobState.DISCARDED, job("fails")))[0],
+        "available": (await insert(plain, job("waits", queue="other")))[0],
+        "running": (await running(plain, job("works")))[0],
+        "completed": (await ended(plain, JobState.COMPLETED, job("done")))[0],
+        "discarded": (await ended(plain, JobState.DISCARDED, job("fails")))[0],
     }
 
 
@@ -62,7 +61,7 @@ async def test_every_page_answers(client: httpx2.AsyncClient, jobs: dict[str, in
 
 
 async def test_jobs_and_queues_can_be_changed(
-    client: httpx2.AsyncClient, bare: BareDriver, jobs: dict[str, int]
+    client: httpx2.AsyncClient, plain: Driver, jobs: dict[str, int]
 ) -> None:
     for verb, state, after in (
         ("retry", "discarded", "available"),
@@ -70,24 +69,24 @@ async def test_jobs_and_queues_can_be_changed(
     ):
         answer = await client.post(f"/api/jobs/{verb}", json={"ids": [str(jobs[state])]})
         assert answer.status_code == 200, answer.text
-        assert await state_of(bare, jobs[state]) == after
+        assert await state_of(plain, jobs[state]) == after
     answer = await client.put("/api/queues/default/pause")
     assert answer.status_code == 200, answer.text
-    async with bare.reading() as executor:
+    async with plain.reading() as executor:
         row = await executor.queue_row_get("default")
     assert row is not None
     assert row.paused_at is not None
 
 
 async def test_the_about_page_says_what_is_missing(
-    client: httpx2.AsyncClient, bare: BareDriver
+    client: httpx2.AsyncClient, plain: Driver
 ) -> None:
     answer = await client.get("/about")
     text = parse(answer.text).one(id="about").text
     assert answer.status_code == 200
-    assert "bare1.0" in text
+    assert {"BareDB": "bare1.0", "memory": "riverui.testingmemory"}[plain.product] in text
     assert "Not supported" in text
-    for part in missing(bare):
+    for part in missing(plain):
         assert part.missing in text, part
     assert "Missing migrations" not in text
     assert "None recorded" not in text

@@ -30,7 +30,7 @@ from riverui.demo.workers import (
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.insert.insert_opts import InsertOpts
-from riverui.engine.work.worker import Workers
+from riverui.engine.work.workers import Workers
 from riverui.storage.interface import Driver
 from tests import factory
 from tests.own_tables import OWN_TABLES

@@ -17,7 +17,9 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 GUIDE = (
     "getting-started",
     "inserting",
+    "without-asyncio",
     "writing-workers",
+    "results",
     "batching",
     "encryption",
     "periodic",
@@ -33,6 +35,7 @@ GUIDE = (
     "fair-shares",
     "rate-limits",
     "durable-periodic-jobs",
+    "coming-from",
 )
 _BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -67,6 +70,18 @@ async def test_a_page_of_the_guide_runs(
         await result
 
 
+async def test_the_readmes_program_runs(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    blocks = _BLOCK.findall((DOCS.parent / "README.md").read_text(encoding="utf-8"))
+    code = compile(blocks[0][1], "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    module = ModuleType("readme")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    await eval(code, module.__dict__)
+    assert capsys.readouterr().out == "['bear', 'tiger', 'whale']\n"
+
+
 _FILE = re.compile(r"^```(?:python|ini)\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -95,6 +110,22 @@ def test_the_project_with_pytest_runs_as_it_is_written(database_url: str, tmp_pa
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
+
+
+def test_the_program_with_isolated_jobs_runs_as_it_is_written(
+    database_url: str, tmp_path: Path
+) -> None:
+    files = dict(_FILE.findall((DOCS / "writing-workers.md").read_text(encoding="utf-8")))
+    assert files.keys() == {"reports.py", "main.py"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(DOCS.parent), "DATABASE_URL": database_url}
+    done = subprocess.run(
+        [sys.executable, "main.py"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == f"{365 * sum(range(2026))}\n"
 
 
 def test_blocks_that_are_not_run_say_why() -> None:

@@ -19,7 +19,8 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import Event, EventKind, Subscription
 from riverui.engine.limits import EngineLimits
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from riverui.storage.interface import Driver
 from tests import factory
 

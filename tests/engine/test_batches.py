@@ -31,14 +31,8 @@ from riverui.engine.work.context import (
     metadata_set,
     record_output,
 )
-from riverui.engine.work.worker import (
-    BatchError,
-    BatchWorker,
-    Job,
-    JobCancel,
-    JobSnooze,
-    Workers,
-)
+from riverui.engine.work.worker import BatchError, BatchWorker, Job, JobCancel, JobSnooze
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError, OutsideJob
 from riverui.testing import rolled_back, work
 from tests.engine.conftest import Playground, Task, until

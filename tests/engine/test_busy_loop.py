@@ -15,7 +15,8 @@ import pytest
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.lead.elector import ElectionTimes, Elector, LeaderTerm
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect
 from tests.engine.conftest import LONGEST_WAIT, Playground, Task, until
 

@@ -13,7 +13,8 @@ import riverui
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from riverui.storage.connect import connect
 from tests.engine.conftest import Task

@@ -17,7 +17,7 @@ from riverui.engine.client import AsyncClient, Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.sync_client import SyncClient
-from riverui.engine.work.worker import Workers
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError, DatabaseUnavailable, InsertError, SchemaMissing
 
 

@@ -18,7 +18,8 @@ from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, Sequ
 from riverui.engine.limits import EngineLimits
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx, record_output
-from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker
+from riverui.engine.work.workers import Workers
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobSetStateParams
 from tests import factory

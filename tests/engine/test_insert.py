@@ -23,7 +23,8 @@ from riverui.engine.insert.insert_opts import (
     UniqueOpts,
 )
 from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, available_queues
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.errors import ArgsError, InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
 

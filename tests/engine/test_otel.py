@@ -24,7 +24,8 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind
 from riverui.engine.hooks import Metric
 from riverui.engine.insert.insert_opts import InsertRequest
-from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Workers
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import InsertResult

@@ -89,7 +89,7 @@ def test_a_schedule_and_a_constructor_are_needed(schedule: Any, constructor: Any
     ],
 )
 def test_constructors_give_args_a_pair_or_nothing(
-    made: object, expected: InsertManyParams | None
+    made: Any, expected: InsertManyParams | None
 ) -> None:
     assert PeriodicJob(HOURLY, lambda: made).construct() == expected
 

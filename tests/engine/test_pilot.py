@@ -38,7 +38,7 @@ from riverui.engine.pilot import (
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, Worker
-from riverui.errors import ConfigError, InsertError
+from riverui.errors import ConfigError
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
@@ -282,15 +282,18 @@ async def test_a_feature_that_only_changes_jobs_works_in_the_sync_client(
     assert [row["args"] for row in rows] == [{"sealed": True}] * 4
 
 
-async def test_a_feature_that_asks_the_database_needs_the_async_client(
+async def test_a_feature_that_asks_the_database_works_in_the_sync_client(
     play: Playground, notes: Notes
 ) -> None:
     with (
         SyncClient(play.database_url, ClientConfig(features=[notes])) as client,
         psycopg.connect(play.database_url) as tx,
     ):
-        with pytest.raises(InsertError, match="calls queue_upsert, which only the asyncio"):
-            client.insert_tx(tx, Task())
+        inserted = client.insert_tx(tx, Task())
+        assert await written(play) == set()
+        tx.commit()
+        assert client.job_cancel(inserted.job.id).state is JobState.CANCELLED
+        assert await written(play) == {"insert", "cancel"}
         with pytest.raises(ConfigError, match="needs the async client"):
             client.job_complete_tx(tx, Job(None, Task()))  # type: ignore[arg-type]
 

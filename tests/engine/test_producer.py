@@ -414,6 +414,26 @@ async def test_queues_can_be_changed_before_the_start(play: Playground) -> None:
     await play.in_state(job_id, "completed")
 
 
+async def test_queues_are_scaled(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    await client.queues.add("more", QueueConfig(max_workers=1))
+    jobs = [await play.insert(queue="more") for _ in range(4)]
+    await play.until(lambda: client.running == 1)
+    await client.queues.scale("more", 3)
+    await play.until(lambda: client.running == 3)
+    assert client.config.queues["more"].max_workers == 3
+    await client.queues.scale("more", 1)
+    worker.let_go.set()
+    for job in jobs:
+        await play.in_state(job, "completed")
+    with pytest.raises(ConfigError, match="does not work queue"):
+        await client.queues.scale("other", 1)
+    with pytest.raises(ConfigError, match="max_workers"):
+        await client.queues.scale("more", 0)
+
+
 async def test_queues_that_cannot_be_added_or_removed(play: Playground) -> None:
     client = await play.start()
     with pytest.raises(ConfigError, match="already"):

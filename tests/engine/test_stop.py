@@ -18,7 +18,8 @@ import pytest
 from riverui.engine.client import Client, default_client_id
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.shutdown import serve
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError, DatabaseUnavailable, SchemaMissing, TooManyConnections
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging, fail
@@ -35,6 +36,26 @@ async def test_start_and_stop_again_and_again(play: Playground) -> None:
     await client.start()
     job_id = await play.insert()
     assert (await play.in_state(job_id, "completed"))["attempted_by"] == [client.id]
+
+
+def test_a_client_may_be_started_in_one_event_loop_after_another(database_url: str) -> None:
+    # As with a module's client in a web app whose tests start the app once each.
+    workers = Workers()
+    double = workers.task(kind="double")(_double)
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=1)}, workers=workers)
+    client, inserting = Client(database_url, config), Client(database_url)
+
+    async def once() -> Any:
+        async with client:
+            inserted = await double.insert(inserting, 3)
+            return (await client.wait(inserted.job.id, timeout=timedelta(seconds=30))).output
+
+    assert [asyncio.run(once()) for _ in range(3)] == [6, 6, 6]
+    asyncio.run(inserting.stop())
+
+
+async def _double(number: int) -> int:
+    return 2 * number
 
 
 async def test_a_start_while_it_stops_begins_anew(play: Playground) -> None:

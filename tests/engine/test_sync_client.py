@@ -290,6 +290,24 @@ def test_nothing_waits(database_url: str, seen: Seen) -> None:
     assert seen() == []
 
 
+class Slow(Hook):
+    async def insert_begin(self, request: InsertRequest) -> None:
+        await asyncio.sleep(0.01)
+
+
+async def test_nothing_waits_where_a_loop_runs_or_none_does(database_url: str, seen: Seen) -> None:
+    def insert() -> None:
+        with (
+            SyncClient(database_url, ClientConfig(hooks=[Slow()])) as client,
+            pytest.raises(InsertError, match="awaits something"),
+        ):
+            client.insert(Sort([]))
+
+    insert()
+    await asyncio.to_thread(insert)
+    assert seen() == []
+
+
 async def test_it_works_where_a_loop_runs(client: SyncClient, seen: Seen) -> None:
     client.insert(Sort(["x"]))
     assert seen() == [["x"]]

@@ -30,7 +30,8 @@ from riverui.engine.work.resumable import (
     resumable_step,
     resumable_step_cursor,
 )
-from riverui.engine.work.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker
+from riverui.engine.work.workers import Workers
 from riverui.errors import DatabaseError, JobTimedOut, NotFound, NotSupported, OutsideJob
 from riverui.storage.connect import connect
 from riverui.storage.interface import LISTENING, Driver

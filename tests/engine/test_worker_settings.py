@@ -12,7 +12,8 @@ import pytest
 from riverui.domain.jobs import JobRow
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.hooks import Middleware
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from tests.engine.conftest import Playground, Task
 

@@ -20,7 +20,8 @@ from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.outcome import Outcome
 from riverui.engine.work.threads import WorkerThreads
-from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker
+from riverui.engine.work.workers import Workers
 from riverui.storage.postgres.driver import PostgresDriver
 
 _EVENTS = {JobState.CANCELLED: EventKind.JOB_CANCELLED}

@@ -8,7 +8,6 @@ import itertools
 import os
 import re
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,6 +15,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+
+from tests.ports import free_port
 
 PASSWORD = "correct horse"
 
@@ -167,13 +168,6 @@ async def wait_for(happened: Callable[[], Awaitable[Any]], *, seconds: float = 3
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.02)
     return found
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def alive(pids: Sequence[int]) -> list[int]:

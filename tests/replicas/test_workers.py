@@ -15,7 +15,8 @@ import httpx2
 import psycopg
 import pytest
 
-from tests.replicas.processes import Replica, alive, browser, free_port, replica, wait_for
+from tests.ports import free_port
+from tests.replicas.processes import Replica, alive, browser, replica, wait_for
 from tests.web.html import parse
 
 TWO = ("--workers", "2")

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
-from riverui.storage.interface import LISTENING, NOTIFYING, Driver, SyncDriver, SyncExecutor
+from riverui.storage.interface import LISTENING, NOTIFYING, Driver, Executor, SyncDriver, at_once
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 from riverui.storage.interface.params import JobCursor, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.storage.migrations import migrate
@@ -131,8 +131,12 @@ def sync_insert(
     fast: bool = False,
 ) -> Sequence[InsertResult]:
     """Insert jobs in a transaction of their own."""
-    with driver.transaction() if fast else driver.autocommit() as executor:
-        return _sync_insert(executor, jobs, notify, fast)
+
+    async def insert() -> Sequence[InsertResult]:
+        async with driver.transaction() if fast else driver.autocommit() as executor:
+            return await _insert(executor, jobs, notify, fast)
+
+    return at_once(insert())
 
 
 def sync_insert_tx(
@@ -144,16 +148,20 @@ def sync_insert_tx(
     fast: bool = False,
 ) -> Sequence[InsertResult]:
     """Insert jobs in a transaction of the caller's."""
-    return _sync_insert(driver.adopt(transaction), jobs, notify, fast)
+
+    async def insert() -> Sequence[InsertResult]:
+        return await _insert(await driver.adopt(transaction), jobs, notify, fast)
+
+    return at_once(insert())
 
 
-def _sync_insert(
-    executor: SyncExecutor, jobs: Sequence[JobInsertParams], notify: Sequence[str], fast: bool
+async def _insert(
+    executor: Executor, jobs: Sequence[JobInsertParams], notify: Sequence[str], fast: bool
 ) -> Sequence[InsertResult]:
     if fast:
-        assert executor.job_insert_many_fast(jobs, notify=notify) == len(jobs)
+        assert await executor.job_insert_many_fast(jobs, notify=notify) == len(jobs)
         return []
-    return executor.job_insert_many(jobs, notify=notify)
+    return await executor.job_insert_many(jobs, notify=notify)
 
 
 @dataclass(frozen=True, kw_only=True)

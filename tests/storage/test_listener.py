@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface import Listener
@@ -26,6 +28,15 @@ async def asking(database_url: str, limits: PostgresLimits) -> AsyncIterator[Pos
         yield driver
 
 
+Opened = Callable[[PostgresDriver], Awaitable[Listener]]
+
+
+@pytest.fixture(params=["listener", "shared_listener"])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """Return what makes a listener: one on a connection of its own, and one that shares it."""
+    return operator.methodcaller(request.param)
+
+
 async def _collect(listener: Listener, into: list[tuple[str, str]], *topics: str) -> None:
     async for heard in listener.notifications(*topics):
         into.append(heard)
@@ -39,8 +50,10 @@ async def _until(heard: list[tuple[str, str]], make: Make, channel: str) -> None
         await asyncio.sleep(0.02)
 
 
-async def test_topics_without_their_schema(driver: PostgresDriver, make: Make) -> None:
-    listener = await driver.listener()
+async def test_topics_without_their_schema(
+    driver: PostgresDriver, make: Make, opened: Opened
+) -> None:
+    listener = await opened(driver)
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard, "river_insert", "river_leadership"))
     await _until(heard, make, "public.river_insert")
@@ -59,9 +72,9 @@ async def test_topics_without_their_schema(driver: PostgresDriver, make: Make) -
     assert time.monotonic() - started < 2
 
 
-async def test_schema(database_url: str, make: Make) -> None:
+async def test_schema(database_url: str, make: Make, opened: Opened) -> None:
     driver = connect(database_url, schema="jobs_1")
-    listener = await driver.listener()
+    listener = await opened(driver)
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard, "river_insert"))
     await _until(heard, make, "jobs_1.river_insert")
@@ -71,8 +84,10 @@ async def test_schema(database_url: str, make: Make) -> None:
     await driver.close()
 
 
-async def test_lost_connection(driver: PostgresDriver, make: Make, database_url: str) -> None:
-    listener = await driver.listener()
+async def test_lost_connection(
+    driver: PostgresDriver, make: Make, database_url: str, opened: Opened
+) -> None:
+    listener = await opened(driver)
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard, "river_insert"))
     await _until(heard, make, "public.river_insert")
@@ -86,8 +101,8 @@ async def test_lost_connection(driver: PostgresDriver, make: Make, database_url:
     await listener.close()
 
 
-async def test_cancelled_reader_lets_go(driver: PostgresDriver) -> None:
-    listener = await driver.listener()
+async def test_cancelled_reader_lets_go(driver: PostgresDriver, opened: Opened) -> None:
+    listener = await opened(driver)
     task = asyncio.create_task(_collect(listener, [], "river_insert"))
     await asyncio.sleep(0.1)
     task.cancel()
@@ -96,8 +111,8 @@ async def test_cancelled_reader_lets_go(driver: PostgresDriver) -> None:
     await listener.close()
 
 
-async def test_closed_before_anything_is_read(driver: PostgresDriver) -> None:
-    listener = await driver.listener()
+async def test_closed_before_anything_is_read(driver: PostgresDriver, opened: Opened) -> None:
+    listener = await opened(driver)
     await listener.close()
     heard: list[tuple[str, str]] = []
     await asyncio.wait_for(_collect(listener, heard, "river_insert"), 5)
@@ -108,6 +123,8 @@ async def test_nobody_to_listen_to() -> None:
     driver = connect("postgresql://127.0.0.1:1/x")
     with pytest.raises(DatabaseUnavailable):
         await driver.listener()
+    with pytest.raises(DatabaseUnavailable):
+        await (await driver.shared_listener()).listen("river_insert")
     await driver.close()
 
 
@@ -116,8 +133,10 @@ async def _next(reading: AsyncIterator[tuple[str, str]]) -> tuple[str, str]:
         return await anext(reading)
 
 
-async def test_what_is_sent_after_listen_is_heard(driver: PostgresDriver, make: Make) -> None:
-    listener = await driver.listener()
+async def test_what_is_sent_after_listen_is_heard(
+    driver: PostgresDriver, make: Make, opened: Opened
+) -> None:
+    listener = await opened(driver)
     await listener.listen("river_insert", "river_control")
     await make.notify("river_insert", "one")
     await make.notify("river_control", "two")
@@ -131,8 +150,10 @@ async def test_what_is_sent_after_listen_is_heard(driver: PostgresDriver, make: 
     await listener.close()
 
 
-async def test_further_topics_while_somebody_reads(driver: PostgresDriver, make: Make) -> None:
-    listener = await driver.listener()
+async def test_further_topics_while_somebody_reads(
+    driver: PostgresDriver, make: Make, opened: Opened
+) -> None:
+    listener = await opened(driver)
     heard: list[tuple[str, str]] = []
     await listener.listen("river_insert")
     task = asyncio.create_task(_collect(listener, heard))
@@ -151,8 +172,8 @@ async def test_further_topics_while_somebody_reads(driver: PostgresDriver, make:
     await task
 
 
-async def test_many_at_once_in_order(driver: PostgresDriver, make: Make) -> None:
-    listener = await driver.listener()
+async def test_many_at_once_in_order(driver: PostgresDriver, make: Make, opened: Opened) -> None:
+    listener = await opened(driver)
     await listener.listen("river_insert")
     reading = listener.notifications()
     for start in range(0, 3000, 1000):
@@ -167,9 +188,9 @@ async def test_many_at_once_in_order(driver: PostgresDriver, make: Make) -> None
 
 @pytest.mark.parametrize("limits", [PostgresLimits(listener_ping_seconds=0.05)])
 async def test_a_quiet_connection_is_asked_whether_it_lives(
-    asking: PostgresDriver, make: Make
+    asking: PostgresDriver, make: Make, opened: Opened
 ) -> None:
-    listener = await asking.listener()
+    listener = await opened(asking)
     await listener.listen("river_insert")
     reading = asyncio.create_task(_next(listener.notifications()))
     asked = (
@@ -188,8 +209,10 @@ async def test_a_quiet_connection_is_asked_whether_it_lives(
 
 
 @pytest.mark.parametrize("limits", [PostgresLimits(listener_ping_seconds=0.001)])
-async def test_nothing_is_lost_between_pings(asking: PostgresDriver, make: Make) -> None:
-    listener = await asking.listener()
+async def test_nothing_is_lost_between_pings(
+    asking: PostgresDriver, make: Make, opened: Opened
+) -> None:
+    listener = await opened(asking)
     await listener.listen("river_insert")
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard))
@@ -205,7 +228,7 @@ async def test_nothing_is_lost_between_pings(asking: PostgresDriver, make: Make)
     await task
 
 
-async def test_a_connection_that_dies_silently(database_url: str) -> None:
+async def test_a_connection_that_dies_silently(database_url: str, opened: Opened) -> None:
     passing = asyncio.Event()
     passing.set()
     limits = PostgresLimits(listener_ping_seconds=0.05, listener_answer_seconds=0.2)
@@ -213,7 +236,7 @@ async def test_a_connection_that_dies_silently(database_url: str) -> None:
         tcp_proxy(database_url, passing=passing) as url,
         limited(url, limits) as driver,
     ):
-        listener = await driver.listener()
+        listener = await opened(driver)
         await listener.listen("river_insert")
         reading = asyncio.create_task(_next(listener.notifications()))
         await asyncio.sleep(0.2)
@@ -224,8 +247,10 @@ async def test_a_connection_that_dies_silently(database_url: str) -> None:
         await listener.close()
 
 
-async def test_a_lost_connection_is_told_to_who_listens(driver: PostgresDriver, make: Make) -> None:
-    listener = await driver.listener()
+async def test_a_lost_connection_is_told_to_who_listens(
+    driver: PostgresDriver, make: Make, opened: Opened
+) -> None:
+    listener = await opened(driver)
     await listener.listen("river_insert")
     await make.rows(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
@@ -262,3 +287,63 @@ async def test_the_loop_watches_nothing_after_the_end(database_url: str, make: M
         watched += [n for n in (number,) if loop.remove_reader(n)]
         await listener.close()
     assert watched == []
+
+
+async def test_many_listeners_share_a_connection(database_url: str, make: Make) -> None:
+    async with AsyncConnectionPool(database_url, min_size=1, max_size=1, open=False) as pool:
+        drivers = [connect(pool=pool, schema=schema) for schema in ("one", "two", None, None)]
+        listeners = [await driver.shared_listener() for driver in drivers]
+        await asyncio.gather(*(listener.listen("river_insert") for listener in listeners))
+        listening = (
+            "select 1 from pg_stat_activity where datname = current_database()"
+            " and query ilike 'listen%'"
+        )
+        assert len(await make.rows(listening)) == 1
+
+        for schema in ("one", "two", "public"):
+            await make.connection.execute(
+                "select pg_notify(%s, %s)", [f"{schema}.river_insert", schema]
+            )
+        heard = [await _next(listener.notifications()) for listener in listeners]
+        assert [payload for _, payload in heard] == ["one", "two", "public", "public"]
+
+        await listeners[0].close()
+        await make.connection.execute("select pg_notify('two.river_insert', 'still heard')")
+        assert await _next(listeners[1].notifications()) == ("river_insert", "still heard")
+        for listener in listeners:
+            await listener.close()
+        for _ in range(500):
+            if not await make.rows(listening):
+                break
+            await asyncio.sleep(0.01)
+        else:
+            raise AssertionError("the connection is still there")
+
+
+async def test_a_lost_connection_is_lost_for_all_who_share_it(
+    database_url: str, make: Make
+) -> None:
+    async with AsyncConnectionPool(database_url, min_size=1, max_size=1, open=False) as pool:
+        drivers = [connect(pool=pool, schema=schema) for schema in ("one", "two")]
+        listeners = [await driver.shared_listener() for driver in drivers]
+        readings = []
+        for listener in listeners:
+            await listener.listen("river_insert")
+            readings.append(asyncio.create_task(_next(listener.notifications())))
+        await make.rows(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+            " where datname = current_database() and query ilike 'listen%'"
+        )
+        for reading in readings:
+            with pytest.raises(DatabaseUnavailable):
+                await reading
+        # Whoever comes again gets a new one.
+        for driver, listener in zip(drivers, listeners, strict=True):
+            await listener.close()
+            again = await driver.shared_listener()
+            await again.listen("river_insert")
+            await make.connection.execute(
+                "select pg_notify(%s, 'heard')", [f"{driver.schema}.river_insert"]
+            )
+            assert await _next(again.notifications()) == ("river_insert", "heard")
+            await again.close()

@@ -8,18 +8,16 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
 import psycopg
-import psycopg2
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 from sqlalchemy import create_engine, text
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy.orm import Session
 
 from riverui.errors import (
     BadRequest,
@@ -30,8 +28,11 @@ from riverui.errors import (
     SchemaMissing,
     UniqueConflict,
 )
+from riverui.storage.interface import at_once
+from riverui.storage.interface.engine_params import JobInsertParams
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
 from tests.drivers import connect_sync
+from tests.guests import GUESTS, Begin
 from tests.storage.conftest import NOW, SCHEMA, insert_params, sync_insert, sync_insert_tx
 from tests.storage.test_job_insert import NASTY
 
@@ -51,111 +52,6 @@ def look(database_url: str) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
     """Ask the database behind the driver's back."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield lambda query: connection.execute(query.encode()).fetchall()
-
-
-# Other people's transactions: each gives the transaction, and keeps or undoes it at the end.
-
-Begin = Callable[[bool], AbstractContextManager[Any]]
-
-
-def _psycopg(url: str) -> Begin:
-    @contextmanager
-    def begin(keep: bool) -> Iterator[Any]:
-        with psycopg.connect(url, row_factory=dict_row) as connection:
-            yield connection
-            connection.commit() if keep else connection.rollback()
-
-    return begin
-
-
-def _psycopg2(url: str) -> Begin:
-    @contextmanager
-    def begin(keep: bool) -> Iterator[Any]:
-        connection = psycopg2.connect(url)
-        yield connection
-        connection.commit() if keep else connection.rollback()
-        connection.close()
-
-    return begin
-
-
-def _alchemy(kind: str, dialect: str) -> Callable[[str], Begin]:
-    def with_url(url: str) -> Begin:
-        @contextmanager
-        def begin(keep: bool) -> Iterator[Any]:
-            engine = create_engine(url.replace("postgresql://", f"postgresql+{dialect}://", 1))
-            if kind == "connection":
-                with engine.connect() as connection:
-                    yield connection
-                    connection.commit() if keep else connection.rollback()
-            elif kind == "session":
-                with Session(engine) as session:
-                    yield session
-                    session.commit() if keep else session.rollback()
-            else:
-                scoped = scoped_session(sessionmaker(engine))
-                yield scoped
-                scoped.commit() if keep else scoped.rollback()
-                scoped.remove()
-            engine.dispose()
-
-        return begin
-
-    return with_url
-
-
-def _django(url: str) -> Begin:
-    from django.conf import settings
-    from django.db import transaction
-    from django.db.backends.postgresql.base import DatabaseWrapper
-
-    if not settings.configured:
-        settings.configure(USE_TZ=True)
-    parts = conninfo_to_dict(url)
-    wrapper = DatabaseWrapper(
-        {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": parts["dbname"],
-            "USER": parts.get("user", ""),
-            "PASSWORD": parts.get("password", ""),
-            "HOST": parts.get("host", ""),
-            "PORT": parts.get("port", ""),
-            "OPTIONS": {},
-            "TIME_ZONE": None,
-            "CONN_MAX_AGE": 0,
-            "CONN_HEALTH_CHECKS": False,
-            "AUTOCOMMIT": True,
-            "ATOMIC_REQUESTS": False,
-        },
-        alias="elsewhere",
-    )
-
-    @contextmanager
-    def begin(keep: bool) -> Iterator[Any]:
-        from django.db import connections
-        from django.utils.connection import ConnectionProxy
-
-        connections["elsewhere"] = wrapper
-        with transaction.atomic(using="elsewhere"):
-            # As `django.db.connection` is one.
-            yield ConnectionProxy(connections, "elsewhere")
-            if not keep:
-                transaction.set_rollback(True, using="elsewhere")
-        wrapper.close()
-
-    return begin
-
-
-GUESTS = {
-    "psycopg": _psycopg,
-    "psycopg2": _psycopg2,
-    "django": _django,
-    **{
-        f"sqlalchemy {kind} {dialect}": _alchemy(kind, dialect)
-        for kind in ("connection", "session", "scoped session")
-        for dialect in ("psycopg", "psycopg2")
-    },
-}
 
 
 @pytest.fixture(params=GUESTS)
@@ -294,16 +190,14 @@ def test_more_than_one_statement_is_still_all_or_nothing(
     sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
 ) -> None:
     jobs = [insert_params()] * 5001
-    with sync_driver.transaction() as executor:
-        assert len(executor.job_insert_many(jobs)) == 5001
 
-    def insert_wrong_ones_last() -> None:
-        with sync_driver.transaction() as executor:
-            executor.job_insert_many(jobs)
-            executor.job_insert_many([insert_params(priority=9)])
+    async def insert(*parts: list[JobInsertParams]) -> list[int]:
+        async with sync_driver.transaction() as executor:
+            return [len(await executor.job_insert_many(part)) for part in parts]
 
+    assert at_once(insert(jobs)) == [5001]
     with pytest.raises(Exception, match="priority_in_range"):
-        insert_wrong_ones_last()
+        at_once(insert(jobs, [insert_params(priority=9)]))
     assert len(look("select from river_job")) == 5001
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -334,7 +335,7 @@ async def test_the_public_create_app_takes_a_url_a_pool_or_a_driver() -> None:
     with pytest.raises(ConfigError):
         riverui.create_app("mysql://nobody@127.0.0.1/none", no_auth=True)
     with pytest.raises(AttributeError):
-        _ = riverui.nothing
+        _ = riverui.nothing  # type: ignore[attr-defined]
     assert riverui.Access().may("jobs.read")
     assert riverui.DashboardConfig().count_cap
 
@@ -355,3 +356,16 @@ def test_what_is_no_database_is_refused_when_the_app_is_made() -> None:
         riverui.create_app(wrong, no_auth=True)
     with pytest.raises(ConfigError, match="schema differs from the driver's"):
         riverui.create_app(riverui.connect("postgres://x/y"), schema="other", no_auth=True)
+    wrong = riverui.SyncClient("postgres://x/y")
+    with pytest.raises(ConfigError, match="cannot use a SyncClient: give the URL"):
+        riverui.create_app(wrong, no_auth=True)
+
+
+async def test_an_engine_of_sqlalchemy_is_a_database(database_url: str) -> None:
+    address = database_url.replace("postgres://", "postgresql://").split("://")[1]
+    engine = create_async_engine(f"postgresql+psycopg://{address}")
+    try:
+        async with browser(riverui.create_app(engine, no_auth=True)) as client:
+            assert (await client.get("/jobs")).status_code == 200
+    finally:
+        await engine.dispose()

@@ -193,6 +193,10 @@ def test_a_job_cancelled_at_work_and_one_discarded_at_last() -> None:
     [attempt] = timeline.attempts(discarded, NOW)
     assert (attempt.outcome, attempt.span) == ("discarded", MINUTE)
     assert names(discarded)[-1] == ("discarded", "failed")
+    words = "ValueError: x\nNot tried again: its Retry never tries ValueError again"
+    early = replace(discarded, max_attempts=25, errors=(error(1, 2 * MINUTE, words),))
+    [attempt] = timeline.attempts(early, NOW)
+    assert (attempt.outcome, attempt.error) == ("discarded", words)
 
 
 def test_a_rescue_tells_when_it_came_and_not_when_the_attempt_began() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from riverui.cli.settings import choose, texts
-from riverui.cli.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_config
+from riverui.cli.worker.settings import (
+    WORKER_SETTINGS,
+    WorkerConfig,
+    processors,
+    worker_config,
+)
 from riverui.cli.worker.target import queues
 from riverui.engine.config import QueueConfig
 from riverui.errors import ConfigError
@@ -111,3 +117,32 @@ def test_what_else_a_queue_was_told_stays() -> None:
     patient = QueueConfig(max_workers=1, fetch_poll_interval=timedelta(seconds=30))
     (queue,) = queues({"a": patient}, ["a=9"], None).values()
     assert queue == QueueConfig(max_workers=9, fetch_poll_interval=timedelta(seconds=30))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("512MB", 512 << 20),
+        ("64 kb", 64 << 10),
+        ("2g", 2 << 30),
+        ("1GiB", 1 << 30),
+        ("7Mi", 7 << 20),
+    ],
+)
+def test_sizes_are_those_of_postgres(text: str, size: int) -> None:
+    assert config(RIVERUI_MAX_MEMORY=text).max_memory == size
+    assert config(RIVERUI_MAX_MEMORY=text).supervised
+
+
+@pytest.mark.parametrize("text", ["512", "MB", "0MB", "-1MB", "1TB", "1.5GB", "1e3MB", "٣MB"])
+def test_other_sizes_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="write it like 512MB or 2GB"):
+        config(RIVERUI_MAX_MEMORY=text)
+
+
+def test_auto_is_a_process_for_each_processor_that_may_be_used() -> None:
+    assert config(RIVERUI_PROCESSES="auto").processes == processors()
+    assert 1 <= processors() <= (os.cpu_count() or 1)
+    assert not config(RIVERUI_PROCESSES="1").supervised
+    assert config(RIVERUI_PROCESSES="2").supervised
+    assert config(RIVERUI_MAX_JOBS="100").supervised

@@ -18,14 +18,10 @@ from psycopg import sql
 
 from tests.conftest import with_database
 from tests.own_tables import OWN_TABLES
+from tests.ports import free_port
 from tests.worker.conftest import HERE, StartWorker, WorkerProcess, ask, wait_for
 
 NOWHERE = "postgresql://nobody:hunter2@127.0.0.1:1/none"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def failed(*argv: str, **environ: str) -> tuple[int, str]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from riverui.cli.settings import choose, settings_options, texts
 from riverui.cli.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_config
+
+if TYPE_CHECKING:
+    import socket
+
+    from riverui.cli.worker.processes.nursery import Forked
 
 
 @settings_options(settings=WORKER_SETTINGS)
@@ -38,22 +45,72 @@ def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: An
             flags["soft_stop"] = "2s"
         return run_and_reload(_again(target, flags), Path.cwd())
 
-    import asyncio
-
     from riverui.cli.logs import configure_logging
-    from riverui.cli.worker.target import find
-    from riverui.engine.event_loop import loop_factory, spare_collector
     from riverui.engine.work.log_capture import JobOfRecord
 
-    configure_logging(format=config.log_format, level=config.log_level, filters=[JobOfRecord()])
+    def log_as(about: Mapping[str, object] | None = None) -> None:
+        configure_logging(
+            format=config.log_format, level=config.log_level, filters=[JobOfRecord()], about=about
+        )
+
+    log_as()
+    if not config.supervised:
+        _work_alone(target, config)
+        return 0
+
+    from riverui.cli.worker.processes.nursery import Forked, fork_nursery
+
+    _load(config)
+    forked = fork_nursery()
+    if isinstance(forked, Forked):
+        log_as({"process": forked.number})
+        _work_alone(target, config, forked)
+        return 0
+    return _supervise(config, forked)
+
+
+def _work_alone(target: str, config: WorkerConfig, forked: Forked | None = None) -> None:
+    """Work jobs in this process."""
+    import asyncio
+
+    from riverui.cli.worker.target import find
+    from riverui.engine.event_loop import loop_factory, spare_collector
+
     found = find(target, Path.cwd())
     spare_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_work(found, target, config))
-    return 0
+        runner.run(_work(found, target, config, forked))
 
 
-async def _work(found: object, target: str, config: WorkerConfig) -> None:
+def _supervise(config: WorkerConfig, nursery: socket.socket) -> int:
+    """Have others work jobs, and return the exit code."""
+    import asyncio
+
+    from riverui.cli.worker.processes.supervisor import Supervisor
+    from riverui.engine.event_loop import loop_factory
+
+    async def run() -> int:
+        return await Supervisor(config, nursery).run()
+
+    with nursery, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        code = runner.run(run())
+    # The nursery ends with what leads to it.
+    with suppress(ChildProcessError):
+        os.wait()
+    return code
+
+
+def _load(config: WorkerConfig) -> None:
+    """Load what each process needs, so that all of them share it."""
+    if config.metrics:
+        import riverui.cli.worker.metrics
+    import riverui.cli.worker.processes.supervised
+    import riverui.cli.worker.run
+    import riverui.cli.worker.target
+    import riverui.engine.event_loop  # noqa: F401
+
+
+async def _work(found: object, target: str, config: WorkerConfig, forked: Forked | None) -> None:
     from riverui.cli.worker.run import run
     from riverui.cli.worker.target import queues, resolve
 
@@ -64,7 +121,12 @@ async def _work(found: object, target: str, config: WorkerConfig) -> None:
         release=config.release or client.config.release,
         charts=config.charts and client.config.charts,
     )
-    await run(client, config)
+    if forked is None:
+        await run(client, config)
+    else:
+        from riverui.cli.worker.processes.supervised import run_supervised
+
+        await run_supervised(client, config, forked)
 
 
 def _again(target: str, flags: Mapping[str, Any]) -> list[str]:

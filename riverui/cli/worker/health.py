@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,14 @@ from riverui.web.http.probe import Probe
 
 log = logging.getLogger("riverui.worker")
 
+Check = Callable[[], Awaitable[Mapping[str, object]]]
+"""How it is: by its `status`."""
+
+Metrics = Callable[[], Awaitable[bytes]]
+"""Its figures, in Prometheus's text format."""
+
+WELL = frozenset({"ok", "degraded"})
+"""What `status` says while jobs are worked: by all processes, or by some."""
 _FILE_INTERVAL = 5.0
 """Seconds between two touches: a supervisor that looks for the last 15 s allows for one missed."""
 
@@ -49,39 +57,49 @@ class WorkerHealth:
             "started": client.started,
         }
 
-    @asynccontextmanager
-    async def told(self, *, host: str, port: int | None, file: Path | None) -> AsyncIterator[str]:
-        """Answer on the port and touch the file as long as the block lasts; yield the port's
-        address.
 
-        Raise ListenError where the port is taken.
-        """
-        async with AsyncExitStack() as stack:
-            address = ""
-            if port is not None:
-                # A web server is loaded only where one is wanted.
-                from riverui.cli.worker.port import answering
+@asynccontextmanager
+async def told(
+    check: Check,
+    *,
+    host: str,
+    port: int | None,
+    file: Path | None,
+    metrics: Metrics | None = None,
+) -> AsyncIterator[str]:
+    """Answer on the port and touch the file as long as the block lasts; yield the port's address.
 
-                address = await stack.enter_async_context(answering(self.check, host, port))
-            if file is not None:
-                await stack.enter_async_context(self._touching(file))
-            yield address
+    Raise ListenError where the port is taken.
+    """
+    async with AsyncExitStack() as stack:
+        address = ""
+        if port is not None:
+            # A web server is loaded only where one is wanted.
+            from riverui.cli.worker.port import answering
 
-    @asynccontextmanager
-    async def _touching(self, file: Path) -> AsyncIterator[None]:
-        touching = asyncio.create_task(self._keep_touching(file))
-        try:
-            yield
-        finally:
-            touching.cancel()
-            await asyncio.wait([touching])
-            _remove(file)
+            answers = answering(check, host, port, metrics=metrics)
+            address = await stack.enter_async_context(answers)
+        if file is not None:
+            await stack.enter_async_context(_touching(check, file))
+        yield address
 
-    async def _keep_touching(self, file: Path) -> None:
-        while True:
-            if (await self.check())["status"] == "ok":
-                _touch(file)
-            await asyncio.sleep(_FILE_INTERVAL)
+
+@asynccontextmanager
+async def _touching(check: Check, file: Path) -> AsyncIterator[None]:
+    touching = asyncio.create_task(_keep_touching(check, file))
+    try:
+        yield
+    finally:
+        touching.cancel()
+        await asyncio.wait([touching])
+        _remove(file)
+
+
+async def _keep_touching(check: Check, file: Path) -> None:
+    while True:
+        if (await check())["status"] in WELL:
+            _touch(file)
+        await asyncio.sleep(_FILE_INTERVAL)
 
 
 def _touch(file: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -15,24 +15,28 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from riverui.cli.server import listen
+from riverui.cli.worker.health import WELL, Check, Metrics
 from riverui.web.http.connections import server_config
-
-Check = Callable[[], Awaitable[Mapping[str, object]]]
-"""How the process is: well where its `status` is `ok`."""
+from riverui.web.live.metrics import MEDIA
 
 _GRACE_SECONDS = 1
 """Seconds for requests to end: a health check is answered at once."""
 
 
 @asynccontextmanager
-async def answering(check: Check, host: str, port: int) -> AsyncIterator[str]:
-    """Answer health requests as long as the block lasts; yield the address.
+async def answering(
+    check: Check, host: str, port: int, *, metrics: Metrics | None = None
+) -> AsyncIterator[str]:
+    """Answer health requests as long as the block lasts, and with `metrics` those of Prometheus;
+    yield the address.
 
     Raise ListenError where the port is taken.
     """
     with listen(host, port) as sock:
         server = _Server(
-            server_config(_app(check), lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS)
+            server_config(
+                _app(check, metrics), lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS
+            )
         )
         serving = asyncio.create_task(server.serve(sockets=[sock]), name="riverui health")
         shown = f"[{host}]" if ":" in host else host
@@ -43,17 +47,22 @@ async def answering(check: Check, host: str, port: int) -> AsyncIterator[str]:
             await serving
 
 
-def _app(check: Check) -> Starlette:
+def _app(check: Check, metrics: Metrics | None) -> Starlette:
     async def minimal(request: Request) -> Response:
         return _json({"status": "ok"})
 
     async def complete(request: Request) -> Response:
         told = await check()
-        return _json(told, 200 if told["status"] == "ok" else 503)
+        return _json(told, 200 if told["status"] in WELL else 503)
+
+    async def scraped(request: Request) -> Response:
+        assert metrics is not None
+        return Response(await metrics(), media_type=MEDIA, headers={"Cache-Control": "no-store"})
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        words = "There is only /health." if error.status_code == 404 else "Only GET."
+        there = "There are only /health and /metrics." if metrics else "There is only /health."
+        words = there if error.status_code == 404 else "Only GET."
         return _json({"message": words}, error.status_code)
 
     return Starlette(
@@ -62,6 +71,7 @@ def _app(check: Check) -> Starlette:
             # `riverui healthcheck` asks at the addresses of the dashboard.
             Route("/api/health-checks/complete", complete),
             Route("/api/health-checks/minimal", minimal),
+            *([Route("/metrics", scraped)] if metrics else []),
         ],
         exception_handlers={HTTPException: refused},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from riverui.cli.worker.health import WorkerHealth
+from riverui.cli.worker.health import WorkerHealth, told
 from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.client import Client
 from riverui.engine.shutdown import leave_process, signals, stop_in_phases
@@ -31,9 +31,23 @@ async def run(client: Client, config: WorkerConfig) -> None:
 
 async def _work(client: Client, config: WorkerConfig) -> None:
     health = WorkerHealth(client)
+    metrics = None
+    if config.metrics:
+        # Its library is loaded only where it is wanted.
+        from riverui.cli.worker.metrics import plugin_of, text
+
+        plugin = plugin_of(client)
+
+        async def metrics() -> bytes:
+            return text(plugin)
+
     with signals() as asked:
-        async with health.told(
-            host=config.health_host, port=config.health_port, file=config.health_file
+        async with told(
+            health.check,
+            host=config.health_host,
+            port=config.health_port,
+            file=config.health_file,
+            metrics=metrics,
         ) as address:
             await client.start()
             log.info("worker has started", extra=_about(client, address))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +11,14 @@ from pathlib import Path
 from riverui.cli.settings import SETTINGS, Setting, Values
 from riverui.errors import ConfigError
 from riverui.web.config import LOG_FORMATS, LOG_LEVELS
+
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+"""Where Linux tells a container's share of processors, as time in a period."""
+_MOST_PROCESSES = 256
+"""More than any machine has processors for: each has some five connections to the database."""
+_SIZE = re.compile(r"(\d{1,9})\s*([kmg])i?b?", re.IGNORECASE | re.ASCII)
+_SHIFTS = {"k": 10, "m": 20, "g": 30}
+"""Of one unit to bytes, in bits."""
 
 WORKER_SETTINGS = (
     Setting(
@@ -29,6 +39,33 @@ WORKER_SETTINGS = (
         metavar="N",
         default_words="the client's",
         help="Jobs at once in each queue, unless --queue says otherwise.",
+    ),
+    Setting(
+        name="processes",
+        group="Work",
+        env="RIVERUI_PROCESSES",
+        flag="--processes",
+        metavar="N|auto",
+        default="1",
+        help="Processes that share the jobs at once of each queue; auto is one for each processor.",
+    ),
+    Setting(
+        name="max_jobs",
+        group="Work",
+        env="RIVERUI_MAX_JOBS",
+        flag="--max-jobs",
+        metavar="N",
+        default_words="no limit",
+        help="Replace a process after about N jobs, 90 to 100 % of it.",
+    ),
+    Setting(
+        name="max_memory",
+        group="Work",
+        env="RIVERUI_MAX_MEMORY",
+        flag="--max-memory",
+        metavar="SIZE",
+        default_words="no limit",
+        help="Replace a process that takes more memory, such as 512MB, once its jobs have ended.",
     ),
     Setting(
         name="release",
@@ -85,6 +122,14 @@ WORKER_SETTINGS = (
         help="Address of that port; 0.0.0.0 lets other machines connect.",
     ),
     Setting(
+        name="metrics",
+        group="Health",
+        env="RIVERUI_METRICS",
+        flag="--metrics",
+        switch=True,
+        help="Answer GET /metrics on that port too, for Prometheus.",
+    ),
+    Setting(
         name="health_file",
         group="Health",
         env="RIVERUI_HEALTH_FILE",
@@ -105,6 +150,11 @@ class WorkerConfig:
     queues: tuple[str, ...] = ()
     """`name` or `name=max_workers`."""
     concurrency: int | None = None
+    processes: int = 1
+    max_jobs: int | None = None
+    """Jobs that one process works at most, about."""
+    max_memory: int | None = None
+    """Bytes that one process takes at most while it takes jobs."""
     release: str = ""
     charts: bool = True
     soft_stop: timedelta = timedelta(seconds=20)
@@ -112,12 +162,26 @@ class WorkerConfig:
     health_host: str = "127.0.0.1"
     health_port: int | None = None
     health_file: Path | None = None
+    metrics: bool = False
     log_format: str = "text"
     log_level: str = "info"
 
+    @property
+    def supervised(self) -> bool:
+        """Whether it needs a supervisor, which starts processes and replaces them."""
+        return self.processes > 1 or self.max_jobs is not None or self.max_memory is not None
+
     def __post_init__(self) -> None:
+        if not 1 <= self.processes <= _MOST_PROCESSES:
+            raise ConfigError(f"processes must be from 1 to {_MOST_PROCESSES}")
+        if self.max_jobs is not None and self.max_jobs < 1:
+            raise ConfigError("max jobs must be 1 or more")
+        if self.supervised and not hasattr(os, "fork"):
+            raise ConfigError("several processes need a system that has fork, such as Linux")
         if self.health_port is not None and self.health_port > 65535:
             raise ConfigError(f"health port {self.health_port} is not between 0 and 65535")
+        if self.metrics and self.health_port is None:
+            raise ConfigError("metrics are told on the health port: set --health-port")
         if self.log_format not in LOG_FORMATS:
             raise ConfigError(f"log format {self.log_format!r}: use {' or '.join(LOG_FORMATS)}")
         if self.log_level not in LOG_LEVELS:
@@ -130,6 +194,9 @@ def worker_config(values: Values) -> WorkerConfig:
     return WorkerConfig(
         queues=values.words("queues"),
         concurrency=values.number("concurrency") if values.text("concurrency") else None,
+        processes=_processes(values),
+        max_jobs=values.number("max_jobs") if values.text("max_jobs") else None,
+        max_memory=_size(values.text("max_memory")) if values.text("max_memory") else None,
         release=values.text("release"),
         charts=values.switch("charts"),
         soft_stop=values.span("soft_stop"),
@@ -137,6 +204,35 @@ def worker_config(values: Values) -> WorkerConfig:
         health_host=values.text("health_host"),
         health_port=values.number("health_port") if values.text("health_port") else None,
         health_file=Path(values.text("health_file")) if values.text("health_file") else None,
+        metrics=values.switch("metrics"),
         log_format=values.text("log_format").lower() or "text",
         log_level="debug" if values.switch("debug") else {"warning": "warn"}.get(level, level),
     )
+
+
+def _processes(values: Values) -> int:
+    if values.text("processes").lower() == "auto":
+        return min(processors(), _MOST_PROCESSES)
+    return values.number("processes")
+
+
+def processors() -> int:
+    """Return how many processors this process may use: fewer than the machine has, where a
+    container or its affinity says so.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
+        return max(1, min(count, -(-int(quota) // int(period))))
+    except (OSError, ValueError):
+        # No such file, or `max`: no limit.
+        return count
+
+
+def _size(text: str) -> int:
+    """Return bytes of a size such as 512MB, in Postgres's units."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise ConfigError(f"max memory is {text!r}: write it like 512MB or 2GB")
+    return int(found[1]) << _SHIFTS[found[2].lower()]

@@ -33,6 +33,7 @@ from uuid import UUID
 
 from riverui.engine.args.fields import StructKind, hints_of, per_type, struct_kind, typed_fields
 from riverui.engine.args.gojson import Unfit
+from riverui.errors import ConfigError, OutputError
 
 Reader = Callable[[Any], Any]
 
@@ -70,6 +71,21 @@ def reader(annotation: Any) -> Reader:
     The reader raises Unfit, with the path, for a value of another type.
     """
     return _reader(annotation, {})
+
+
+def output_as(value: Any, output_type: Any) -> Any:
+    """Return a job's output as a type. OutputError where it does not fit, ConfigError for a type
+    that no JSON can become.
+    """
+    name = getattr(output_type, "__name__", output_type)
+    try:
+        read = reader(output_type)
+    except TypeError as error:
+        raise ConfigError(f"{name} cannot be read from JSON: {error}") from None
+    try:
+        return read(value)
+    except (Unfit, ValueError, RecursionError) as error:
+        raise OutputError(f"the output does not fit {name}: {error}") from error
 
 
 def _reader(annotation: Any, building: dict[type, list[Reader]]) -> Reader:

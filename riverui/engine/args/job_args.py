@@ -10,22 +10,27 @@ Args are an instance of a dataclass, a pydantic model or a msgspec struct with a
         retries: int = 3
 
 What else their class may say, all of it optional: `insert_opts()`, how such jobs are inserted;
+`upgrade(args)`, a class or static method that turns the dict of an older version into today's;
 `kind_aliases`, older kinds that a worker takes as well; `ephemeral = True`, to have these jobs
-removed when they have gone well; `hooks` and `plugins`, for these jobs alone.
+removed when they have gone well; `retry`, whether and when they are tried again; `hooks` and
+`plugins`, for these jobs alone.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 from riverui.domain.names import MOST_KIND_CHARACTERS
+from riverui.domain.retries import Retry
 from riverui.domain.sealed_args import OpenedArgs
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
 from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind
 from riverui.engine.args.gojson import Unfit
+from riverui.engine.setting_checks import check_retry
 from riverui.errors import ArgsError, ConfigError
 
 __all__ = [
@@ -40,7 +45,14 @@ __all__ = [
     "kind_aliases_of",
     "kind_of",
     "plugins_of",
+    "retry_of",
 ]
+
+
+# Type checkers shall tell `insert(SendMail)` from `insert(SendMail(…))`, so that each of these has
+# something that an instance has and its class has not. To mypy that is any method, which wants the
+# instance where it is a class's. pyright finds the metaclass's own first: it takes no ClassVar for
+# one of a class, `__dict__` of a class is no dict, and no metaclass has the methods of the others.
 
 
 class _KindOfClass(Protocol):
@@ -50,15 +62,39 @@ class _KindOfClass(Protocol):
 
 
 class _KindOfInstance(Protocol):
-    # Every instance has `__sizeof__()`, while that of a class wants the instance: so type checkers
-    # tell `insert(SendMail)` from `insert(SendMail(…))`.
     def __sizeof__(self) -> int: ...
+
+    @property
+    def __dict__(self) -> dict[str, Any]: ...  # type: ignore[override]  # object's can be set
 
     @property
     def kind(self) -> str: ...
 
 
-JobArgs: TypeAlias = _KindOfClass | _KindOfInstance
+class _KindOfPydanticModel(Protocol):
+    def model_dump(self) -> dict[str, Any]: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+class _KindOfMsgspecStruct(Protocol):
+    def __rich_repr__(self) -> Any: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+class _KindBesideJson(Protocol):
+    def to_json(self) -> str | bytes: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+JobArgs: TypeAlias = (
+    _KindOfClass | _KindOfInstance | _KindOfPydanticModel | _KindOfMsgspecStruct | _KindBesideJson
+)
 """What can be inserted, to type checkers. They do not see whether it can be written as JSON."""
 
 
@@ -94,6 +130,11 @@ def _kind(args: object, kind: object) -> str:
             return str.__str__(kind)
         raise ArgsError(
             f"the kind of {cls.__name__} must have 1 to {MOST_KIND_CHARACTERS} characters"
+        )
+    if isinstance(getattr(args, "args_type", None), type):
+        raise ArgsError(
+            f"{args!r} is no job args: insert what its args(…) returns, or call its"
+            " insert(client, …)"
         )
     raise ArgsError(
         f'{cls.__name__} needs a kind to be job args, such as: kind: ClassVar[str] = "send_mail"'
@@ -196,7 +237,7 @@ def decoder(cls: Any) -> Callable[[str], Any]:
     The function raises ArgsError, with the path, for text that does not fit.
     """
     try:
-        read = _decoder(cls)
+        read = _upgrading(cls) or _decoder(cls)
     except TypeError as error:
         raise ConfigError(f"{getattr(cls, '__name__', cls)} cannot be job args: {error}") from None
 
@@ -237,6 +278,28 @@ def _decoder(cls: Any) -> Callable[[str], Any]:
     raise TypeError("use a dataclass, a pydantic model, a msgspec struct, or give it from_json()")
 
 
+def upgrades(cls: Any) -> bool:
+    """Return whether args of that type say how older ones become them."""
+    found = inspect.getattr_static(cls, "upgrade", None)
+    return isinstance(found, classmethod | staticmethod)
+
+
+def _upgrading(cls: Any) -> Callable[[str], Any] | None:
+    """Return how to read args of a type that upgrades older ones; None for all others."""
+    if not upgrades(cls):
+        return None
+    upgrade, as_object = cls.upgrade, reader(dict)
+
+    def upgraded(text: str) -> Any:
+        return as_object(upgrade(as_object(parse(text))))
+
+    if struct_kind(cls) is StructKind.DATACLASS and not hasattr(cls, "from_json"):
+        read = reader(cls)
+        return lambda text: read(upgraded(text))
+    decode = _decoder(cls)
+    return lambda text: decode(json.dumps(upgraded(text)))
+
+
 def _msgspec_decoder(cls: Any) -> Callable[[str], Any]:
     import msgspec
 
@@ -262,6 +325,25 @@ def has_insert_opts(cls: type) -> bool:
     return callable(getattr(cls, "insert_opts", None))
 
 
+class SameInsertOpts:
+    """An `insert_opts` that says the same for all args of a type."""
+
+    def __init__(self, insert_opts: object) -> None:
+        self._insert_opts = insert_opts
+
+    def __call__(self) -> Any:
+        """Return the options."""
+        return self._insert_opts
+
+
+@per_type
+def insert_opts_vary(cls: type) -> bool:
+    """Return whether each instance may have other options of its own."""
+    return has_insert_opts(cls) and not isinstance(
+        getattr(cls, "insert_opts", None), SameInsertOpts
+    )
+
+
 def kind_aliases_of(cls: type) -> tuple[str, ...]:
     """Return other kinds whose jobs have these args, from before the kind was renamed."""
     return tuple(_said(cls, "kind_aliases"))
@@ -270,6 +352,19 @@ def kind_aliases_of(cls: type) -> tuple[str, ...]:
 def ephemeral_of(cls: type) -> bool:
     """Return whether jobs with these args are removed when they have gone well."""
     return _said(cls, "ephemeral") is True
+
+
+@per_type
+def retry_of(cls: type) -> Retry | None:
+    """Return whether and when jobs with these args are tried again; None where they do not say.
+
+    ConfigError where what they say is no Retry.
+    """
+    said = getattr(cls, "retry", None)
+    if callable(said) or _has_field(cls, "retry"):
+        return None
+    check_retry(f"{getattr(cls, '__name__', cls)}.retry", said)
+    return cast(Retry | None, said)
 
 
 @per_type
@@ -287,7 +382,11 @@ def _said(cls: type, name: str) -> Any:
     """Return a class attribute, or what a class or static method of that name returns; nothing
     where a field has the name.
     """
-    if struct_kind(cls) is not None and any(field.attribute == name for field in fields_of(cls)):
+    if _has_field(cls, name):
         return ()
     said = getattr(cls, name, ())
     return said() if callable(said) else said
+
+
+def _has_field(cls: type, name: str) -> bool:
+    return struct_kind(cls) is not None and any(field.attribute == name for field in fields_of(cls))

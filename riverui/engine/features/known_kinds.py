@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from riverui.engine.pilot import Feature
-from riverui.engine.work.worker import Workers
+from riverui.engine.work.workers import Workers
 from riverui.storage.interface.engine_params import JobFetchParams
 
 

@@ -14,11 +14,10 @@ from riverui.engine.heartbeats.client_rescuer import ClientRescuer
 from riverui.engine.heartbeats.pulse import Pulse
 from riverui.engine.queue_config import QueueConfig
 from riverui.engine.service import keep_running
-from riverui.engine.side_loop import SideLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Cause
 from riverui.engine.work.producer import Producer
-from riverui.engine.work.worker import Workers
+from riverui.engine.work.workers import Workers
 from riverui.errors import RiveruiError
 from riverui.storage.interface import CLIENTS, OWN_TABLES
 from riverui.storage.interface.clients import CLIENT_TABLE, ClientLife
@@ -138,8 +137,7 @@ class Heartbeats:
         while True:
             pass_on_cancellation()
             if await self._has_table():
-                side = SideLoop("riverui-heartbeats")
-                await side.run(self._pulse.run)
+                await self._client.beside("riverui-heartbeats").run(self._pulse.run)
             self._known.set()
             await asyncio.sleep(self._client.limits.look_for_clients_seconds)
 

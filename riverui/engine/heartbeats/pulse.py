@@ -9,7 +9,6 @@ import os
 import platform
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from riverui import __version__
@@ -18,10 +17,11 @@ from riverui.domain.schedules import cron_text
 from riverui.engine.client_context import ClientContext
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.lead.elector import steady_clock
+from riverui.engine.process_memory import resident_now
 from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import between, pass_on_cancellation, within
 from riverui.errors import DatabaseError, SchemaMissing
-from riverui.storage.interface import CLIENTS, WORKING, Executor
+from riverui.storage.interface import CLIENTS, Executor
 from riverui.storage.interface.clients import (
     DEAD_AFTER,
     SILENT_AFTER,
@@ -100,7 +100,8 @@ class Pulse:
         self._confirmed_at = 0.0
         """When the last sign of life that arrived was sent (steady clock)."""
         self._connection: DedicatedConnection | None = None
-        self._driver = WORKING.on(client.driver).apart()
+        self._driver = client.driver_beside()
+        self._keeps_connection = config.dedicated_connections
         self._failing = False
         self._held_back = False
         self._home = home
@@ -256,7 +257,9 @@ class Pulse:
         long.
         """
         if self._connection is None:
-            self._connection = DedicatedConnection(self._driver, timeout=self._client_timeout)
+            self._connection = DedicatedConnection(
+                self._driver, timeout=self._client_timeout, keeps=self._keeps_connection
+            )
 
         async def ask(executor: Executor) -> T:
             return await statement(CLIENTS.on(executor))
@@ -275,7 +278,7 @@ class Pulse:
             terms=self._work.terms(),
             running=running,
             loop_lag=await self._lag(),
-            memory=_resident(),
+            memory=resident_now(),
         )
 
     async def _lag(self) -> float:
@@ -295,12 +298,3 @@ class Pulse:
         """Have the function called in the client's loop, soon."""
         with suppress(RuntimeError):
             self._home.call_soon_threadsafe(function)
-
-
-def _resident() -> int | None:
-    """Return the bytes of memory that the process holds; None where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -8,11 +8,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from riverui.engine.args.job_args import JobArgs, plugins_of
 from riverui.engine.hooks import Extensions, Middleware, settle
 from riverui.engine.insert.insert_opts import (
+    InsertKeywords,
     InsertManyParams,
     InsertOpts,
     InsertRequest,
@@ -153,15 +154,30 @@ class InsertMethods:
         builder = JobBuilder(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
         self._pipeline = InsertPipeline(builder, self.extensions)
 
-    async def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
-        """Insert a job, or return the one that is there already where it is unique."""
-        return only(await self.insert_many([InsertManyParams(args, insert_opts)]))
+    async def insert(
+        self,
+        args: JobArgs,
+        insert_opts: InsertOpts | None = None,
+        **keywords: Unpack[InsertKeywords],
+    ) -> InsertResult:
+        """Insert a job, or return the one that is there already where it is unique.
+
+        Options are InsertOpts or keywords, such as `queue="mail"`; keywords win over InsertOpts
+        that are given with them.
+        """
+        return only(await self.insert_many([InsertManyParams(args, insert_opts, **keywords)]))
 
     async def insert_tx(
-        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
+        self,
+        tx: object,
+        args: JobArgs,
+        insert_opts: InsertOpts | None = None,
+        **keywords: Unpack[InsertKeywords],
     ) -> InsertResult:
-        """Insert a job in a transaction of the caller's."""
-        return only(await self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
+        """Insert a job in a transaction of the caller's; options are as in `insert`."""
+        return only(
+            await self.insert_many_tx(tx, [InsertManyParams(args, insert_opts, **keywords)])
+        )
 
     async def insert_many(
         self, jobs: Iterable[JobArgs | InsertManyParams]

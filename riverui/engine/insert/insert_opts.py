@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from riverui.domain.jobs import JobState
 from riverui.engine.args.job_args import JobArgs
@@ -54,6 +54,10 @@ class SequenceOpts:
 class InsertOpts:
     """How to insert a job; None leaves it to the args' own `insert_opts()`, then to the client."""
 
+    delay: timedelta | None = None
+    """How long from now, by the client's clock, the job is to wait; zero is not at all. It stands
+    in the place of `scheduled_at`: only one of the two may be given.
+    """
     max_attempts: int | None = None
     """At least 1; more than 32,767, all that the column holds, counts as that."""
     metadata: dict[str, Any] | None = None
@@ -76,12 +80,64 @@ class InsertOpts:
     """Replaces that of the args as a whole."""
 
 
+class InsertKeywords(TypedDict, total=False):
+    """The options of InsertOpts as keywords of the methods that insert; see there."""
+
+    delay: timedelta | None
+    max_attempts: int | None
+    metadata: dict[str, Any] | None
+    pending: bool
+    priority: int | None
+    queue: str | None
+    scheduled_at: datetime | None
+    sequence: SequenceOpts | None
+    tags: Sequence[str] | None
+    unique_opts: UniqueOpts | None
+
+
+_OPTIONS = tuple(field.name for field in fields(InsertOpts))
+
+
+def opts_with(insert_opts: InsertOpts | None, keywords: Mapping[str, Any]) -> InsertOpts | None:
+    """Return the options with those that were given as keywords, which win; None as a keyword
+    leaves an option as it is.
+
+    TypeError for a keyword that is no option.
+    """
+    if not keywords:
+        return insert_opts
+    for name in keywords:
+        if name not in _OPTIONS:
+            raise TypeError(f"there is no option {name!r}: use {', '.join(_OPTIONS)}")
+    given = {name: value for name, value in keywords.items() if value is not None}
+    # The official client's options are of another class, and know fewer.
+    before = {name: getattr(insert_opts, name, None) for name in _OPTIONS}
+    for one, other in (("delay", "scheduled_at"), ("scheduled_at", "delay")):
+        if one in given:
+            before[other] = None
+    return InsertOpts(**(before | {"pending": before["pending"] or False} | given))
+
+
 @dataclass(frozen=True, slots=True)
 class InsertManyParams:
-    """One job of an `insert_many` with options of its own."""
+    """One job of an `insert_many` with options of its own, as InsertOpts or as keywords; these
+    win.
+    """
 
     args: JobArgs
     insert_opts: InsertOpts | None = None
+
+    def __init__(
+        self,
+        args: JobArgs,
+        insert_opts: InsertOpts | None = None,
+        **keywords: Unpack[InsertKeywords],
+    ) -> None:
+        _set(self, "args", args)
+        _set(self, "insert_opts", opts_with(insert_opts, keywords) if keywords else insert_opts)
+
+
+_set = object.__setattr__
 
 
 @dataclass(kw_only=True, slots=True)

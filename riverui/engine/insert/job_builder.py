@@ -4,17 +4,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobState
-from riverui.domain.names import is_queue_name
-from riverui.domain.numbers import MAX_SMALLINT
 from riverui.engine.args import gojson
 from riverui.engine.args.gojson import Unfit
 from riverui.engine.args.job_args import (
@@ -22,15 +18,24 @@ from riverui.engine.args.job_args import (
     check_object,
     encode,
     encoder,
-    has_insert_opts,
     insert_opts_of,
+    insert_opts_vary,
     kind_of,
+    retry_of,
     unique_form,
     unwritable,
 )
 from riverui.engine.args.sequence_keys import Sequencing, sequence_metadata, sequencing
 from riverui.engine.args.unique import Uniqueness, unique_args, unique_key, uniqueness
 from riverui.engine.config import ClientConfig
+from riverui.engine.insert.checks import (
+    checked_max_attempts,
+    checked_priority,
+    checked_queue,
+    checked_scheduled_at,
+    checked_tags,
+    checked_time,
+)
 from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
@@ -40,10 +45,6 @@ from riverui.engine.insert.insert_opts import (
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
 
-_TAG = re.compile(r"\w[\w-]+\w", re.ASCII)
-"""A tag: River's pattern."""
-_LONGEST_TAG = 255
-"""Characters in a tag: River's figure."""
 _MOST_QUEUES = 1_000
 """Queues whose wake-ups are remembered before old ones are dropped: more than a program has, so
 that only names made up without end are cleaned away.
@@ -68,7 +69,9 @@ class NotifyLimiter:
         if sent is not None and now - sent <= self._cooldown:
             return False
         if len(self._sent) >= _MOST_QUEUES:
-            self._sent = {name: at for name, at in self._sent.items() if now - at <= self._cooldown}
+            # A list, as other threads of a SyncClient's may be adding to it.
+            sent_so_far = list(self._sent.items())
+            self._sent = {name: at for name, at in sent_so_far if now - at <= self._cooldown}
         self._sent[queue] = now
         return True
 
@@ -152,12 +155,12 @@ class JobBuilder:
         checked = replace(
             request,
             encoded_args=encoded,
-            max_attempts=_max_attempts(request.max_attempts),
-            priority=_priority(request.priority),
-            queue=_queue(request.queue),
-            scheduled_at=_aware(request.scheduled_at),
+            max_attempts=checked_max_attempts(request.max_attempts),
+            priority=checked_priority(request.priority),
+            queue=checked_queue(request.queue),
+            scheduled_at=checked_time(request.scheduled_at),
             state=JobState(request.state),
-            tags=list(_tags(request.tags)),
+            tags=list(checked_tags(request.tags)),
             unique_args=counted,
         )
         return _row(checked, unique)
@@ -188,7 +191,7 @@ class JobBuilder:
                 if make is None:
                     first = self._build(args, call, now)
                     rows.append(first.row)
-                    if not has_insert_opts(cls):
+                    if not insert_opts_vary(cls):
                         more[alike] = first
                     continue
                 if isinstance(make, _Built):
@@ -212,10 +215,10 @@ class JobBuilder:
             unique = uniqueness(unique_opts)
         if not self._enforce_unique:
             unique_opts = unique = None
-        scheduled_at = _aware(call.scheduled_at or own.scheduled_at)
+        scheduled_at = checked_scheduled_at((call, own), now)
         state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
         encoded = encode(args)
-        queue = _queue(_first(call.queue, own.queue, "default"))
+        queue = checked_queue(_first(call.queue, own.queue, "default"))
         counted, key, states = None, None, 0
         if unique is not None:
             try:
@@ -242,19 +245,25 @@ class JobBuilder:
             created_at=now,
             scheduled_at=scheduled_at or now,
             state=JobState.PENDING if pending else state,
-            max_attempts=_max_attempts(
-                _first(call.max_attempts, own.max_attempts, self.config.max_attempts)
+            max_attempts=checked_max_attempts(
+                _first(call.max_attempts, own.max_attempts, self._usual_max_attempts(args, kind))
             ),
             metadata=text,
-            priority=_priority(_first(call.priority, own.priority, 1)),
+            priority=checked_priority(_first(call.priority, own.priority, 1)),
             queue=queue,
-            tags=_tags(_first(call.tags, own.tags, ())),
+            tags=checked_tags(_first(call.tags, own.tags, ())),
             unique_key=key,
             unique_states=states,
         )
         return _Built(
             row, scheduled_at, unique, unique_opts, counted, dict(metadata), sequence, in_sequence
         )
+
+    def _usual_max_attempts(self, args: object, kind: str) -> int:
+        """Return how often such jobs are attempted where neither call nor args say."""
+        unit = None if self.config.workers is None else self.config.workers.get(kind)
+        retry = (unit and unit.retry) or retry_of(type(args)) or self.config.retry
+        return (retry and retry.max_attempts) or self.config.max_attempts
 
     def _check_known(self, kind: str) -> None:
         workers = self.config.workers
@@ -328,50 +337,6 @@ def _unique_args(args: object, encoded: str, unique: Uniqueness | None) -> str |
     if unique is None or not unique.by_args:
         return None
     return unique_args(unique_form(args, encoded), type(args), unique.keys)
-
-
-def _max_attempts(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return min(value, MAX_SMALLINT)
-    raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
-
-
-def _priority(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4:
-        return value
-    raise InsertError(f"priority must be 1, 2, 3 or 4, not {value!r}")
-
-
-def _queue(name: object) -> str:
-    if isinstance(name, str) and _fits(name):
-        return name
-    allowed = "use up to 64 lower-case letters and digits, with single _, - or | between them"
-    raise InsertError(f"{name!r} is not a valid queue name: {allowed}")
-
-
-_fits = lru_cache(maxsize=1024)(is_queue_name)
-
-
-def _tags(values: Sequence[str]) -> tuple[str, ...]:
-    if not values:
-        return ()
-    if isinstance(values, str):
-        raise InsertError("tags must be a list of strings, not one string")
-    for tag in values:
-        if not isinstance(tag, str) or len(tag) > _LONGEST_TAG or not _TAG.fullmatch(tag):
-            raise InsertError(
-                f"{tag!r} is not a valid tag: use 3 to {_LONGEST_TAG} of A–Z, a–z, 0–9, _, and -"
-                " inside"
-            )
-    return tuple(values)
-
-
-def _aware(at: datetime | None) -> datetime | None:
-    if at is None:
-        return None
-    if not isinstance(at, datetime) or at.utcoffset() is None:
-        raise InsertError(f"scheduled_at must be a time with a time zone, not {at!r}")
-    return at.astimezone(UTC)
 
 
 def _metadata_of(insert_opts: InsertOpts | None) -> Any:

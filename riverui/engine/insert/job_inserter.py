@@ -9,7 +9,7 @@ from riverui.actions.new_jobs import NewJob, NewJobUnique
 from riverui.domain.sealed_args import is_sealed
 from riverui.engine.args.decoding import parse
 from riverui.engine.args.gojson import Unfit
-from riverui.engine.args.job_args import JsonArgs, kind_of
+from riverui.engine.args.job_args import JsonArgs, kind_of, upgrades
 from riverui.engine.client import Client
 from riverui.engine.insert.insert_methods import only
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest, UniqueOpts
@@ -108,7 +108,8 @@ def _typed(unit: WorkUnit, text: str) -> Any:
 
 def _check_kept(unit: WorkUnit, given: str, kept: str) -> None:
     """Raise ArgsError for a key that the type did not take: most likely it is misspelt."""
-    if hasattr(unit.args_type, "from_json") or hasattr(unit.args_type, "to_json"):
+    cls = unit.args_type
+    if hasattr(cls, "from_json") or hasattr(cls, "to_json") or upgrades(cls):
         return
     known = {key.casefold() for key in parse(kept)}
     for key in parse(given):

@@ -105,6 +105,7 @@ class Elector:
         lead: Lead,
         *,
         home: HomeLoop | None = None,
+        keeps_connection: bool = True,
         logger: logging.Logger | None = None,
         now: Callable[[], float] = steady_clock,
         sleep: Sleep = asyncio.sleep,
@@ -120,7 +121,7 @@ class Elector:
         self._interval = terms.interval.total_seconds()
         self._jitter = terms.jitter.total_seconds()
         self._limit = terms.limit.total_seconds()
-        self._connection = DedicatedConnection(driver, timeout=terms.limit)
+        self._connection = DedicatedConnection(driver, timeout=terms.limit, keeps=keeps_connection)
         self._lapsed: LeaderTerm | None = None
         """The last term, where it was neither resigned nor taken by somebody else as far as is
         known.

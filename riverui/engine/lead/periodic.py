@@ -10,6 +10,7 @@ from typing import Any
 
 from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
 from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
+from riverui.engine.args.job_args import JobArgs
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.errors import ConfigError
 
@@ -23,7 +24,9 @@ __all__ = [
     "Schedule",
 ]
 
-Constructor = Callable[[], object]
+Constructor = Callable[
+    [], JobArgs | InsertManyParams | tuple[JobArgs | None, InsertOpts | None] | None
+]
 """Makes the next job: args, a pair of args and InsertOpts, or None for none this time. It must not
 wait.
 """

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.retries import Retry
 from riverui.engine.args import gojson
 from riverui.engine.pilot import Pilot
 from riverui.engine.work.attempt_log import AttemptLog
@@ -129,6 +130,11 @@ class Attempt:
         return self.timed_out or self.cause is not None
 
     @property
+    def asked_by(self) -> Cause | None:
+        """What asked it to end; a timeout only where nothing else did."""
+        return self.cause or (Cause.TIMEOUT if self.timed_out else None)
+
+    @property
     def closing(self) -> bool:
         """Whether its coroutine is being thrown away, with its loop: nothing can be awaited any
         more then.
@@ -154,6 +160,14 @@ class Attempt:
         # ended.
         if self.working and self.task is not None:
             self.task.cancel()
+
+    def complete_at(self, now: datetime) -> None:
+        """Take note that it completed its job by itself, in a transaction that may be undone."""
+        self.completed_at = now
+
+    def new_progress(self) -> Progress:
+        """Return where the job is, before its first step of this attempt."""
+        return Progress(self.row.metadata)
 
     def update(self, key: str, text: str) -> None:
         """Set a key of the job's metadata, as JSON text, when the attempt ends."""
@@ -183,12 +197,26 @@ batch: ContextVar[Batch | None] = ContextVar("riverui_batch", default=None)
 """The batch that this code works as a whole; None where it is for one job."""
 
 
+class OwnConfig(Protocol):
+    """How that client is configured, as far as jobs need it."""
+
+    @property
+    def retry(self) -> Retry | None:
+        """How jobs are tried again whose workers do not say."""
+        ...
+
+
 class OwnClient(Protocol):
     """The client that code works for, as far as jobs need it."""
 
     clock: Callable[[], datetime]
     driver: Driver
     pilot: Pilot
+
+    @property
+    def config(self) -> OwnConfig:
+        """How it is configured."""
+        ...
 
 
 client: ContextVar[OwnClient] = ContextVar("riverui_client")

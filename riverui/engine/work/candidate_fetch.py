@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from riverui.domain.jobs import JobRow
     from riverui.domain.queues import QueueRow
+    from riverui.engine.dedicated_connection import DedicatedConnection
     from riverui.engine.limits import EngineLimits
     from riverui.engine.queue_config import QueueConfig
     from riverui.storage.interface import Driver, Executor
@@ -124,6 +125,10 @@ class WorkingClient(Protocol):
     @property
     def logger(self) -> logging.Logger:
         """Where it logs."""
+        ...
+
+    def connection(self) -> DedicatedConnection:
+        """Return a connection for one part of the client."""
         ...
 
 

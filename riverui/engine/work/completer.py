@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Protocol, TypeVar, cast
@@ -22,6 +22,7 @@ from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.engine.work.outcome import Outcome, attempt_error, completed
 from riverui.engine.work.outcome_events import OutcomeEvents
+from riverui.engine.work.wanted_ends import WantedEnds
 from riverui.errors import (
     BadRequest,
     DatabaseUnavailable,
@@ -83,6 +84,7 @@ class Completer:
         limits: EngineLimits | None = None,
         pilot: Pilot | None = None,
         beside: DedicatedConnection | None = None,
+        wanted: WantedEnds | None = None,
     ) -> None:
         self._limits = limits = limits or EngineLimits()
         self._at_once = limits.outcomes_at_once
@@ -90,9 +92,10 @@ class Completer:
         self._pilot = pilot = pilot or Pilot()
         self._by_feature = pilot.ends
         self._wake_up = WakeUp()
+        self._wanted: Mapping[int, object] = {} if wanted is None else wanted.ids
         self._changes: dict[int, tuple[Attempt, Outcome]] = {}
         self._connection = connection
-        self._events = OutcomeEvents(connection, events, clock=clock, logger=logger)
+        self._events = OutcomeEvents(connection, events, clock=clock, logger=logger, wanted=wanted)
         self._logger = logger
         self._loop = asyncio.get_running_loop()
         pile = limits.completions_beside
@@ -143,6 +146,9 @@ class Completer:
             self._hasten()
         if count == successes.beside:
             successes.piled.set()
+        if self._wanted and job_id in self._wanted:
+            # Somebody waits for it.
+            self._wake_up.set()
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
         """Take in how an attempt ended."""
@@ -152,6 +158,8 @@ class Completer:
         self._featured.waiting.pop(attempt.row.id, None)
         self._changes[attempt.row.id] = attempt, ended
         self._hasten()
+        if self._wanted and attempt.row.id in self._wanted:
+            self._wake_up.set()
 
     async def run(self) -> None:
         """Write what there is, until `finish` was called and all is written."""
@@ -484,7 +492,7 @@ def _few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits
     went well and have nothing to tell are as quick to write as where no feature takes part.
     """
     count = others = size = 0
-    for _, (params, _) in islice(changes, limits.completions):
+    for _, (params, *_) in islice(changes, limits.completions):
         size += len(params.metadata or "") + len(params.error or "")
         others += params.metadata is not None or params.state is not JobState.COMPLETED
         if count and (size > limits.changes_characters or others > limits.changes):
@@ -500,6 +508,9 @@ def _bare(ending: object) -> object:
     attempt, ended = ending
     params: JobSetStateParams = ended.params
     error = params.error and attempt_error(
-        attempt.row, attempt.started_at, RiveruiError("The error of this attempt cannot be stored.")
+        attempt.row,
+        attempt.started_at,
+        RiveruiError("The error of this attempt cannot be stored."),
+        ended.why,
     )
     return attempt, ended._replace(params=params._replace(error=error, metadata=None))

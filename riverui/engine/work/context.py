@@ -13,7 +13,7 @@ from riverui.engine.pilot import JobEnd
 from riverui.engine.work import attempt as at_work
 from riverui.engine.work.attempt import Attempt, OwnClient
 from riverui.engine.work.metadata_json import json_text
-from riverui.engine.work.worker import A, Job
+from riverui.engine.work.worker import A, Job, retry_for
 from riverui.errors import AttemptLost, NotFound, OutsideJob
 from riverui.storage.interface.engine_params import JobSetStateParams
 
@@ -66,7 +66,24 @@ def own_client() -> OwnClient:
     try:
         return at_work.client.get()
     except LookupError:
-        raise OutsideJob from None
+        if at_work.running.get(None) is None:
+            raise OutsideJob from None
+        raise OutsideJob(
+            "A job in a process of its own has no client there: use a SyncClient, made once for"
+            " the module."
+        ) from None
+
+
+def is_last_attempt(error: BaseException) -> bool:
+    """Return whether the job at work here would be discarded by this error; OutsideJob where there
+    is none.
+    """
+    attempt = running_attempt()
+    row, unit = attempt.row, attempt.unit
+    if row.attempt >= row.max_attempts:
+        return True
+    retry = retry_for(unit, own_client().config.retry)
+    return retry is not None and retry.refuses(row, error) is not None
 
 
 def cancel_requested() -> bool:
@@ -164,7 +181,7 @@ def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
         raise ValueError("Only a running job can be completed.")
     own = _attempt_of(job)
     if own is not None:
-        own.completed_at = now
+        own.complete_at(now)
     attempt = own or running_attempt()
     return JobSetStateParams(
         id=job.id,

@@ -23,7 +23,8 @@ def log_failure(
     state = ended.params.state
     level, then = logging.WARNING, "was cancelled by the error handler"
     if state is JobState.DISCARDED:
-        level, then = logging.ERROR, "was discarded"
+        level = logging.ERROR
+        then = f"was discarded, as {ended.why}" if ended.why else "was discarded"
     elif state is not JobState.CANCELLED:
         again = (ended.params.scheduled_at or now).astimezone(UTC)
         seconds = max(0.0, (again - now).total_seconds())

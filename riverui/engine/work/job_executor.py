@@ -18,7 +18,7 @@ from riverui.engine.work.batches import Batches
 from riverui.engine.work.failure_log import log_cancellation, log_failure
 from riverui.engine.work.outcome import Outcome
 from riverui.engine.work.pipeline import pipeline
-from riverui.engine.work.worker import JobCancel, JobSnooze
+from riverui.engine.work.worker import JobCancel, JobSnooze, retry_for
 from riverui.errors import UnknownJobKind
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
     from riverui.engine.work.deadlines import Deadlines
     from riverui.engine.work.job_log import JobLogs
+    from riverui.engine.work.processes.job_processes import JobProcesses
     from riverui.engine.work.threads import WorkerThreads
 
 
@@ -81,7 +82,9 @@ class JobExecutor:
         logger: logging.Logger,
         logs: JobLogs | None,
         threads: WorkerThreads,
+        processes: Callable[[], JobProcesses] | None = None,
     ) -> None:
+        """Make one; without `processes` it works isolated jobs in threads."""
         self._begun = asyncio.Event()
         self._begun.set()
         self.batches = Batches(self.begun, deadlines=deadlines, logger=logger, threads=threads)
@@ -94,6 +97,7 @@ class JobExecutor:
         self._logs = logs
         self._loop = asyncio.get_running_loop()
         self._pipelines: dict[str, Work] = {}
+        self._processes = processes
         self._threads = threads
         self._at_once = _FIRST_TASKS
         """Tasks to begin in one turn."""
@@ -207,6 +211,7 @@ class JobExecutor:
             job_timeout=self._config.job_timeout,
             batches=self.batches,
             deadlines=self._deadlines,
+            processes=self._processes,
             threads=self._threads,
         )
         return work
@@ -260,17 +265,22 @@ class JobExecutor:
     def _failed(
         self, attempt: Attempt, error: BaseException, now: datetime, *, set_cancelled: bool
     ) -> Outcome:
-        row, metadata = attempt.row, attempt.metadata()
-        text = outcome.attempt_error(row, attempt.started_at, error)
+        row, unit, metadata = attempt.row, attempt.unit, attempt.metadata()
+        retry = retry_for(unit, self._config.retry)
+        last, why = row.attempt >= row.max_attempts, ""
+        if retry is not None and not last and not set_cancelled:
+            why = retry.refuses(row, error) or ""
+        text = outcome.attempt_error(row, attempt.started_at, error, why)
         if set_cancelled:
             return outcome.cancelled(row, now, metadata, text)
-        if row.attempt >= row.max_attempts:
-            return outcome.discarded(row, now, metadata, text)
+        if last or why:
+            return outcome.discarded(row, now, metadata, text, why)
         retry_at = outcome.next_retry(
             row,
             now,
-            worker=attempt.unit.worker if attempt.unit else None,
+            worker=unit.worker if unit else None,
             job=attempt.job,
+            retry=retry,
             policy=self._config.retry_policy,
             logger=self._logger,
         )

@@ -44,6 +44,7 @@ class JobLogs(logging.Handler):
         self._wake_up = WakeUp()
         self._client = client
         self._limits = client.limits
+        self._hooks = client.extensions.log_emit
         self._due: list[tuple[float, int, AttemptLog]] = []
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -78,6 +79,8 @@ class JobLogs(logging.Handler):
                     self._schedule(log, attempt)
                 else:
                     self._loop.call_soon_threadsafe(self._schedule, log, attempt)
+            for hook in self._hooks:
+                hook.log_emit(record)
         except Exception:
             self.handleError(record)
 

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from riverui.engine.client_context import ClientContext
-from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.engine.work.completer import Completer
 from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.job_log import JobLogs
 from riverui.engine.work.threads import WorkerThreads
+from riverui.engine.work.wanted_ends import WantedEnds
+
+if TYPE_CHECKING:
+    from riverui.engine.work.processes.job_processes import JobProcesses
 
 
 class JobRunner:
     """Works jobs from `start` to `stop`. It fetches none."""
 
-    def __init__(self, client: ClientContext, *, threads: int) -> None:
+    def __init__(
+        self, client: ClientContext, *, threads: int | WorkerThreads, isolates: bool = True
+    ) -> None:
+        """Make one; unless it `isolates`, it works isolated jobs in threads."""
         config = client.config
+        self._client = client
+        self._isolates = isolates
         self.logs = JobLogs(client) if config.log_jobs else None
-        self.threads = WorkerThreads(threads)
-        self._connection = DedicatedConnection(
-            client.driver, timeout=client.limits.statement_timeout
-        )
-        self._beside = DedicatedConnection(client.driver, timeout=client.limits.statement_timeout)
+        self.threads = WorkerThreads(threads) if isinstance(threads, int) else threads
+        self._connection, self._beside = client.connection(), client.connection()
         """Opened where many jobs end at once."""
         self._deadlines = Deadlines(
             config.job_stuck_threshold.total_seconds(), lambda attempt: attempt.slots.stuck(attempt)
         )
+        self.wanted = WantedEnds(client.driver, client.logger)
+        """Which jobs somebody waits for."""
         self._completer = Completer(
             self._connection,
             client.events,
@@ -37,6 +45,7 @@ class JobRunner:
             limits=client.limits,
             pilot=client.pilot,
             beside=self._beside,
+            wanted=self.wanted,
         )
         self._completion: asyncio.Task[None] | None = None
         self.executor = JobExecutor(
@@ -47,8 +56,10 @@ class JobRunner:
             deadlines=self._deadlines,
             logger=client.logger,
             logs=self.logs,
+            processes=self.processes if isolates else None,
             threads=self.threads,
         )
+        self._processes: JobProcesses | None = None
 
     def count(self, tallies: AttemptTallies | None) -> None:
         """Have ended attempts counted there from now on, or no more."""
@@ -60,10 +71,44 @@ class JobRunner:
         return self._completer.waiting
 
     def start(self) -> None:
-        """Begin to collect the logs of jobs, and to write outcomes."""
+        """Begin to collect the logs of jobs, and to write outcomes. ConfigError where jobs are to
+        be isolated that cannot be.
+        """
+        workers = self._client.config.workers
+        isolated = workers.isolated if workers is not None else ()
+        if isolated and self._isolates:
+            self.processes().check(isolated)
         if self.logs is not None:
             self.logs.begin()
         self._completion = asyncio.create_task(self._completer.run(), name="riverui completer")
+
+    def processes(self) -> JobProcesses:
+        """Return the processes of isolated jobs; the first call makes ready for them."""
+        if self._processes is None:
+            # Loaded where it is needed only.
+            from riverui.engine.work.processes.job_processes import (
+                JobProcesses,
+                ProcessConfig,
+                cores,
+            )
+
+            client, config = self._client, self._client.config
+            process_config = ProcessConfig(
+                most=config.isolation_processes or cores(),
+                keeps_logs=config.log_jobs,
+                kill_after=config.isolation_kill_after.total_seconds(),
+                max_jobs=config.isolation_max_jobs,
+                max_memory=config.isolation_max_memory,
+            )
+            self._processes = JobProcesses(
+                process_config, limits=client.limits, logger=client.logger
+            )
+        return self._processes
+
+    async def abandon(self) -> None:
+        """Kill the jobs that can be killed, and see that they are available again."""
+        if self._processes is not None:
+            await self._processes.abandon()
 
     async def stop(self, seconds: float) -> None:
         """Write the last outcomes, for at most so many seconds without a database, and end
@@ -72,9 +117,12 @@ class JobRunner:
         if self._completion is not None:
             self._completer.finish(seconds)
             await self._completion
+        await self.wanted.close()
         if self.logs is not None:
             self.logs.end()
         self._deadlines.close()
         self.threads.close()
+        if self._processes is not None:
+            await self._processes.close()
         await self._connection.close()
         await self._beside.close()

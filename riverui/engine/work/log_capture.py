@@ -18,7 +18,7 @@ from riverui.engine.work.attempt import client as of_client, running
 _CallHandlers = Callable[[logging.Logger, logging.LogRecord], None]
 _IsEnabledFor = Callable[[logging.Logger, int], bool]
 
-_LEAST = logging.INFO
+LEAST = logging.INFO
 """What the job's log takes from loggers without a level of their own, whatever the root's level is.
 """
 
@@ -58,9 +58,9 @@ class _Capture:
 
         def is_enabled_for(logger: logging.Logger, level: int) -> bool:
             return self._is_enabled_for(logger, level) or (
-                level >= _LEAST
+                level >= LEAST
                 and self._handler() is not None
-                and _only_the_root_objects(logger, level)
+                and only_the_root_objects(logger, level)
             )
 
         def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
@@ -106,7 +106,7 @@ class _Capture:
         return None if client is None else self._handlers.get(client)
 
 
-def _only_the_root_objects(logger: logging.Logger, level: int) -> bool:
+def only_the_root_objects(logger: logging.Logger, level: int) -> bool:
     """Return whether a level that is not enabled is kept back by nothing but the root logger's
     level.
     """

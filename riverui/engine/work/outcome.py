@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.retries import default_retry
+from riverui.domain.retries import NOT_TRIED_AGAIN, Retry, default_retry, failures_of
 from riverui.domain.stored_json import read_object
 from riverui.engine.args import gojson
 from riverui.engine.events import EventKind
@@ -36,6 +36,10 @@ _ODD = re.compile("[\0\ud800-\udfff]")
 _Error = TypeVar("_Error", bound=BaseException)
 
 
+class ProcessTrace(Exception):
+    """The traceback of an error from another process, as text; it is that error's cause."""
+
+
 class Outcome(NamedTuple):
     """How an attempt ended: what to write, and what to tell subscribers unless the row says
     otherwise.
@@ -43,6 +47,8 @@ class Outcome(NamedTuple):
 
     params: JobSetStateParams
     event: EventKind
+    why: str = ""
+    """Why there is no further attempt, where a Retry says so."""
 
 
 def completed(
@@ -102,7 +108,9 @@ def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> O
     return Outcome(params, EventKind.JOB_CANCELLED)
 
 
-def discarded(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
+def discarded(
+    row: JobRow, now: datetime, metadata: str | None, error: str, why: str = ""
+) -> Outcome:
     """Return the outcome of a last attempt that failed."""
     params = JobSetStateParams(
         id=row.id,
@@ -112,7 +120,7 @@ def discarded(row: JobRow, now: datetime, metadata: str | None, error: str) -> O
         error=error,
         metadata=metadata,
     )
-    return Outcome(params, EventKind.JOB_FAILED)
+    return Outcome(params, EventKind.JOB_FAILED, why)
 
 
 def failed(
@@ -137,16 +145,20 @@ def next_retry(
     *,
     worker: Worker[object] | None,
     job: Job[object] | None,
+    retry: Retry | None,
     policy: RetryPolicy | None,
     logger: logging.Logger,
 ) -> datetime:
-    """Return when to try again: by the worker, the client's policy, or River's where those fail or
-    say the past.
+    """Return when to try again: by the worker, the Retry, the client's policy, or River's where
+    those fail or say the past.
 
     The worker is asked only about a `job`, that is with decoded args.
     """
     try:
         retry_at = worker.next_retry(job) if worker is not None and job is not None else None
+        if retry_at is None and retry is not None:
+            wait = retry.wait_after(failures_of(row))
+            retry_at = None if wait is None else now + wait
         if retry_at is None and policy is not None:
             retry_at = policy(row)
         if retry_at is None:
@@ -177,15 +189,18 @@ def next_snoozes(row: JobRow) -> int:
     return int(count) + 1 if isinstance(count, int | float) and isfinite(count) else 1
 
 
-def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> str:
+def attempt_error(row: JobRow, started_at: datetime, error: BaseException, why: str = "") -> str:
     """Return one element of `errors`, as JSON text that Postgres can keep whatever the error
-    says.
+    says; `why` is the reason for which a Retry ends the job.
     """
+    text = make_storable(error_text(error))
+    if why:
+        text += NOT_TRIED_AGAIN + make_storable(why)
     return gojson.dump(
         {
             "at": started_at,
             "attempt": row.attempt,
-            "error": make_storable(error_text(error)),
+            "error": text,
             "trace": "" if isinstance(error, JobCancel) else make_storable(trace_text(error)),
         }
     )
@@ -195,13 +210,13 @@ def error_text(error: BaseException) -> str:
     """Return an error's type and what it says, as at the end of a traceback; a cancellation in
     River's words.
     """
-    text = _words(error)
+    text = words_of(error)
     if isinstance(error, JobCancel):
-        return f"JobCancelError: {text or _words(error.__cause__) or 'job cancelled'}"
+        return f"JobCancelError: {text or words_of(error.__cause__) or 'job cancelled'}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _words(error: BaseException | None) -> str:
+def words_of(error: BaseException | None) -> str:
     """Return what an error says of itself; nothing where its `__str__` raises, whatever that is."""
     try:
         return "" if error is None else str(error)
@@ -220,6 +235,8 @@ def trace_of(error: BaseException) -> TracebackType | None:
 def trace_text(error: BaseException) -> str:
     """Return the traceback as text."""
     try:
+        if isinstance(error.__cause__, ProcessTrace):
+            return str(error.__cause__)
         return "".join(traceback.format_exception(type(error), error, trace_of(error)))
     except BaseException:
         return ""

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Event, EventKind, Events, JobStats
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import Outcome
+from riverui.engine.work.wanted_ends import WantedEnds
 from riverui.errors import RiveruiError
 from riverui.storage.interface.engine_params import JobSelectParams
 
@@ -39,12 +40,14 @@ class OutcomeEvents:
         *,
         clock: Callable[[], datetime],
         logger: logging.Logger,
+        wanted: WantedEnds | None = None,
     ) -> None:
         self._clock = clock
         self._connection = connection
         self._events = events
         self._logger = logger
         self._telling: asyncio.Task[None] | None = None
+        self._wanted = wanted
 
     async def told(self) -> None:
         """Wait until subscribers were told of what was written before."""
@@ -58,6 +61,8 @@ class OutcomeEvents:
         """Begin to tell of attempts that just went well, of which those of `written` were still
         running; the next outcomes can be on their way to the database meanwhile.
         """
+        if self._wanted and self._wanted.ids:
+            self._wanted.ended(batch)
         await self.told()
         if self._events.subscriptions:
             self._telling = asyncio.create_task(self._tell_completed(batch, written))
@@ -66,6 +71,8 @@ class OutcomeEvents:
         self, batch: Mapping[int, tuple[Attempt, Outcome]], rows: Sequence[JobRow]
     ) -> None:
         """Tell of attempts that ended otherwise, with their rows as they are now."""
+        if self._wanted and self._wanted.ids:
+            self._wanted.ended(row.id for row in rows if row.state in FINALIZED)
         await self.told()
         if self._events.subscriptions:
             for row in rows:

@@ -18,13 +18,14 @@ from riverui.engine.work import django_connections
 from riverui.engine.work.attempt import Attempt, Work
 from riverui.engine.work.resumable import keeping_progress
 from riverui.engine.work.worker import Job, Worker, WorkUnit
-from riverui.engine.work.worker_settings import middleware_of, timeout_of
+from riverui.engine.work.worker_settings import hard_seconds_of, middleware_of, timeout_of
 from riverui.errors import JobTimedOut
 
 if TYPE_CHECKING:
     from riverui.domain.jobs import JobRow
     from riverui.engine.work.batches import Batches
     from riverui.engine.work.deadlines import Deadlines
+    from riverui.engine.work.processes.job_processes import JobProcesses
     from riverui.engine.work.threads import WorkerThreads
 
 
@@ -35,12 +36,17 @@ def pipeline(
     job_timeout: timedelta,
     batches: Batches,
     deadlines: Deadlines,
+    processes: Callable[[], JobProcesses] | None,
     threads: WorkerThreads,
 ) -> Work:
-    """Return how jobs of this kind are worked by a client with these extensions."""
+    """Return how jobs of this kind are worked by a client with these extensions; isolated ones in
+    threads too where there are no `processes`.
+    """
     own = Extensions.of_args(unit.args_type)
     if unit.batch is not None:
         work = _worked_together(unit, job_timeout, batches)
+    elif unit.isolated and processes is not None:
+        work = _isolated(unit, job_timeout, deadlines, processes())
     else:
         work = _worked(unit, job_timeout, deadlines, threads)
     if ends := (*extensions.work_end, *own.work_end):
@@ -81,6 +87,30 @@ def _worked(
             if unit.is_async and django_connections.in_use():
                 await django_connections.close_old_of_async_jobs()
             await call(attempt.job)
+        except asyncio.CancelledError as cancelled:
+            if attempt.timed_out:
+                raise _timed_out(seconds) from cancelled
+            raise
+
+    return work
+
+
+def _isolated(
+    unit: WorkUnit, job_timeout: timedelta, deadlines: Deadlines, processes: JobProcesses
+) -> Work:
+    worker = unit.worker
+
+    async def work(attempt: Attempt) -> None:
+        seconds = timeout_of(worker, attempt.job, job_timeout).total_seconds()
+        hard_seconds = hard_seconds_of(worker, attempt.job)
+
+        def begun() -> None:
+            # Jobs may have to wait for a process, and processes may take seconds to start.
+            if seconds > 0:
+                deadlines.watch(attempt, seconds)
+
+        try:
+            await processes.work(unit, attempt, begun, hard_seconds=hard_seconds)
         except asyncio.CancelledError as cancelled:
             if attempt.timed_out:
                 raise _timed_out(seconds) from cancelled

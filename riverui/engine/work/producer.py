@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -128,7 +128,7 @@ class Producer:
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: list[Unsubscribe] = []
         self._wake_up = WakeUp()
-        self._wide = queue.max_workers >= 2 * limits.fetch_rows
+        self._wide = False
         """Whether there may be room for two full answers at once."""
         self._worked = 0
 
@@ -175,9 +175,21 @@ class Producer:
             raise
         self.paused = row.paused_at is not None
         self._keep_running(f"fetching queue {self.name}", self._fetch)
-        if self._wide:
-            self._keep_running(f"fetching more of queue {self.name}", self._fetch_beside)
+        self._widen()
         self._poller.add(self)
+
+    def scale(self, max_workers: int) -> None:
+        """Have up to so many jobs at once from now on; those at work beyond them may end."""
+        self.config = replace(self.config, max_workers=max_workers)
+        self._max_workers = max_workers
+        self._widen()
+        self.wake()
+
+    def _widen(self) -> None:
+        """Begin to fetch on a second connection as well, once there may be room for two answers."""
+        if not self._wide and self._max_workers >= 2 * self._most_rows:
+            self._wide = True
+            self._keep_running(f"fetching more of queue {self.name}", self._fetch_beside)
 
     def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(
@@ -257,6 +269,13 @@ class Producer:
     def expecting(self) -> bool:
         """Whether jobs may be on their way."""
         return bool(self._fetches) or self._beginning > 0
+
+    @property
+    def slots_taken(self) -> int:
+        """Slots that jobs take, and those kept for an answer on its way. Once it has been told to
+        stop, they only become fewer.
+        """
+        return max(self._taken, 0)
 
     @property
     def slots(self) -> tuple[int, int]:

@@ -88,6 +88,11 @@ class Progress:
         if not self.step:
             raise ResumableError("This works only inside a resumable step.")
 
+    def set_cursor(self, cursor: Any) -> None:
+        """Remember how far the step that runs has come."""
+        self.cursors[self.step] = cursor
+        self.cursors_changed = True
+
     def unfinished(self) -> BaseException | None:
         """Return why a job that ended well did not end well after all."""
         if self.error is not None:

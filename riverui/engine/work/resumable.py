@@ -72,8 +72,7 @@ def resumable_set_cursor(cursor: Any) -> None:
     """
     progress = _progress()
     progress.inside()
-    progress.cursors[progress.step] = json.loads(json_text(cursor))
-    progress.cursors_changed = True
+    progress.set_cursor(json.loads(json_text(cursor)))
 
 
 async def resumable_set_step_tx(tx: object, job: Job[A]) -> Job[A]:
@@ -142,5 +141,5 @@ def _progress() -> Progress:
 
 def _progress_of(attempt: Attempt) -> Progress:
     if attempt.progress is None:
-        attempt.progress = Progress(attempt.row.metadata)
+        attempt.progress = attempt.new_progress()
     return attempt.progress

@@ -16,13 +16,14 @@ from riverui.engine.work import django_connections
 class WorkerThreads:
     """Up to `most` threads, which may be raised; they are made when they are needed.
 
-    They are daemons: a job that never returns cannot keep the process from ending.
+    They are daemons: a job that never returns cannot keep the process from ending. `given` are
+    those that are there already and call `serve`.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, given: int = 0) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self.most = most
-        self._threads = 0
+        self._threads = given
         self._unfinished = 0
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -42,6 +43,10 @@ class WorkerThreads:
             return await call.result()
         finally:
             self._unfinished -= 1
+
+    def serve(self) -> None:
+        """Do in this thread, one of those given, what is called until `close`."""
+        _serve(self._calls)
 
     def close(self) -> None:
         """End the threads once they have done what they were given."""

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import SimpleNamespace
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
+    ParamSpec,
     TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
 )
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
-from riverui.engine.args.job_args import decoder, ephemeral_of, kind_aliases_of, kind_of
-from riverui.engine.work.worker_settings import BatchSettings, batch_settings, check_settings
-from riverui.errors import ConfigError
+from riverui.domain.retries import Retry
+from riverui.engine.work.worker_settings import (
+    BatchSettings,
+)
 
 if TYPE_CHECKING:
     from riverui.engine.hooks import Middleware
 
 A = TypeVar("A")
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 R = TypeVar("R")
+
+Isolation = Literal["process"]
+"""Where the jobs of a synchronous worker run, if not in threads."""
 
 
 class JobCancel(Exception):
@@ -64,7 +64,7 @@ class BatchError(Exception):
                     f" {{job.id: ValueError('…')}}, not {job_id!r}: {error!r:.100}"
                 )
         super().__init__(f"{len(errors)} jobs of the batch failed")
-        self.errors = dict(errors)
+        self.errors: dict[int, BaseException] = dict(errors)
 
 
 class Job(Generic[A]):
@@ -73,8 +73,8 @@ class Job(Generic[A]):
     __slots__ = ("args", "row")
 
     def __init__(self, row: JobRow, args: A) -> None:
-        self.row = row
-        self.args = args
+        self.row: JobRow = row
+        self.args: A = args
 
     def __repr__(self) -> str:
         # Without the args, which may be secret and find their way into logs.
@@ -166,25 +166,47 @@ class Job(Generic[A]):
         return self.row.tags
 
 
+# Written as a method it is bound to mypy, while pyright compares it with its self.
+_TimeoutOf = Callable[[Job[A]], timedelta | None] | Callable[[Any, Job[A]], timedelta | None]
+_MiddlewareOf = (
+    Callable[[JobRow], Sequence["Middleware"]] | Callable[[Any, JobRow], Sequence["Middleware"]]
+)
+
+
 class Worker(Generic[A]):
     """Works jobs of one kind: the kind of the args type in `Worker[ArgsType]`.
 
     `work` may be `async def`, or `def` to run in a thread.
     """
 
-    timeout: timedelta | Callable[[Job[A]], timedelta | None] | None = None
+    timeout: timedelta | _TimeoutOf[A] | None = None
     """None and zero leave it to the client, NO_LIMIT is none. `def timeout(self, job)` is for each
     job.
     """
-    middleware: Sequence[Middleware] | Callable[[JobRow], Sequence[Middleware]] = ()
+    retry: Retry | None = None
+    """Whether and when its jobs are tried again; None leaves it to their args type, and then to the
+    client.
+    """
+    middleware: Sequence[Middleware] | _MiddlewareOf = ()
     """Around the work of its jobs. `def middleware(self, row)` is for each job."""
+    isolation: Isolation | None = None
+    """`"process"` runs a `def work` in a process of its own, which can be killed; None in a
+    thread.
+    """
+    hard_timeout: timedelta | _TimeoutOf[A] | None = None
+    """After which the process of an isolated job is killed, counted from its begin; as `timeout` a
+    method for each job. None kills it where it goes on for `ClientConfig.isolation_kill_after`
+    after its `timeout`; NO_LIMIT never.
+    """
 
     def work(self, job: Job[A]) -> Awaitable[None] | None:
         """Do the job. An exception is its error: JobCancel and JobSnooze are told apart."""
         raise NotImplementedError
 
     def next_retry(self, job: Job[A]) -> datetime | None:
-        """Return when to try again after an error; None leaves it to the client's retry policy."""
+        """Return when to try again after an error; None leaves it to its Retry, and then to the
+        client.
+        """
         return None
 
 
@@ -209,29 +231,6 @@ class BatchWorker(Worker[A]):
     def work_many(self, jobs: Sequence[Job[A]]) -> Awaitable[None] | None:
         """Do the jobs. An exception is the error of all of them, a BatchError that of some."""
         raise NotImplementedError
-
-
-class _BatchFunction(BatchWorker[Any]):
-    """A plain function as a worker of batches."""
-
-    def __init__(self, function: Callable[[Sequence[Job[Any]]], Any], **settings: Any) -> None:
-        for name, value in settings.items():
-            setattr(self, name, value)
-        # Takes the method's place, so that it is seen whether it is async.
-        self.work_many = function  # type: ignore[method-assign, assignment]
-
-
-class _Function(Worker[Any]):
-    """A plain function as a worker."""
-
-    def __init__(
-        self,
-        function: Callable[[Job[Any]], Any],
-        timeout: timedelta | Callable[[Job[Any]], timedelta | None] | None,
-    ) -> None:
-        self.timeout = timeout
-        # Takes the method's place, so that it is seen whether it is async.
-        self.work = function  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -282,205 +281,17 @@ class WorkUnit:
     """How its jobs are gathered, where they are worked together."""
     ephemeral: bool = False
     """Whether its jobs are removed when they have gone well."""
-
-
-class Workers:
-    """The workers of a client, by kind."""
-
-    def __init__(self) -> None:
-        self._units: dict[str, WorkUnit] = {}
-
-    def __repr__(self) -> str:
-        return f"<Workers: {', '.join(self._units) or 'none'}>"
-
-    def add(
-        self,
-        worker: Worker[Any],
-        *,
-        args_type: type[Any] | None = None,
-        ephemeral: bool | None = None,
-    ) -> None:
-        """Register a worker under its args' kind and aliases; ConfigError where one is taken or
-        unusable.
-
-        `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
-        `ephemeral` jobs are removed when they have gone well; None leaves it to their args.
-        """
-        if not isinstance(worker, Worker):
-            raise ConfigError(f"{worker!r} is not a Worker: add an instance of a subclass.")
-        self._register(worker, args_type or _args_type(type(worker)), ephemeral)
-
-    @overload
-    def work(
-        self,
-        args_type: type[A],
-        *,
-        timeout: timedelta | None = None,
-        ephemeral: bool | None = None,
-    ) -> Callable[[Callable[[Job[A]], R]], Callable[[Job[A]], R]]: ...
-
-    @overload
-    def work(self, function: F, /) -> F: ...
-
-    @overload
-    def work(
-        self, *, timeout: timedelta | None = None, ephemeral: bool | None = None
-    ) -> Callable[[F], F]: ...
-
-    def work(
-        self,
-        args_type: Any = None,
-        *,
-        timeout: timedelta | None = None,
-        ephemeral: bool | None = None,
-    ) -> Any:
-        """Register a plain function, async or not, as the worker of its args' kind; for use as a
-        decorator.
-
-        `@workers.work` and `@workers.work(timeout=…)` take the type of args from the function's
-        annotation, `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError where
-        there is neither. `ephemeral` is as in `add`.
-        """
-
-        def register(function: F) -> F:
-            found = _annotated_args_type(function) if args_type is None else args_type
-            self._register(_Function(function, timeout), found, ephemeral)
-            return function
-
-        if args_type is None or isinstance(args_type, type) or get_origin(args_type) is not None:
-            return register
-        function, args_type = args_type, None
-        return register(function)
-
-    def work_many(
-        self,
-        args_type: type[A],
-        *,
-        max_count: int = BatchWorker.max_count,
-        max_delay: timedelta = BatchWorker.max_delay,
-        by_args: bool | Sequence[str] = False,
-        poll_interval: timedelta = BatchWorker.poll_interval,
-        timeout: timedelta | None = None,
-        ephemeral: bool | None = None,
-    ) -> Callable[[Callable[[Sequence[Job[A]]], R]], Callable[[Sequence[Job[A]]], R]]:
-        """Register a plain function, async or not, as the worker of batches of its args' kind; for
-        use as a decorator.
-
-        See BatchWorker for the settings; ConfigError where one cannot be used.
-        """
-
-        def register(
-            function: Callable[[Sequence[Job[A]]], R],
-        ) -> Callable[[Sequence[Job[A]]], R]:
-            worker = _BatchFunction(
-                function,
-                max_count=max_count,
-                max_delay=max_delay,
-                by_args=by_args,
-                poll_interval=poll_interval,
-                timeout=timeout,
-            )
-            self._register(worker, args_type, ephemeral)
-            return function
-
-        return register
-
-    def get(self, kind: str) -> WorkUnit | None:
-        """Return who works that kind; None for nobody."""
-        return self._units.get(kind)
+    retry: Retry | None = None
+    """The worker's, or that of the args."""
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """Every kind and alias."""
-        return tuple(self._units)
-
-    def _register(self, worker: Worker[Any], args_type: type[Any], ephemeral: bool | None) -> None:
-        kinds = (kind_of(args_type), *kind_aliases_of(args_type))
-        check_settings(worker, _name(worker))
-        # All or none, so the checks come first.
-        for at, kind in enumerate(kinds):
-            if kind in self._units or kind in kinds[:at]:
-                raise ConfigError(f"Job kind {kind!r} already has a worker.")
-        decode = decoder(args_type)
-        run: Callable[..., Any] = worker.work
-        batch = None
-        if isinstance(worker, BatchWorker):
-            run, batch = worker.work_many, batch_settings(worker, args_type, _name(worker))
-        is_async = _is_async(run)
-        if ephemeral is None:
-            ephemeral = ephemeral_of(args_type)
-        for kind in kinds:
-            self._units[kind] = WorkUnit(
-                kind=kind,
-                args_type=args_type,
-                worker=worker,
-                is_async=is_async,
-                decode=decode,
-                batch=batch,
-                ephemeral=ephemeral,
-            )
+    def isolated(self) -> bool:
+        """Whether its jobs run in processes of their own."""
+        return self.worker.isolation is not None
 
 
-def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
-    """Return the type of args that a function takes, by its annotation; ConfigError where there is
-    none.
+def retry_for(unit: WorkUnit | None, default: Retry | None) -> Retry | None:
+    """Return the Retry of a kind: its own, or the client's. What nobody here works is left to
+    others: no Retry is about it.
     """
-    name = getattr(function, "__name__", repr(function))
-    hint = f"annotate it as `def {name}(job: Job[ArgsType])`, or write `@workers.work(ArgsType)`"
-    if not callable(function):
-        raise ConfigError(f"{name} is not a function that can work jobs.")
-    try:
-        parameter = next(iter(inspect.signature(function).parameters.values()), None)
-        annotation = Any if parameter is None else parameter.annotation
-        if isinstance(annotation, str):
-            names = getattr(inspect.unwrap(function), "__globals__", {})
-            annotation = get_type_hints(
-                SimpleNamespace(__annotations__={"job": annotation}), names
-            )["job"]
-    except (NameError, TypeError, ValueError) as error:
-        raise ConfigError(f"{name} does not say which jobs it works ({error}): {hint}.") from None
-    found = next(iter(get_args(annotation)), None) if get_origin(annotation) is Job else None
-    if isinstance(found, type) or get_origin(found) is not None:
-        return found  # type: ignore[return-value]
-    raise ConfigError(f"{name} does not say which jobs it works: {hint}.")
-
-
-def _name(worker: Worker[Any]) -> str:
-    """Return what to call a worker in errors: its class, or its function."""
-    if isinstance(worker, _Function | _BatchFunction):
-        function = worker.work if isinstance(worker, _Function) else worker.work_many
-        return getattr(function, "__qualname__", repr(function))
-    return type(worker).__name__
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
-    )
-
-
-def _args_type(worker_type: type[Any]) -> type[Any]:
-    """Return the type that stands for `A` in a worker's class; ConfigError where none does."""
-    found = _argument(worker_type, {})
-    if isinstance(found, type) or get_origin(found) is not None:
-        return found  # type: ignore[return-value]
-    raise ConfigError(
-        f"{worker_type.__name__} does not say which jobs it works: make it a Worker[ArgsType], with"
-        " the type itself and not its name."
-    )
-
-
-def _argument(worker_type: type[Any], bound: dict[Any, Any]) -> object:
-    """Return what `Worker`'s parameter is in a class, through any generic classes between."""
-    for base in worker_type.__dict__.get("__orig_bases__", worker_type.__bases__):
-        origin = get_origin(base) or base
-        if not (isinstance(origin, type) and issubclass(origin, Worker)):
-            continue
-        arguments = [bound.get(argument, argument) for argument in get_args(base)]
-        if origin is Worker:
-            return arguments[0] if arguments else None
-        parameters = getattr(origin, "__parameters__", ())
-        found = _argument(origin, dict(zip(parameters, arguments, strict=False)))
-        if found is not None:
-            return found
-    return None
+    return None if unit is None else unit.retry or default

@@ -8,10 +8,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from riverui.engine.args.fields import fields_of, struct_kind
 from riverui.engine.hooks import Middleware
+from riverui.engine.setting_checks import check_retry
 from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
 
@@ -23,7 +25,10 @@ class WorkerSettings(Protocol):
     """What a worker says besides its `work`; each may be wrong until it is checked."""
 
     timeout: Any
+    retry: Any
     middleware: Any
+    isolation: Any
+    hard_timeout: Any
 
     @property
     def next_retry(self) -> Callable[..., Any]:
@@ -43,8 +48,12 @@ _LIMITS = (
 
 
 def check_settings(worker: WorkerSettings, name: str) -> None:
-    """Raise ConfigError where the worker's timeout, middleware or next_retry cannot be used."""
-    _check_timeout(worker.timeout, name)
+    """Raise ConfigError where the worker's time limits, retry, middleware or next_retry cannot be
+    used.
+    """
+    _check_timeout(worker.timeout, f"{name}.timeout")
+    _check_timeout(worker.hard_timeout, f"{name}.hard_timeout")
+    check_retry(f"{name}.retry", worker.retry)
     _check_middleware(worker.middleware, name)
     _check_method(worker.next_retry, f"{name}.next_retry", "the job")
 
@@ -90,6 +99,59 @@ def _arg_names(names: Any, args_type: type[Any], name: str) -> Sequence[str]:
     return tuple(names)
 
 
+def check_isolation(
+    worker: WorkerSettings, name: str, made_of: Sequence[object], *, is_async: bool
+) -> None:
+    """Raise ConfigError where the worker's isolation or hard_timeout cannot be used. `made_of` is
+    what a process of its own must find again: its function or class, and the type of its args.
+    """
+    if worker.isolation not in (None, "process"):
+        raise ConfigError(f'{name}.isolation must be "process" or None, not {worker.isolation!r}.')
+    if worker.isolation is None:
+        if worker.hard_timeout is not None:
+            raise ConfigError(
+                f'{name}.hard_timeout needs isolation="process": neither a thread nor a coroutine'
+                " can be killed."
+            )
+        return
+    if is_async:
+        raise ConfigError(
+            f"{name} is asynchronous: a process of its own is for plain functions, so write `def`"
+            " instead of `async def`."
+        )
+    for one in made_of:
+        called = getattr(one, "__qualname__", "")
+        if getattr(one, "__module__", None) == "__main__":
+            raise ConfigError(
+                f"{called} is in the program's main module, which a process of its own cannot"
+                " import: put it into a module of its own, and import it from there."
+            )
+        if "<locals>" in called or "<lambda>" in called:
+            raise ConfigError(
+                f"{called} is made inside a function, where a process of its own cannot find it:"
+                " it belongs on the top level of a module."
+            )
+
+
+def hard_seconds_of(worker: WorkerSettings, job: Any) -> float | None:
+    """Return the hard time limit of one job, infinite for none; None where the worker does not say.
+
+    It raises what the worker's own `hard_timeout` raises, and TypeError where that returns anything
+    else.
+    """
+    limit = worker.hard_timeout
+    if callable(limit):
+        limit = limit(job)
+    if limit is None:
+        return None
+    if not isinstance(limit, timedelta):
+        raise TypeError(
+            f"{type(worker).__name__}.hard_timeout returned {limit!r}, where a timedelta was"
+            " expected"
+        )
+    return limit.total_seconds() if limit > _NOTHING else inf
+
+
 def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelta:
     """Return the time limit of one job, negative for none; `default` where the worker says None or
     zero.
@@ -133,11 +195,11 @@ def _check_timeout(timeout: Any, name: str) -> None:
         return
     if isinstance(timeout, timedelta):
         if timeout < _NOTHING and timeout != NO_LIMIT:
-            raise ConfigError(f"{name}.timeout must not be negative: use NO_LIMIT for no limit.")
+            raise ConfigError(f"{name} must not be negative: use NO_LIMIT for no limit.")
     elif callable(timeout):
-        _check_method(timeout, f"{name}.timeout", "the job")
+        _check_method(timeout, name, "the job")
     else:
-        raise ConfigError(f"{name}.timeout must be {_LIMITS}, not {timeout!r}.")
+        raise ConfigError(f"{name} must be {_LIMITS}, not {timeout!r}.")
 
 
 def _check_middleware(middleware: Any, name: str) -> None:

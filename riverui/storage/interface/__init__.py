@@ -62,7 +62,15 @@ from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
 from riverui.storage.interface.sequences import SEQUENCES, SequenceExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
-from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
+from riverui.storage.interface.sync_driver import (
+    SyncDriver,
+    SyncListener,
+    SyncListeningDriver,
+    TwoSidedDriver,
+    WouldWait,
+    at_once,
+    entered,
+)
 from riverui.storage.interface.transactions import TRANSACTION_STATUS, TransactionStatusExecutor
 from riverui.storage.interface.waits import WAITS, WaitExecutor
 from riverui.storage.interface.workflow_pages import WORKFLOW_PAGES, WorkflowPageExecutor
@@ -138,13 +146,18 @@ __all__ = [
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
-    "SyncExecutor",
+    "SyncListener",
+    "SyncListeningDriver",
     "Transaction",
     "TransactionStatusExecutor",
+    "TwoSidedDriver",
     "WaitExecutor",
     "WorkflowExecutor",
     "WorkflowPageExecutor",
     "WorkingDriver",
+    "WouldWait",
+    "at_once",
+    "entered",
     "missing",
 ]
 

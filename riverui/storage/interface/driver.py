@@ -91,8 +91,8 @@ class Driver(Offering, Protocol):
 
         Which kinds of transactions there are, the driver says: Postgres takes a psycopg
         AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or asyncpg,
-        which is begun if it was not. TypeError for anything else. No time limits but those that
-        are in force there.
+        which is begun if it was not. A Transaction of the driver's own is given back. TypeError for
+        anything else. No time limits but those that are in force there.
         """
         ...
 

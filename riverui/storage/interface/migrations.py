@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from riverui.storage.interface.capabilities import Capability, Offering
 
@@ -64,6 +64,44 @@ class MigrationSteps(Protocol):
         """Add or remove the record of one version; `has_line` False for tables from before
         lines.
         """
+        ...
+
+
+Ask = Callable[[str], Sequence[Sequence[Any]]]
+"""Runs a statement without parameters on a connection of somebody else's, and returns its rows."""
+
+
+class MigrationTexts(Protocol):
+    """River's record of migrations as SQL, for a program that runs it on a connection of its own:
+    see MigrationSteps.
+    """
+
+    def schema_missing(self, ask: Ask) -> bool:
+        """Return whether a schema is named that does not exist."""
+        ...
+
+    def jobs_exist(self, ask: Ask) -> bool:
+        """Return whether there is a table of jobs."""
+        ...
+
+    def versions(self, ask: Ask, line: str) -> Sequence[int]:
+        """Return the versions recorded for a line; none where the database does not know lines
+        yet.
+        """
+        ...
+
+    def tables(self, ask: Ask) -> Sequence[str]:
+        """Return the tables of River and riverui, quoted, but the record of migrations."""
+        ...
+
+    def opening(self) -> str:
+        """Return the SQL with which a transaction of migrations begins: nobody else migrates until
+        its end.
+        """
+        ...
+
+    def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> str:
+        """Return the SQL that adds or removes the record of one version."""
         ...
 
 

@@ -51,6 +51,10 @@ class ListeningDriver(Protocol):
         """Return a new Listener on a connection of its own."""
         ...
 
+    async def shared_listener(self) -> Listener:
+        """Return a new Listener on a connection that all who call this for the same pool share."""
+        ...
+
 
 NOTIFYING: Capability[NotifyExecutor] = Capability(
     "notifying",

@@ -2,62 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from riverui.domain.jobs import JobRow
-from riverui.storage.interface.capabilities import Capability
-from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.capabilities import Offering
+from riverui.storage.interface.driver import Executor, Transaction
+
+T = TypeVar("T")
 
 
-class SyncExecutor(Protocol):
-    """Operations on a database as the synchronous client needs them; see EngineExecutor."""
+class SyncDriver(Offering, Protocol):
+    """A database whose operations are those of a Driver, but never wait for an event loop: each is
+    done when its coroutine is first run, by `at_once`.
+    """
+
+    is_synchronous: bool
+    """True, which tells it from a Driver."""
 
     @property
-    def capabilities(self) -> Collection[Capability[Any]]:
-        """What is offered besides: see `riverui.storage.interface.CAPABILITIES`."""
+    def schema(self) -> str | None:
+        """The schema that holds River's tables; None leaves it to the search path."""
         ...
-
-    def job_insert_many(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[InsertResult]:
-        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job, in
-        order.
-        """
-        ...
-
-    def job_insert_many_fast(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> int:
-        """COPY jobs and return how many; UniqueConflict where a key is taken.
-
-        Two statements: for a transaction.
-        """
-        ...
-
-    def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
-        """Change running jobs; return the rows as they are afterwards, without the missing ones."""
-        ...
-
-
-class SyncDriver(Protocol):
-    """A database as the synchronous client sees it: it inserts, and ends jobs in transactions."""
 
     def transaction(
         self, *, timeout: timedelta | None = None
-    ) -> AbstractContextManager[SyncExecutor]:
+    ) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction under time limits; it commits unless an exception leaves it."""
         ...
 
     def autocommit(
         self, *, timeout: timedelta | None = None
-    ) -> AbstractContextManager[SyncExecutor]:
+    ) -> AbstractAsyncContextManager[Executor]:
         """Lend a connection on which each call is a transaction of its own."""
         ...
 
-    def adopt(self, transaction: object) -> SyncExecutor:
+    async def adopt(self, transaction: object) -> Transaction:
         """Return the operations inside the caller's own transaction: a psycopg or psycopg2
         connection, a SQLAlchemy Session or Connection on one of these, or a Django database
         connection. TypeError for anything else.
@@ -67,3 +48,83 @@ class SyncDriver(Protocol):
     def close(self) -> None:
         """Close what it opened itself; safe to call twice."""
         ...
+
+
+class SyncListener(Protocol):
+    """One connection that hears topics without an event loop; see Listener."""
+
+    def listen(self, *topics: str) -> None:
+        """Return once the server listens; DatabaseUnavailable when the connection is lost."""
+        ...
+
+    def heard(self, seconds: float) -> Sequence[tuple[str, str]]:
+        """Return topics and payloads as soon as there are any; none after so many seconds.
+        DatabaseUnavailable when the connection is lost.
+        """
+        ...
+
+    def hang_up(self) -> None:
+        """Let `heard` end in another thread; close it there."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+@runtime_checkable
+class SyncListeningDriver(Protocol):
+    """A SyncDriver that may hear notifications."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether it does: one that was lent a pool makes no connections."""
+        ...
+
+    def sync_listener(self) -> SyncListener:
+        """Return a new SyncListener on a connection of its own; DatabaseUnavailable where there is
+        none.
+        """
+        ...
+
+
+class TwoSidedDriver(Protocol):
+    """A Driver that a SyncClient takes as well."""
+
+    @property
+    def sync_driver(self) -> SyncDriver:
+        """The same database for a SyncClient."""
+        ...
+
+
+class WouldWait(Exception):
+    """A coroutine that was to be done at once waits for something."""
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits, as what it awaits is done at once.
+    WouldWait where it does.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # the coroutine's own type says what it is
+    except RuntimeError as error:
+        if "no running event loop" in str(error):
+            raise WouldWait from error
+        raise
+    coroutine.close()
+    raise WouldWait
+
+
+@contextmanager
+def entered(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Enter a context none of whose coroutines waits; see at_once."""
+    value = at_once(context.__aenter__())
+    try:
+        yield value
+    except BaseException as error:
+        if not at_once(context.__aexit__(type(error), error, error.__traceback__)):
+            raise
+    else:
+        at_once(context.__aexit__(None, None, None))

@@ -64,6 +64,7 @@ def connect_sync(url: str | None, pool: object, options: ConnectOptions) -> Post
         size=size or options.max_size,
         pool_timeout=options.pool_timeout,
         action_timeout=options.action_timeout,
+        lock_timeout=options.lock_timeout,
         pool=pool,
         watch=options.watch,
     )
@@ -77,6 +78,11 @@ def is_pool(database: object) -> bool:
 def is_sync_pool(database: object) -> bool:
     """Return whether this is a pool that `connect_sync` takes."""
     return isinstance(database, ConnectionPool)
+
+
+def is_sync_driver(database: object) -> bool:
+    """Return whether this is what `connect_sync` returns, which blocks who waits for it."""
+    return isinstance(database, PostgresSyncDriver)
 
 
 def connect_engine(engine: object, options: ConnectOptions) -> EngineDriver | None:

@@ -34,6 +34,7 @@ from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
 from riverui.storage.postgres.sessions import configure, is_closed_by_server, read_only
+from riverui.storage.postgres.shared_listener import SharedListener
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
 from riverui.storage.postgres.statements import Statements, load_queries
 
@@ -42,7 +43,7 @@ MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
 
 _OLDEST_MIGRATION = 5
 """The first that pages can read: it brought `unique_key`, and `line` of river_migration."""
-_OLDEST_FOR_ENGINES = 6
+OLDEST_FOR_ENGINES = 6
 """The first that jobs can be inserted and worked with: it brought what makes a job unique."""
 
 # One simple-protocol message opens the transaction and sets its limits, so nothing depends on the
@@ -178,6 +179,8 @@ class PostgresDriver:
         """Return the operations inside the caller's own transaction, which stays theirs to commit;
         TypeError for what is none.
         """
+        if isinstance(transaction, PostgresTransaction):
+            return transaction
         connection = await async_connection_of(transaction)
         kind = (
             PostgresTransaction if isinstance(connection, AsyncConnection) else SqlAlchemyExecutor
@@ -202,6 +205,11 @@ class PostgresDriver:
     async def listener(self) -> PostgresListener:
         """Return a new Listener on a connection of its own."""
         return PostgresListener(await self._pool.connect(), self._schema, self._limits)
+
+    async def shared_listener(self) -> SharedListener:
+        """Return a new Listener on the connection of all who call this for the same pool."""
+        pool = self._pool
+        return SharedListener(pool.shared_by, self._schema, pool.connect, self._limits)
 
     async def ping(self) -> None:
         """Run a trivial query; raises as any call does."""
@@ -275,7 +283,7 @@ class PostgresDriver:
 
     @asynccontextmanager
     async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
-        async with _Ready(self, limit, oldest=_OLDEST_FOR_ENGINES) as connection:
+        async with _Ready(self, limit, oldest=OLDEST_FOR_ENGINES) as connection:
             prepares = await self._pool.prepares(connection)
             yield self._executor(connection, limit, bounded=False, prepares=prepares)
 
@@ -287,7 +295,7 @@ class PostgresDriver:
             self._database = connection.info.dbname
             yield self._executor(connection, limit, prepares=prepares)
         except SchemaMissing as error:
-            raise await self._schema_error(error, limit, oldest=_OLDEST_FOR_ENGINES) from error
+            raise await self._schema_error(error, limit, oldest=OLDEST_FOR_ENGINES) from error
         except psycopg.Error as error:
             raise translate(error) from error
         finally:
@@ -314,14 +322,10 @@ class PostgresDriver:
         )
 
     def _milliseconds(self, limit: timedelta) -> tuple[int, int, int]:
-        """Return the limits of a statement, of its wait for a lock, and of idle transactions."""
-        statement = max(1, round(limit.total_seconds() * 1000))
-        lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
-        return statement, lock, statement + 10_000
+        return _milliseconds(limit, self._lock_timeout)
 
     def _beginning(self, access: str, limit: timedelta) -> bytes:
-        statement, lock, idle = self._milliseconds(limit)
-        return _BEGIN.format(access=access, statement=statement, lock=lock, idle=idle).encode()
+        return beginning(access, limit, self._lock_timeout).encode()
 
     async def _schema_error(
         self, error: SchemaMissing, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
@@ -341,20 +345,10 @@ class PostgresDriver:
                         limits=self._limits,
                         limit=limit.total_seconds(),
                     )
-                    if not await statements.tables_exist():
-                        return SchemaMissing()
-                    versions = await statements.versions("main")
+                    return await schema_error(error, statements, oldest)
                 finally:
                     await self._execute(connection, b"rollback")
-                if versions and max(versions) < oldest:
-                    return SchemaTooOld(
-                        f"River's tables are older than migration {oldest}: run `riverui"
-                        " migrate-up`."
-                    )
-        cause = error.__cause__
-        return (
-            error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
-        )
+        return _unexpected(error)
 
     async def _unavailable(self) -> DatabaseUnavailable:
         """Return why the pool gives no connection."""
@@ -493,6 +487,38 @@ class _Reading(AbstractAsyncContextManager[PostgresExecutor]):
         trace: TracebackType | None,
     ) -> bool | None:
         return await self._ready.__aexit__(kind, error, trace)
+
+
+def beginning(access: str, limit: timedelta, lock_timeout: timedelta) -> str:
+    """Return what begins a transaction under limits for a statement and for its wait for a lock."""
+    statement, lock, idle = _milliseconds(limit, lock_timeout)
+    return _BEGIN.format(access=access, statement=statement, lock=lock, idle=idle)
+
+
+def _milliseconds(limit: timedelta, lock_timeout: timedelta) -> tuple[int, int, int]:
+    """Return the limits of a statement, of its wait for a lock, and of idle transactions."""
+    statement = max(1, round(limit.total_seconds() * 1000))
+    lock = max(1, min(statement, round(lock_timeout.total_seconds() * 1000)))
+    return statement, lock, statement + 10_000
+
+
+async def schema_error(
+    error: SchemaMissing, statements: PostgresMigrations, oldest: int = OLDEST_FOR_ENGINES
+) -> Exception:
+    """Return the error to raise: River's tables are missing, too old, or not its cause at all."""
+    if not await statements.tables_exist():
+        return SchemaMissing()
+    versions = await statements.versions("main")
+    if versions and max(versions) < oldest:
+        return SchemaTooOld(
+            f"River's tables are older than migration {oldest}: run `riverui migrate-up`."
+        )
+    return _unexpected(error)
+
+
+def _unexpected(error: SchemaMissing) -> Exception:
+    cause = error.__cause__
+    return error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
 
 
 def _end_if_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:

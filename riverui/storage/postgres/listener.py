@@ -17,7 +17,7 @@ from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
 
-_MOST_KEPT = 10_000
+MOST_KEPT = 10_000
 """Notifications kept for a reader that does not read, some megabytes; the oldest go first."""
 
 
@@ -29,15 +29,20 @@ class PostgresListener:
         connection: Connection,
         schema: str | None,
         limits: PostgresLimits = LIMITS,
+        *,
+        whole_names: bool = False,
     ) -> None:
+        """Make one; with `whole_names` topics are those of channels, schema and all."""
         self._connection = connection
         self._schema = schema
         self._limits = limits
         self._closing = False
-        self._heard: deque[tuple[str, str]] = deque(maxlen=_MOST_KEPT)
+        self._heard: deque[tuple[str, str]] = deque(maxlen=MOST_KEPT)
         self._listening: set[str] = set()
         self._lost: psycopg.Error | None = None
-        self._prefix: str | None = None
+        self._handling = False
+        self._prefix: str | None = "" if whole_names else None
+        """Stands before each topic in the names of channels."""
         self._asking = asyncio.Lock()
         self._wake = asyncio.Event()
         self._watched: int | None = None
@@ -50,8 +55,10 @@ class PostgresListener:
             async with self._asking:
                 if self._closing:
                     return
-                if self._prefix is None:
+                if not self._handling:
                     self._connection.add_notify_handler(self._keep)
+                    self._handling = True
+                if self._prefix is None:
                     self._prefix = f"{await self._current_schema()}."
                 for topic in topics:
                     if topic not in self._listening:
@@ -106,6 +113,16 @@ class PostgresListener:
             # Let a waiting `notifications` see that it is over.
             await asyncio.sleep(0)
             await self._connection.close()
+
+    async def current_schema(self) -> str:
+        """Return the schema of the channels; DatabaseUnavailable when the connection is lost."""
+        try:
+            async with self._asking:
+                found = await self._current_schema()
+        except psycopg.Error as error:
+            raise self._failure(error) from error
+        self._wake.set()
+        return found
 
     async def _current_schema(self) -> str:
         if self._schema is not None:

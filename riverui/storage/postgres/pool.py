@@ -108,9 +108,12 @@ class Reachability:
 
     async def close(self) -> None:
         """End an attempt that is under way; whoever waits for it gets DatabaseUnavailable."""
-        if self._answer is not None:
-            self._answer.cancel()
-            await asyncio.wait([self._answer])
+        answer, self._answer = self._answer, None
+        # One that is done may be of an event loop that is closed: a client's next start may be in
+        # another.
+        if answer is not None and not answer.done():
+            answer.cancel()
+            await asyncio.wait([answer])
 
     def _holds(self, answer: asyncio.Task[DatabaseUnavailable | None], since: float) -> bool:
         if time.monotonic() > self._ended_at + _ANSWER_HOLDS:
@@ -156,12 +159,16 @@ class _Lent:
 
 
 class OwnPool:
-    """Lends connections of a psycopg pool, made at first use and again after `close`."""
+    """Lends connections of a psycopg pool, made at first use, and again after `close` or once its
+    event loop is closed.
+    """
 
     def __init__(self, conninfo: str, *, size: int, timeout: float) -> None:
         self.size = size
+        self.shared_by: object = self
         self.reachability = Reachability(self.connect)
         self._conninfo = conninfo
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._prepared: WeakKeyDictionary[Connection, Prepared | None] = WeakKeyDictionary()
@@ -215,12 +222,21 @@ class OwnPool:
 
     async def close(self) -> None:
         """Close idle connections now, and lent ones when they come back."""
+        self._forget_closed_loop()
         pool, self._pool = self._pool, None
         await self.reachability.close()
         if pool is not None:
             await pool.close()
 
+    def _forget_closed_loop(self) -> None:
+        # As where tests each run in a loop of their own. The pool's workers ended with the loop;
+        # connections that are left end with the object.
+        if self._loop is not None and self._loop.is_closed():
+            self._loop = self._pool = None
+            self._opening = asyncio.Lock()
+
     async def _open(self) -> AsyncConnectionPool[Connection]:
+        self._forget_closed_loop()
         if self._pool is not None:
             return self._pool
         async with self._opening:
@@ -239,7 +255,7 @@ class OwnPool:
                     reconnect_timeout=0,
                 )
                 await pool.open()
-                self._pool = pool
+                self._loop, self._pool = asyncio.get_running_loop(), pool
             return self._pool
 
 
@@ -250,6 +266,8 @@ class HostPool:
 
     def __init__(self, pool: AsyncConnectionPool[Any], *, timeout: float) -> None:
         self.reachability = Reachability(self.connect)
+        self.shared_by: object = pool
+        """What drivers of the same connections have in common."""
         self._pool = pool
         self._timeout = timeout
 
@@ -310,6 +328,7 @@ class NoPool:
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
         self.connect = connect
+        self.shared_by: object = self
         self.reachability = Reachability(connect)
 
     @asynccontextmanager

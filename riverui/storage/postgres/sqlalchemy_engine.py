@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
 )
@@ -25,7 +24,6 @@ from riverui.storage.interface import (
     WORKING,
     Capability,
     Executor,
-    SyncExecutor,
     Transaction,
 )
 from riverui.storage.postgres.driver import PostgresDriver
@@ -127,41 +125,49 @@ class EngineDriver:
 class SyncEngineDriver:
     """A SyncDriver on a SQLAlchemy Engine, or Connection."""
 
+    capabilities = PostgresSyncDriver.capabilities
+    is_synchronous = True
+
     def __init__(self, engine: Any, driver: PostgresSyncDriver) -> None:
         self._engine = engine
         self._driver = driver
 
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds River's tables; None leaves it to the search path."""
+        return self._driver.schema
+
     def transaction(
         self, *, timeout: timedelta | None = None
-    ) -> AbstractContextManager[SyncExecutor]:
+    ) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction of the engine's, whatever the limit given."""
         return self._begun()
 
     def autocommit(
         self, *, timeout: timedelta | None = None
-    ) -> AbstractContextManager[SyncExecutor]:
+    ) -> AbstractAsyncContextManager[Executor]:
         """Begin a transaction of the engine's, whatever the limit given."""
         return self._begun()
 
-    def adopt(self, transaction: object) -> SyncExecutor:
+    async def adopt(self, transaction: object) -> Transaction:
         """Return the operations inside the caller's own transaction; see SyncDriver."""
-        return self._driver.adopt(transaction)
+        return await self._driver.adopt(transaction)
 
     def close(self) -> None:
         """Do nothing: the engine is the program's."""
 
-    @contextmanager
-    def _begun(self) -> Iterator[SyncExecutor]:
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[Transaction]:
         if hasattr(self._engine, "exec_driver_sql"):
             # A connection, whose transaction is its owner's to commit.
-            yield self.adopt(self._engine)
+            yield await self.adopt(self._engine)
             return
         try:
             connection = self._engine.connect()
         except Exception as error:
             raise refused(getattr(error, "orig", None) or error) from error
         with connection, _translated(), connection.begin():
-            yield self.adopt(connection)
+            yield await self.adopt(connection)
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import psycopg
 from psycopg import AsyncRawCursor
@@ -29,23 +29,6 @@ from riverui.storage.sql import Fragment, Queries
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 """Where Postgres counts its microseconds from."""
-
-_T = TypeVar("_T")
-
-
-class Statement(NamedTuple):
-    """A statement of an operation that does not know how statements reach the database."""
-
-    fragment: Fragment
-    """A block by its name, with the values of its parameters."""
-    copy: str | None = None
-    """Rows to send, where the block is a COPY."""
-    prepare: bool = False
-    """Whether it is worth preparing: its plan is the same whatever the table holds."""
-
-
-Steps = Generator[Statement, Rows, _T]
-"""An operation that yields statements and is sent their rows; returns what the operation gives."""
 
 
 def load_queries(schema: str | None) -> Queries:
@@ -191,23 +174,6 @@ class Statements:
             raise
         await self._run("release savepoint riverui_change")
         return rows
-
-    async def _drive(self, steps: Steps[_T]) -> _T:
-        """Run an operation's statements and return what it returns."""
-        try:
-            statement = next(steps)
-            while True:
-                text, values = self._queries.render(statement.fragment)
-                name = str(statement.fragment.source)
-                if statement.copy is not None:
-                    await self._copy(name, text, statement.copy)
-                    statement = steps.send(Rows())
-                else:
-                    keep = self._kept if statement.prepare else Keep.NOTHING
-                    statement = steps.send(await self.ask(name, text, values, keep))
-        except StopIteration as end:
-            result: _T = end.value
-            return result
 
     @asynccontextmanager
     async def _bitmaps(

@@ -1,161 +1,52 @@
-"""The driver of the synchronous client: the same statements on a small pool of our own, or inside
-the caller's transaction.
+"""The driver of the client without asyncio: the same operations on a small pool of our own, or
+inside the caller's transaction.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from io import StringIO
-from threading import Event, Lock, Timer
-from typing import Any, Protocol, TypeVar
+from threading import Event, Lock, Thread
+from typing import Any, Self
 
 import psycopg
-from psycopg import Connection, RawCursor
+from psycopg import Connection
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from riverui.domain.jobs import JobRow
-from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface.capabilities import Capability
-from riverui.storage.interface.engine_params import (
-    InsertResult,
-    JobInsertParams,
-    JobSelectParams,
-    JobSetStateParams,
-)
-from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.interface.own_tables import OWN_TABLES
-from riverui.storage.interface.own_workflows import OWN_WORKFLOWS
-from riverui.storage.interface.sequences import SEQUENCES, Claims
-from riverui.storage.interface.waits import WAITS, SignalInserted, SignalInsertParams
+from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.options import Watch
-from riverui.storage.postgres.admin.job_actions import cancel_many
 from riverui.storage.postgres.client_timeout import hang_up
-from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
-from riverui.storage.postgres.engine.job_work import set_state_many
-from riverui.storage.postgres.errors import refused, translate, translate_foreign
-from riverui.storage.postgres.foreign_transactions import sync_connection_of
-from riverui.storage.postgres.job_list.select import row_list
+from riverui.storage.postgres.driver import PostgresDriver, beginning, schema_error
+from riverui.storage.postgres.errors import refused, translate
 from riverui.storage.postgres.limits import LIMITS
-from riverui.storage.postgres.own import operations, sequences, waits
-from riverui.storage.postgres.own.sync_workflows import SyncWorkflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
-from riverui.storage.postgres.statements import Steps, load_queries
-from riverui.storage.sql import Queries
+from riverui.storage.postgres.statements import load_queries
+from riverui.storage.postgres.sync_executor import (
+    PsycopgConnection,
+    SyncConnection,
+    SyncMigrations,
+    SyncTransaction,
+    adopted,
+)
+from riverui.storage.postgres.sync_listener import PostgresSyncListener
 
-_T = TypeVar("_T")
-_PARAMETER = re.compile(r"\$(\d+)")
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
 
 
-class _SyncConnection(Protocol):
-    """A connection of some library: what is asked of each."""
-
-    def ask(self, text: str, values: Sequence[Any]) -> Rows:
-        """Run a statement with `$1`, `$2`, …; return its rows."""
-        ...
-
-    def copy(self, text: str, rows: str) -> None:
-        """Run a COPY of rows in its text format."""
-        ...
-
-
-class PostgresSyncExecutor(SyncWorkflows):
-    """The operations of SyncExecutor, on a connection of some library."""
-
-    capabilities: Collection[Capability[Any]] = frozenset(
-        {OWN_TABLES, OWN_WORKFLOWS, SEQUENCES, WAITS}
-    )
-
-    def __init__(
-        self,
-        connection: _SyncConnection,
-        queries: Queries,
-        schema: str | None,
-        watch: Watch | None = None,
-    ) -> None:
-        self._connection = connection
-        self._queries = queries
-        self._schema = schema
-        self._watch = watch
-
-    def job_insert_many(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[InsertResult]:
-        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job, in
-        order.
-        """
-        return self._drive(insert_many(jobs, schema=self._schema, notify=notify))
-
-    def job_insert_many_fast(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> int:
-        """COPY jobs and return how many; see SyncExecutor."""
-        return self._drive(insert_many_fast(jobs, schema=self._schema, notify=notify))
-
-    def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
-        """Cancel jobs; LockTimeout where somebody else holds one of them."""
-        return self._drive(cancel_many(ids, schema=self._schema))
-
-    def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Return whole jobs; see EngineExecutor."""
-        return self._drive(row_list(params))
-
-    def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
-        """Change running jobs; see SyncExecutor."""
-        return self._drive(set_state_many(changes))
-
-    def own_table_list(self) -> frozenset[str]:
-        """Return the names of riverui's own tables; see OwnTablesExecutor."""
-        return self._drive(operations.table_list(schema=self._schema))
-
-    def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
-        """Keep a signal; see WaitExecutor."""
-        return self._drive(waits.signal_insert(params, schema=self._schema))
-
-    def sequence_claim(self, keys: Collection[str]) -> Claims:
-        """Return what is found of keys; see SequenceExecutor."""
-        return self._drive(sequences.claim(keys))
-
-    def sequence_put(
-        self, heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]
-    ) -> None:
-        """Write where inserted jobs stand; see SequenceExecutor."""
-        self._drive(sequences.put(heads, waiting))
-
-    def sequence_advance(
-        self, keys: Collection[str], *, over_ids: Collection[int] = ()
-    ) -> Sequence[str]:
-        """Let the next jobs run; see SequenceExecutor."""
-        return self._drive(sequences.advance(keys, over_ids=over_ids, schema=self._schema))
-
-    def _drive(self, steps: Steps[_T]) -> _T:
-        """Run an operation's statements; return what it returns. See Statements._drive."""
-        try:
-            statement = next(steps)
-            while True:
-                text, values = self._queries.render(statement.fragment)
-                if self._watch:
-                    self._watch(str(statement.fragment.source), text, values)
-                if statement.copy is not None:
-                    self._connection.copy(text, statement.copy)
-                    statement = steps.send(Rows())
-                else:
-                    statement = steps.send(self._connection.ask(text, values))
-        except StopIteration as end:
-            result: _T = end.value
-            return result
-
-
 class PostgresSyncDriver:
-    """A Postgres database with River's tables, for inserting; opens itself at first use."""
+    """A SyncDriver of a Postgres database with River's tables; opens itself at first use."""
+
+    capabilities = SyncTransaction.capabilities
+    is_synchronous = True
+    library = PostgresDriver.library
+    product = PostgresDriver.product
 
     def __init__(
         self,
@@ -165,62 +56,100 @@ class PostgresSyncDriver:
         size: int,
         pool_timeout: timedelta,
         action_timeout: timedelta,
+        lock_timeout: timedelta,
         pool: ConnectionPool[Any] | None = None,
         watch: Watch | None = None,
     ) -> None:
         self._conninfo = conninfo
         self._queries = load_queries(schema)
-        self._schema = schema
+        self.schema = schema
         self._size = size
         self._pool_timeout = pool_timeout.total_seconds()
         self._limit = action_timeout
+        self._lock_timeout = lock_timeout
         self._given = pool
         self._watch = watch
         self._own: ConnectionPool[Connection[Any]] | None = None
+        self._inherited: list[object] = []
+        """Pools of the process that this one was forked from; kept, as their end would be heard
+        there.
+        """
         self._opening = Lock()
+        self._process = os.getpid()
 
     def transaction(
         self, *, timeout: timedelta | None = None
-    ) -> AbstractContextManager[PostgresSyncExecutor]:
-        """Begin a transaction under a time limit; it commits unless an exception leaves it."""
-        return self._executing(timeout, begin=True)
+    ) -> AbstractAsyncContextManager[SyncTransaction]:
+        """Begin a transaction under time limits; it commits unless an exception leaves it."""
+        return self._executing(timeout or self._limit, begin=True)
 
     def autocommit(
         self, *, timeout: timedelta | None = None
-    ) -> AbstractContextManager[PostgresSyncExecutor]:
+    ) -> AbstractAsyncContextManager[SyncTransaction]:
         """Lend a pooled connection on which each call is a transaction of its own."""
-        return self._executing(timeout, begin=False)
+        return self._executing(timeout or self._limit, begin=False)
 
-    def adopt(self, transaction: object) -> PostgresSyncExecutor:
+    async def adopt(self, transaction: object) -> SyncTransaction:
         """Return the operations inside the caller's own transaction; TypeError for what is none."""
-        return self._executor(_connection_in(transaction))
+        return self._executor(adopted(transaction))
+
+    @property
+    def listens(self) -> bool:
+        """Whether it hears notifications: one that was lent a pool makes no connections."""
+        return self._given is None
+
+    def sync_listener(self) -> PostgresSyncListener:
+        """Return a new listener on a connection of its own; DatabaseUnavailable where there is
+        none.
+        """
+        return PostgresSyncListener(self._conninfo, self.schema)
 
     def close(self) -> None:
         """Close what it opened itself; safe to call twice."""
         with self._opening:
+            self._leave_inherited()
             pool, self._own = self._own, None
         if pool is not None:
             pool.close()
 
-    @contextmanager
-    def _executing(
-        self, timeout: timedelta | None, *, begin: bool
-    ) -> Iterator[PostgresSyncExecutor]:
-        limit = (timeout or self._limit).total_seconds()
+    @asynccontextmanager
+    async def _executing(self, limit: timedelta, *, begin: bool) -> AsyncIterator[SyncTransaction]:
         try:
-            with (
-                self._connection() as connection,
-                _client_timeout(connection, limit),
-                connection.transaction() if begin else nullcontext(),
-            ):
-                yield self._executor(_PsycopgConnection(connection))
+            with self._connection() as lent, _Limited(lent, limit, stops=not begin) as connection:
+                if begin:
+                    with self._begun(connection, limit):
+                        yield self._executor(connection)
+                else:
+                    yield self._executor(connection)
         except PoolTimeout as error:
             raise self._unavailable() from error
+        except SchemaMissing as error:
+            raise await self._schema_error(error) from error
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def _executor(self, connection: _SyncConnection) -> PostgresSyncExecutor:
-        return PostgresSyncExecutor(connection, self._queries, self._schema, self._watch)
+    @contextmanager
+    def _begun(self, connection: SyncConnection, limit: timedelta) -> Iterator[None]:
+        connection.run(beginning("", limit, self._lock_timeout))
+        try:
+            yield
+        except BaseException:
+            with suppress(DatabaseError):
+                connection.run("rollback")
+            raise
+        connection.run("commit")
+
+    def _executor(self, connection: SyncConnection) -> SyncTransaction:
+        return SyncTransaction(connection, self._queries, self.schema, self._watch)
+
+    async def _schema_error(self, error: SchemaMissing) -> Exception:
+        """Return the error to raise; see schema_error."""
+        with suppress(Exception), self._connection() as connection:
+            statements = SyncMigrations(
+                PsycopgConnection(connection), self._queries, self.schema, self._watch
+            )
+            return await schema_error(error, statements)
+        return error
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:
@@ -246,6 +175,7 @@ class PostgresSyncDriver:
 
     def _opened(self) -> ConnectionPool[Connection[Any]]:
         with self._opening:
+            self._leave_inherited()
             if self._own is None:
                 leave_to_exceptions()
                 self._own = ConnectionPool(
@@ -261,6 +191,12 @@ class PostgresSyncDriver:
                 )
             return self._own
 
+    def _leave_inherited(self) -> None:
+        """Leave the pool alone after a fork, as by a web server that loads the program first."""
+        if self._process != os.getpid():
+            self._inherited.append(self._own)
+            self._own, self._process = None, os.getpid()
+
     def _unavailable(self) -> DatabaseUnavailable:
         """Return why the pool gives no connection, found out by a connection of our own."""
         if self._given is None:
@@ -271,81 +207,77 @@ class PostgresSyncDriver:
         return DatabaseUnavailable("No database connection became free in time.")
 
 
-class _PsycopgConnection:
-    def __init__(self, connection: Connection[Any]) -> None:
-        self._connection = connection
+class _Limited(PsycopgConnection):
+    """A connection on which no statement takes much longer than `limit`; see ClientTimeout.
 
-    def ask(self, text: str, values: Sequence[Any]) -> Rows:
-        try:
-            cursor = RawCursor(self._connection, row_factory=tuple_row)
-            cursor.execute(text.encode(), values or None, prepare=False, binary=True)
-            columns = cursor.description
-            return (
-                Rows(cursor.fetchall(), [column.name for column in columns]) if columns else Rows()
-            )
-        except psycopg.Error as error:
-            raise translate(error) from error
-
-    def copy(self, text: str, rows: str) -> None:
-        try:
-            with RawCursor(self._connection).copy(text.encode()) as copy:
-                copy.write(rows)
-        except psycopg.Error as error:
-            raise translate(error) from error
-
-
-class _Psycopg2Connection:
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def ask(self, text: str, values: Sequence[Any]) -> Rows:
-        named = _PARAMETER.sub(r"%(p\1)s", text.replace("%", "%%"))
-        parameters = {f"p{place}": value for place, value in enumerate(values, 1)}
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(named, parameters)
-                columns = cursor.description
-                if columns is None:
-                    return Rows()
-                return Rows(map(tuple, cursor.fetchall()), [column[0] for column in columns])
-        except Exception as error:
-            raise translate_foreign(error) from error
-
-    def copy(self, text: str, rows: str) -> None:
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.copy_expert(text, StringIO(rows))
-        except Exception as error:
-            raise translate_foreign(error) from error
-
-
-def _connection_in(transaction: object) -> _SyncConnection:
-    connection = sync_connection_of(transaction)
-    return (
-        _PsycopgConnection(connection)
-        if isinstance(connection, Connection)
-        else _Psycopg2Connection(connection)
-    )
-
-
-@contextmanager
-def _client_timeout(connection: Connection[Any], limit: float) -> Iterator[None]:
-    """Stop a statement that takes longer than `limit` seconds; close the connection where that does
-    not help either.
+    With `stops` the server, which has no limit of its own then, is asked to stop what takes longer.
+    What goes on for some seconds more loses its connection. One thread watches all statements.
     """
-    answered = Event()
-    alarm = Timer(limit, _stop, (connection, answered))
-    alarm.daemon = True
-    alarm.start()
-    try:
-        yield
-    finally:
-        answered.set()
-        alarm.cancel()
 
+    def __init__(self, connection: Connection[Any], limit: timedelta, *, stops: bool) -> None:
+        super().__init__(connection)
+        self._began: float | None = None
+        """When the statement began that runs now."""
+        self._ended = Event()
+        self._limit = limit.total_seconds()
+        self._lock = Lock()
+        """Whoever holds it acts on the statement that runs, not on the next one."""
+        self._stops = stops
 
-def _stop(connection: Connection[Any], answered: Event) -> None:
-    with suppress(OSError, psycopg.Error):
-        connection.cancel_safe(timeout=LIMITS.grace_seconds)
-    if not answered.wait(LIMITS.grace_seconds):
-        hang_up(connection)
+    def __enter__(self) -> Self:
+        Thread(target=self._watch, name="riverui time limit", daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
+        """See SyncConnection."""
+        with self._timed():
+            return super().ask(text, values)
+
+    def run(self, text: str) -> None:
+        """See SyncConnection."""
+        with self._timed():
+            super().run(text)
+
+    def copy(self, text: str, rows: str) -> None:
+        """See SyncConnection."""
+        with self._timed():
+            super().copy(text, rows)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        self._began = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._began = None
+
+    def _watch(self) -> None:
+        grace = LIMITS.grace_seconds
+        wait, asked = self._limit, None
+        while not self._ended.wait(wait):
+            with self._lock:
+                if (began := self._began) is None:
+                    wait = self._limit
+                    continue
+                over = time.monotonic() - began - self._limit
+                if over < 0:
+                    wait = -over
+                elif self._stops and asked != began:
+                    self._ask_to_stop()
+                    wait, asked = grace, began
+                elif over < grace:
+                    wait = grace - over
+                else:
+                    hang_up(self._connection)
+                    return
+
+    def _ask_to_stop(self) -> None:
+        try:
+            self._connection.cancel_safe(timeout=LIMITS.grace_seconds)
+        except (OSError, psycopg.Error):
+            # Nobody knows whether it still comes.
+            hang_up(self._connection)

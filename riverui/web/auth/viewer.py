@@ -12,6 +12,8 @@ class Viewer:
 
     user: str = ""
     rights: frozenset[str] = frozenset()
+    sign_out: str = ""
+    """Where a form is posted to that signs the user out; empty where pages show none."""
     token: bool = False
     """Whether a program showed a token for it, which no browser sends by itself."""
 

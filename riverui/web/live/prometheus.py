@@ -1,4 +1,4 @@
-"""The metrics as text for Prometheus. Nothing else of riverui loads its client."""
+"""The metrics as text for Prometheus. Nothing else of the dashboard loads its client."""
 
 from __future__ import annotations
 

@@ -16,18 +16,11 @@ from markupsafe import Markup
 
 from riverui.domain.clock import FIRST, LAST, duration as duration, two_units
 from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.plain_text import HIDDEN, code_point, plain as plain
 from riverui.storage.interface.params import Count, CountKind
-
-# C0 and C1 controls, marks that turn or hide text, line separators and lone surrogates. Zero-width
-# joiners stay: emoji and several scripts need them.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
 
 _CANCEL_ERROR = "JobCancelError: "
 """What River writes in front of the reason of a cancelled job."""
-_ATTRIBUTE = 2_000
-"""Characters of a text that an attribute takes."""
 _LARGER = {
     "kB": (1024, "MB"),
     "MB": (1024, "GB"),
@@ -49,12 +42,8 @@ def trusted(markup: str) -> Markup:
     return Markup(markup)  # noqa: S704
 
 
-def _code_point(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
 def _marked_code_point(match: re.Match[str]) -> str:
-    return f'<span class="ctl">{_code_point(match)}</span>'
+    return f'<span class="ctl">{code_point(match)}</span>'
 
 
 def escaped(text: str) -> str:
@@ -65,17 +54,7 @@ def escaped(text: str) -> str:
     markup = html.escape(text)
     # Whatever is hidden is not printable in Python's eyes either, and asking Python is much
     # cheaper.
-    return markup if text.isprintable() else _HIDDEN.sub(_marked_code_point, markup)
-
-
-def plain(text: object, limit: int = _ATTRIBUTE) -> str:
-    """Return text for an attribute: hidden characters are escapes, and it is cut to `limit`
-    characters.
-    """
-    shown = str(text)
-    if len(shown) > limit:
-        shown = f"{shown[:limit]}… ({len(shown) - limit:,} more characters)"
-    return shown if shown.isprintable() else _HIDDEN.sub(_code_point, shown)
+    return markup if text.isprintable() else HIDDEN.sub(_marked_code_point, markup)
 
 
 def visible(text: object) -> Markup:

@@ -82,6 +82,8 @@ class Shell:
     env_name: str
     env_color: str
     user: str
+    sign_out: str
+    """Where a form is posted to that signs the user out; empty for none."""
     signed_in: bool
     read_only: str
     """Why nothing can be changed, as a sentence; empty where it can."""
@@ -332,6 +334,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         env_name=config.env_name,
         env_color=config.env_color or "grey",
         user=access.user,
+        sign_out=access.sign_out,
         signed_in=seen.access is not None,
         read_only=_read_only(request),
         version=__version__,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from riverui.domain.jobs import FINALIZED, AttemptError, JobLog, JobShowRow, JobState
+from riverui.domain.retries import NOT_TRIED_AGAIN
 from riverui.web.view.bounds import Budget
 from riverui.web.view.format import cancel_reason
 
@@ -228,9 +229,9 @@ def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: 
         return "unknown"
     if last and job.state is JobState.CANCELLED and error.error.startswith(_CANCEL_ERROR):
         return "cancelled"
-    if last and job.state is JobState.DISCARDED and job.attempt >= job.max_attempts:
-        return "discarded"
-    return "failed"
+    # A job may also be discarded later on, while it waits for its next attempt.
+    ends = job.attempt >= job.max_attempts or NOT_TRIED_AGAIN in error.error
+    return "discarded" if last and job.state is JobState.DISCARDED and ends else "failed"
 
 
 def _worker(job: JobShowRow, number: int, *, last: bool) -> str | None:

@@ -22,7 +22,8 @@ from riverui.engine.event_loop import loop_factory, spare_collector
 from riverui.engine.events import EventKind
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, SequenceOpts
 from riverui.engine.pilot import Pilot
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.storage.migrations import migrate
 from tests.bench.engine.drain import Drain, lap
 

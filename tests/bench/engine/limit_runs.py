@@ -20,7 +20,8 @@ from riverui import ConcurrencyConfig, PartitionConfig
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.storage.migrations import migrate
 from tests.bench.engine.drain import Drain, lap
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,8 @@ PARTS = (
     "features",
     "limits",
     "rates",
+    "isolation",
+    "processes",
 )
 
 _JOBS = 50_000
@@ -56,6 +59,14 @@ _RATE_SECONDS = 60
 """For which they are."""
 _SHARE_SECONDS = 30
 """For which shares are dealt: some forty turns, of which each client may be one ahead."""
+_ISOLATED_JOBS = 3_000
+"""No-op jobs of a run in threads and in processes."""
+_COMPUTING_JOBS = 100
+"""Jobs that compute, each for some 20 ms."""
+_COMPUTING_LOOPS = 400_000
+"""Of each of them."""
+_COMPUTE_JOBS = 800
+"""Jobs that compute for some 5 ms, of a run."""
 _OURS = "riverui"
 _FLOOR = "SQL loop, two backends"
 
@@ -93,6 +104,8 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "features": _features,
         "limits": _limits,
         "rates": _rates,
+        "isolation": _isolation,
+        "processes": _processes,
     }
     try:
         return [
@@ -318,6 +331,78 @@ def rate_run(command: str, url: str, *arguments: float) -> Any:
     """Return what one of the commands of `rate_runs.py` gives, in a process of its own."""
     program = [sys.executable, "-m", "tests.bench.engine.rate_runs", command, url]
     return _ask([*program, *map(str, arguments)])
+
+
+def _isolation(databases: Databases, rounds: int) -> list[Check]:
+    def run(how: str, jobs: int, loops: int) -> Runner:
+        return Runner(run=lambda url: Drain(**isolation_run(how, url, jobs, loops)))
+
+    found = []
+    for title, jobs, loops in (
+        ("no-op synchronous jobs, two at once", _ISOLATED_JOBS, 0),
+        ("jobs of 20 ms of Python, two at once", _COMPUTING_JOBS, _COMPUTING_LOOPS),
+    ):
+        runners = {
+            "in threads": run("thread", jobs, loops),
+            "in processes": run("process", jobs, loops),
+        }
+        if loops:
+            runners["one bare process"] = run("alone", jobs, loops)
+            runners["two bare processes"] = run("apart", jobs, loops)
+        _turns(databases, runners, rounds)
+        _tell(title, runners)
+        threads, processes, *floor = runners.values()
+        if floor:
+            alone, apart = floor
+            print(f"two bare processes against one: {apart.per_second / alone.per_second:.2f} ×\n")
+            found.append(_ratio("computing in processes against threads", processes, threads, 1.7))
+        else:
+            each = (1 / processes.per_second - 1 / threads.per_second) * 1e6
+            found.append(check("isolation of a no-op job", each, at_most=500, unit=" µs"))
+    return found
+
+
+def isolation_run(how: str, url: str, jobs: int, loops: int) -> Any:
+    """Return what a run of `isolation_runs.py` gives, in a process of its own."""
+    program = [sys.executable, "-m", "tests.bench.engine.isolation_runs", how, url]
+    return _ask([*program, str(jobs), str(loops)])
+
+
+def _processes(databases: Databases, rounds: int) -> list[Check]:
+    """Print what a second process gives; return the targets, which are for two quiet processors."""
+
+    def run(kind: str, jobs: int, processes: int, *options: str) -> Runner:
+        return Runner(run=lambda url: process_run(kind, url, jobs, processes, *options))
+
+    computing = {
+        "one process": run("compute", _COMPUTE_JOBS, 1),
+        "two processes": run("compute", _COMPUTE_JOBS, 2),
+        "the loop alone, one process": run("bare", _COMPUTE_JOBS, 1),
+        "the loop alone, two processes": run("bare", _COMPUTE_JOBS, 2),
+    }
+    noop = {
+        "one process": run("noop", _JOBS, 1),
+        "two processes": run("noop", _JOBS, 2),
+        "one process, metrics": run("noop", _JOBS, 1, "--metrics", "--health-port=0"),
+    }
+    print(f"load of this machine: {', '.join(f'{load:.1f}' for load in os.getloadavg())}\n")
+    _turns(databases, computing, rounds)
+    _tell("jobs that compute for 5 ms", computing)
+    _turns(databases, noop, rounds)
+    _tell("no-op jobs by processes", noop)
+    alone, together, *_ = computing.values()
+    one, two, metrics = noop.values()
+    return [
+        _ratio("computing in two processes against one", together, alone, 1.7),
+        _ratio("no-op jobs in two processes against one", two, one, 1.0),
+        _ratio("no-op jobs with metrics against none", metrics, one, 0.85),
+    ]
+
+
+def process_run(kind: str, url: str, jobs: int, processes: int, *options: str) -> Drain:
+    """Return what `process_runs.py` gives, in a process of its own."""
+    program = [sys.executable, "-m", "tests.bench.engine.process_runs", kind, url]
+    return Drain(**_ask([*program, str(jobs), str(processes), *options]))
 
 
 def _idle(databases: Databases, rounds: int) -> list[Check]:

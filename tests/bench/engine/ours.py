@@ -18,7 +18,8 @@ from riverui.cli.bench_runs import Benchmark
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect
 from tests.bench.engine.drain import Drain, Latency, lap
 

@@ -23,7 +23,8 @@ from riverui.domain.rate_limits import RateLimit
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.storage.interface import CANDIDATES
 from riverui.storage.migrations import migrate
 

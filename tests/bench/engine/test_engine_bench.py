@@ -14,7 +14,14 @@ import pytest
 from tests.bench.engine import floors, river
 from tests.bench.engine.databases import Databases, with_parts
 from tests.bench.engine.drain import Drain, Latency
-from tests.bench.engine.measure import child, feature_run, limit_run, rate_run
+from tests.bench.engine.measure import (
+    child,
+    feature_run,
+    isolation_run,
+    limit_run,
+    process_run,
+    rate_run,
+)
 from tests.bench.engine.wiretap import wiretap
 from tests.interop.worker import build
 
@@ -52,6 +59,24 @@ def test_the_floors_hold_jobs(url: str) -> None:
     assert floors.sql_loop(url, JOBS).jobs == JOBS
     assert floors.raw_copy(url, JOBS, batch=150) > 0
     assert _states(url) == {"available": JOBS, "completed": JOBS + 50}
+
+
+@pytest.mark.parametrize("how", ["thread", "process"])
+def test_works_jobs_in_threads_and_processes(how: str, url: str) -> None:
+    drain = Drain(**isolation_run(how, url, JOBS, 10))
+    assert drain.jobs == JOBS
+    assert drain.per_second > 0
+    assert _states(url) == {"completed": JOBS + 20 + 50}
+
+
+def test_several_processes_work_jobs(url: str) -> None:
+    assert process_run("noop", url, JOBS, 2).jobs == JOBS
+    assert process_run("bare", url, 4, 2).per_second > 0
+
+
+@pytest.mark.parametrize("how", ["alone", "apart"])
+def test_the_floors_of_isolation(how: str) -> None:
+    assert Drain(**isolation_run(how, "", 20, 10)).per_second > 0
 
 
 @pytest.mark.interop

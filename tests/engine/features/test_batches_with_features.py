@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from riverui import ConcurrencyConfig, PartitionConfig
 from riverui.engine.config import QueueConfig
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from tests.engine.conftest import Playground
 from tests.own_tables import OWN_TABLES
 

@@ -16,7 +16,8 @@ import pytest
 
 from riverui import ConcurrencyConfig, PartitionConfig
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError, SchemaMissing
 from tests.drivers import connect
 from tests.engine.conftest import Playground, Task

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -143,7 +143,7 @@ class Theatre:
 
     async def go_on(self, client: Client, model: Model) -> None:
         """Retry a workflow that has ended, or add tasks to it."""
-        mode = self.random.choice(RETRY_MODES if model.cancelled else (*RETRY_MODES, "add"))
+        mode: Any = self.random.choice(RETRY_MODES if model.cancelled else (*RETRY_MODES, "add"))
         model.cancelled = False
         if mode == "add":
             workflow = await client.workflow_from(model.id)

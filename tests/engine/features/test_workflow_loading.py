@@ -188,7 +188,7 @@ async def test_tasks_are_added_by_id_and_checked_against_those_that_are_there(
             river.workflow_from("none")
     assert (await shop.ended())["e"] == "completed"
     with pytest.raises(TypeError):
-        await client.workflow_from(new.id, ignore_everything=True)
+        await client.workflow_from(new.id, ignore_everything=True)  # type: ignore[call-arg]
     with pytest.raises(InsertError, match="is no task of a workflow"):
         await client.workflow_from((await client.insert(Step())).job)
 

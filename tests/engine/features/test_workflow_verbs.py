@@ -12,6 +12,7 @@ from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.pilot import PartsPilot
 from riverui.actions.verbs import JobVerb
 from riverui.engine.client import Client
+from riverui.engine.features.workflows.methods import RetryMode
 from riverui.engine.features.workflows.services import StrayTaskFinder, WorkflowCleaner
 from riverui.engine.insert.insert_opts import InsertOpts, UniqueOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
@@ -168,7 +169,7 @@ class TestRetry:
         ],
     )
     async def test_what_each_mode_runs_again(
-        self, shop: Workshop, mode: str, again: set[str]
+        self, shop: Workshop, mode: RetryMode, again: set[str]
     ) -> None:
         client = await shop.start()
         broken = await self.broken(client)
@@ -205,7 +206,7 @@ class TestRetry:
         with pytest.raises(WorkflowActive):
             await client.workflow_retry(workflow.id)
         with pytest.raises(BadRequest, match="all, failed_only"):
-            await client.workflow_retry(workflow.id, "some")
+            await client.workflow_retry(workflow.id, "some")  # type: ignore[arg-type]
         with pytest.raises(NotFound):
             await client.workflow_retry("none")
         # A client that knows nothing of workflows may have completed it.

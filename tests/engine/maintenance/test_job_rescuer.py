@@ -12,10 +12,12 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.retries import Retry
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer, Rescued
 from riverui.engine.lead.maintenance.service import BatchSize
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from tests.engine.maintenance.conftest import NewServiceParts, ServiceParts
 from tests.engine.ticking import Ticking
 from tests.factory import attempt_error, job
@@ -275,6 +277,20 @@ async def test_the_worker_s_word_comes_before_the_client_s_policy(
     assert (await row(connection, plain))["scheduled_at"] == clock.now() + timedelta(days=2)
     assert (await row(connection, unread))["scheduled_at"] == clock.now()
     assert [asked_for.id for asked_for in asked] == [plain, unread]
+
+
+async def test_a_lost_job_is_tried_again_as_its_retry_says(
+    service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    parts = service_parts(
+        workers=workers(),
+        retry=Retry(max_attempts=3, wait=timedelta(hours=2), never=(TimeoutError,), on=(OSError,)),
+    )
+    early = await stuck(connection, parts, attempt=2)
+    late = await stuck(connection, parts, attempt=3)
+    assert await JobRescuer(*parts).run_once() == Rescued(retried=1, discarded=1)
+    assert (await row(connection, early))["scheduled_at"] == clock.now() + timedelta(hours=2)
+    assert (await row(connection, late))["state"] == "discarded"
 
 
 @pytest.mark.parametrize(("count", "then"), [(3, 4), ("many", 1), (None, 1)])

@@ -21,7 +21,8 @@ from riverui.engine.lead.maintenance.queue_maintainer import QueueMaintainer, qu
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from riverui.engine.pilot import Pilot
-from riverui.engine.work.worker import Job, Workers
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking, eventually
 from tests.factory import job, queue

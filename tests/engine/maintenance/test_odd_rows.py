@@ -26,7 +26,8 @@ from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
 from riverui.engine.lead.maintenance.reindexer import Reindexer
 from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
-from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
 from tests import factory
 from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.maintenance.test_job_scheduler import Told
@@ -345,7 +346,7 @@ async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
         "alter table river_job add constraint no_such_kind check (kind <> 'refused') not valid"
     )
 
-    def periodic(constructor: Callable[[], object]) -> PeriodicJob:
+    def periodic(constructor: Callable[[], JsonArgs]) -> PeriodicJob:
         return PeriodicJob(PeriodicInterval(timedelta(hours=1)), constructor, run_on_start=True)
 
     jobs = [

@@ -39,7 +39,7 @@ class Report:
     name: str = "daily"
 
 
-def every(seconds: float, made: object = None, **opts: Any) -> PeriodicJob:
+def every(seconds: float, made: Any = None, **opts: Any) -> PeriodicJob:
     """Return a job that comes at this interval."""
     made = made or Report()
     return PeriodicJob(PeriodicInterval(timedelta(seconds=seconds)), lambda: made, **opts)
@@ -209,7 +209,7 @@ async def test_a_unique_job_is_inserted_once_a_period_whoever_leads(
 async def test_nothing_is_inserted_where_the_constructor_makes_nothing(
     new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
-    made: list[object] = [None, (None, InsertOpts()), Report("third")]
+    made: list[Any] = [None, (None, InsertOpts()), Report("third")]
     jobs.add(PeriodicJob(PeriodicInterval(MINUTE), lambda: made.pop(0)))
     enqueuer = new()
     await enqueuer.run_once()
@@ -225,7 +225,7 @@ async def test_a_job_that_cannot_be_made_does_not_take_others_along(
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail() -> object:
+    def fail() -> Report:
         raise RuntimeError("no args today")
 
     jobs.add(PeriodicJob(PeriodicInterval(MINUTE), fail, run_on_start=True, id="failing"))

@@ -15,6 +15,7 @@ from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.web.api.conftest import Get
+from tests.web.api.test_openapi import validate
 from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -267,6 +268,31 @@ async def test_a_running_job_is_not_deleted_nor_are_the_others(
     assert answer.status_code == 400
     assert f"Job {running} is running" in answer.json()["message"]
     assert set(await states(connection)) == {idle, running}
+
+
+async def test_in_part_what_can_be_done_is_done_and_each_job_is_told(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    idle, running = await factory.job(connection), await factory.job(connection, "running")
+    asked: dict[str, Any] = {"ids": [idle, running, 77], "partial": True}
+    skipped = [{"id": 77, "reason": "not_found"}]
+    answer = await api.post("jobs/cancel", json=asked)
+    assert answer.status_code == 200
+    validate("JobsDone", answer.json())
+    assert answer.json() == {
+        "status": "ok",
+        "changed": [idle],
+        "requested": [running],
+        "skipped": skipped,
+    }
+    answer = await api.post("jobs/delete", json=asked)
+    assert answer.json()["changed"] == [idle]
+    assert answer.json()["skipped"] == [{"id": running, "reason": "running"}, *skipped]
+    assert set(await states(connection)) == {running}
+    for body in ({"ids": [running], "partial": 1}, {"query": "", "partial": True}):
+        answer = await api.post("jobs/cancel", json=body)
+        assert answer.status_code == 400
+        assert "`partial`" in answer.json()["message"]
 
 
 async def test_a_retry_that_meets_its_unique_twin_is_a_conflict(

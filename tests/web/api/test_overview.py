@@ -9,11 +9,13 @@ from psycopg import AsyncConnection
 
 from riverui import create_app
 from riverui.storage.interface import Driver
+from riverui.web.auth.rights import Access
 from riverui.web.config import DashboardConfig
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import CountLimits
 from tests import factory
 from tests.web.api.conftest import Get
+from tests.web.api.test_openapi import validate
 from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -130,3 +132,39 @@ async def test_big_states_are_counted_to_the_end(driver: Driver, connection: Con
 async def test_health(get: Get, name: str) -> None:
     assert await get(f"health-checks/{name}") == {"status": "ok"}
     await get("health-checks/other", 404)
+
+
+async def test_the_overview_in_one_answer(get: Get, connection: Connection) -> None:
+    await factory.queue(connection, "mail")
+    for _ in range(3):
+        await factory.job(connection, queue="mail")
+    running = await factory.job(connection, "running", kind="report")
+    failed = await factory.job(connection, "discarded", kind="charge")
+    again = await factory.job(connection, "retryable", kind="charge")
+    told = await get("overview")
+    validate("Overview", told)
+    assert told["health"]["sections"][0]["name"] == "flow"
+    counts = {each["state"]: each["count"] for each in told["states"]}
+    assert (counts["available"], counts["running"], counts["pending"]) == (3, 1, 0)
+    queues = {queue["name"]: queue for queue in told["queues"]}
+    assert queues["mail"]["available"] == 3
+    assert queues["mail"]["registered"]
+    assert queues["mail"]["oldest_waiting_at"]
+    assert not queues["default"]["registered"]
+    assert [job["id"] for job in told["running"]] == [running]
+    assert {job["id"]: job["error"] for job in told["failures"]} == {
+        failed: "it broke",
+        again: "it broke",
+    }
+    assert told["missing"] == ""
+    assert "parameter" in (await get("overview", 400, window="1h"))["message"].lower()
+
+
+async def test_the_overview_leaves_out_what_one_may_not_see(driver: Driver) -> None:
+    rights = frozenset({"figures.read"})
+    app = create_app(driver, authenticate=lambda connection: Access(rights=rights))
+    async with browser(app, base_url="http://river.test/api/") as client:
+        told = (await client.get("overview")).json()
+    assert (told["states"], told["queues"], told["running"], told["failures"]) == (None,) * 4
+    assert told["health"]["level"]
+    await app.state.dashboard.close()

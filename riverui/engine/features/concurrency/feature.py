@@ -24,9 +24,7 @@ class ConcurrencyLimits(Feature):
         if work.config.concurrency is None and not {CANDIDATES, LIMITS} <= set(driver.capabilities):
             return None
         if self._connection is None:
-            self._connection = DedicatedConnection(
-                driver, timeout=work.client.limits.statement_timeout
-            )
+            self._connection = work.client.connection()
         self._queues += 1
         return QueueLimit(work, self._connection, self._left)
 

@@ -97,6 +97,8 @@ class SignalMethods:
 class WaitMethods(SignalMethods):
     """The methods of a Client that are about signals and waits."""
 
+    _expressions = Expressions
+
     async def workflow_signal_latest(
         self, id: str, task: str, key: str, *, attempt: int | None = None
     ) -> Signal | None:
@@ -144,7 +146,7 @@ class WaitMethods(SignalMethods):
 
         NotFound where there is no such task, or it has no wait.
         """
-        with Expressions() as expressions:
+        with self._expressions() as expressions:
             async with self.driver.autocommit() as executor:
                 return await wait_diagnosis.diagnose(executor, expressions, id, task)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from riverui.actions.expressions import check_wait
 from riverui.domain.dag import (
@@ -19,7 +19,12 @@ from riverui.domain.dag import (
 from riverui.domain.waits import Wait
 from riverui.domain.workflow_tasks import TaskSpec, TaskState, ignored_letters, task_metadata
 from riverui.engine.args.job_args import JobArgs
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
+from riverui.engine.insert.insert_opts import (
+    InsertKeywords,
+    InsertManyParams,
+    InsertOpts,
+    opts_with,
+)
 from riverui.errors import DuplicateTaskError, InsertError
 
 Deps = Iterable["WorkflowTask | str"]
@@ -107,9 +112,10 @@ class WorkflowBuilder:
         ignore_cancelled_deps: bool | None = None,
         ignore_discarded_deps: bool | None = None,
         ignore_deleted_deps: bool | None = None,
+        **keywords: Unpack[InsertKeywords],
     ) -> WorkflowTask:
         """Add a task that waits for `deps`: tasks or their names, also of ones added later; and
-        then for what `wait` says.
+        then for what `wait` says. Options are InsertOpts or keywords, as in `insert`.
 
         What is ignored of them counts as success; None leaves it to the workflow.
         DuplicateTaskError for a name that another task has.
@@ -123,7 +129,7 @@ class WorkflowBuilder:
         task = WorkflowTask(name, _names(deps))
         if wait is not None:
             check_wait(wait, task.deps)
-        self._tasks[name] = _Added(task, args, insert_opts, letters, wait)
+        self._tasks[name] = _Added(task, args, opts_with(insert_opts, keywords), letters, wait)
         return task
 
     def map(
@@ -137,15 +143,17 @@ class WorkflowBuilder:
         ignore_cancelled_deps: bool | None = None,
         ignore_discarded_deps: bool | None = None,
         ignore_deleted_deps: bool | None = None,
+        **keywords: Unpack[InsertKeywords],
     ) -> WorkflowMap:
         """Add a task for each of the args, named `name 1`, `name 2`, …; all wait for `deps`.
+        Options are those of each of them.
 
         With `then` add the task `after name`, which waits for all of them, or for `deps` where
         there are none; it is the one that may ignore how they fail.
         """
         names = _names(deps)
         tasks = tuple(
-            self.add(f"{name} {number}", each, insert_opts, deps=names)
+            self.add(f"{name} {number}", each, insert_opts, deps=names, **keywords)
             for number, each in enumerate(args, 1)
         )
         joined = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from riverui.actions import workflows
 from riverui.domain.ulid import ulid, ulid_of
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from riverui.storage.interface import Driver, Executor
 
 B = TypeVar("B", bound=WorkflowBuilder)
+RetryMode = Literal["all", "failed_only", "failed_and_downstream"]
+
+
+class IgnoreKeywords(TypedDict, total=False):
+    """Which failures of dependencies count as success for the tasks that are added."""
+
+    ignore_cancelled_deps: bool
+    ignore_discarded_deps: bool
+    ignore_deleted_deps: bool
 
 
 class WorkflowMaker(Generic[B]):
@@ -72,7 +81,9 @@ class WorkflowMethods(WorkflowMaker[Workflow]):
     insert_many_tx: Any
     _workflow_type = Workflow
 
-    async def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> Workflow:
+    async def workflow_from(
+        self, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> Workflow:
         """Return a workflow that is there, by its id or by a job of it: to load its tasks, and to
         add some. NotFound where there is none.
 
@@ -83,7 +94,7 @@ class WorkflowMethods(WorkflowMaker[Workflow]):
             return (await existing(Workflow, executor, found, ignored)).bound(self)
 
     async def workflow_from_tx(
-        self, tx: object, found: str | Job[Any] | JobRow, **ignored: bool
+        self, tx: object, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
     ) -> Workflow:
         """Return a workflow that is there, as a transaction sees it; see workflow_from."""
         executor = await self.driver.adopt(tx)
@@ -103,7 +114,7 @@ class WorkflowMethods(WorkflowMaker[Workflow]):
         return await workflows.cancel_tx(await self.driver.adopt(tx), id)
 
     async def workflow_retry(
-        self, id: str, mode: str = "all", *, reset_history: bool = False
+        self, id: str, mode: RetryMode = "all", *, reset_history: bool = False
     ) -> Sequence[int]:
         """Let the tasks of a workflow that has ended run again, as another attempt at it; return
         the ids of their jobs.
@@ -117,27 +128,24 @@ class WorkflowMethods(WorkflowMaker[Workflow]):
             return await workflows.retry_tx(transaction, id, mode, reset_history=reset_history)
 
     async def workflow_retry_tx(
-        self, tx: object, id: str, mode: str = "all", *, reset_history: bool = False
+        self, tx: object, id: str, mode: RetryMode = "all", *, reset_history: bool = False
     ) -> Sequence[int]:
         """Retry a workflow when the transaction commits."""
         executor = await self.driver.adopt(tx)
         return await workflows.retry_tx(executor, id, mode, reset_history=reset_history)
 
 
-_IGNORES = {
-    "ignore_cancelled_deps": "cancelled",
-    "ignore_discarded_deps": "discarded",
-    "ignore_deleted_deps": "deleted",
-}
-
-
 async def existing(
-    cls: type[B], executor: Executor, found: str | Job[Any] | JobRow, ignored: Mapping[str, bool]
+    cls: type[B], executor: Executor, found: str | Job[Any] | JobRow, ignored: IgnoreKeywords
 ) -> B:
     """Return a workflow that is there, to add tasks to. NotFound where there is none."""
-    if unknown := ignored.keys() - _IGNORES.keys():
+    if unknown := ignored.keys() - IgnoreKeywords.__annotations__.keys():
         raise TypeError(f"workflow_from takes no {', '.join(sorted(unknown))}")
-    deps = IgnoredDeps(**{_IGNORES[name]: value for name, value in ignored.items()})
+    deps = IgnoredDeps(
+        cancelled=ignored.get("ignore_cancelled_deps", False),
+        discarded=ignored.get("ignore_discarded_deps", False),
+        deleted=ignored.get("ignore_deleted_deps", False),
+    )
     head = await head_of(executor, _id_of(found))
     return cls(head.id, head.name, ignored=deps, is_new=False)
 

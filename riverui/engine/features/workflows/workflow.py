@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from riverui.engine.features.workflows.builder import WorkflowBuilder
 from riverui.engine.features.workflows.loading import MOST, LoadedTask, LoadedTasks, load, own
@@ -14,6 +15,7 @@ from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.own_workflows import TaskChoice
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _FIRST_CHECK = timedelta(seconds=10)
@@ -139,6 +141,19 @@ class Workflow(WorkflowBuilder):
         return await self._client.driver.adopt(tx)
 
 
+def _at_once(
+    method: Callable[Concatenate[Workflow, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncWorkflow, P], T]:
+    """Return a method of Workflow as one that returns what it gives."""
+
+    @wraps(method)
+    def call(self: SyncWorkflow, /, *args: P.args, **given: P.kwargs) -> T:
+        return self._ask(lambda there: method(there, *args, **given))
+
+    call.__qualname__ = f"SyncWorkflow.{method.__name__}"
+    return call
+
+
 class SyncWorkflow(WorkflowBuilder):
     """A workflow of a SyncClient: what a Workflow does, without asyncio."""
 
@@ -168,37 +183,15 @@ class SyncWorkflow(WorkflowBuilder):
             self.insert()
         raise JobSnooze(found or _FIRST_CHECK)
 
-    def load_all(self, *, after: str = "", limit: int = MOST) -> LoadedTasks:
-        """Return the tasks that are there by name, up to `limit` behind the name `after`."""
-        return self._ask(lambda there: there.load_all(after=after, limit=limit))
-
-    def load_all_tx(self, tx: object, *, after: str = "", limit: int = MOST) -> LoadedTasks:
-        """Return the tasks that are there by name, up to `limit` behind the name `after`."""
-        return self._ask(lambda there: there.load_all_tx(tx, after=after, limit=limit))
-
-    def load(self, name: str) -> LoadedTask:
-        """Return one task. NotFound where there is none of that name."""
-        return self._ask(lambda there: there.load(name))
-
-    def load_tx(self, tx: object, name: str) -> LoadedTask:
-        """Return one task. NotFound where there is none of that name."""
-        return self._ask(lambda there: there.load_tx(tx, name))
-
-    def load_deps(self, name: str, *, recursive: bool = False) -> LoadedTasks:
-        """Return the tasks that one waits for; see Workflow.load_deps."""
-        return self._ask(lambda there: there.load_deps(name, recursive=recursive))
-
-    def load_deps_tx(self, tx: object, name: str, *, recursive: bool = False) -> LoadedTasks:
-        """Return the tasks that one waits for; see Workflow.load_deps."""
-        return self._ask(lambda there: there.load_deps_tx(tx, name, recursive=recursive))
-
-    def load_output(self, name: str) -> Any:
-        """Return what a task has recorded; see Workflow.load_output."""
-        return self.load(name).output
-
-    def load_output_tx(self, tx: object, name: str) -> Any:
-        """Return what a task has recorded; see Workflow.load_output."""
-        return self.load_tx(tx, name).output
+    # Each has the parameters and the docstring of Workflow's.
+    load_all = _at_once(Workflow.load_all)
+    load_all_tx = _at_once(Workflow.load_all_tx)
+    load = _at_once(Workflow.load)
+    load_tx = _at_once(Workflow.load_tx)
+    load_deps = _at_once(Workflow.load_deps)
+    load_deps_tx = _at_once(Workflow.load_deps_tx)
+    load_output = _at_once(Workflow.load_output)
+    load_output_tx = _at_once(Workflow.load_output_tx)
 
     def _ask(self, call: Callable[[Workflow], Coroutine[Any, Any, T]]) -> T:
         return self._client.workflow_call(Workflow(self.id, is_new=False), call)

@@ -22,7 +22,7 @@ from riverui.engine.lead.maintenance.service import (
 from riverui.engine.pilot import Pilot, RescueBatch, StuckParams
 from riverui.engine.work.outcome import error_text, next_retry
 from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
-from riverui.engine.work.worker import Job, Worker, WorkUnit
+from riverui.engine.work.worker import Job, WorkUnit, retry_for
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
 from riverui.storage.interface import CLIENTS, Executor
@@ -221,20 +221,28 @@ class JobRescuer:
             taken = now - (row.attempted_at or row.created_at)
             if not dead and (timeout < timedelta(0) or taken < timeout):
                 return
-        yield self._tried_again(row, now, unit.worker, job)
+        yield self._tried_again(row, now, unit, job)
 
     def _tried_again(
         self,
         row: JobRow,
         now: datetime,
-        worker: Worker[object] | None = None,
+        unit: WorkUnit | None = None,
         job: Job[object] | None = None,
     ) -> JobRescueParams:
         """Return a job's rescue by how often it may be tried, and when its worker says."""
-        if row.attempt >= row.max_attempts:
+        retry = retry_for(unit, self._config.retry)
+        if row.attempt >= row.max_attempts or (retry is not None and retry.used_up(row)):
             return ended(row, JobState.DISCARDED, now)
-        policy, logger = self._config.retry_policy, self._context.logger
-        retry_at = next_retry(row, now, worker=worker, job=job, policy=policy, logger=logger)
+        retry_at = next_retry(
+            row,
+            now,
+            worker=None if unit is None else unit.worker,
+            job=job,
+            retry=retry,
+            policy=self._config.retry_policy,
+            logger=self._context.logger,
+        )
         return retried(row, now, retry_at)
 
     def _tell(self, done: Rescued) -> None:

@@ -11,10 +11,9 @@ from riverui.domain.numbers import is_bigint
 from riverui.domain.pace import JobOutcome
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Statement, Statements, Steps
+from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment
 
 _PENDING = Fragment("job_retry_pending")
@@ -74,16 +73,6 @@ class JobActionStatements(Statements):
             # Somebody else holds one of the rows: do the rest.
             rows = await self._guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
         return job_changes(ids, rows)
-
-
-def cancel_many(ids: Sequence[int], *, schema: str | None) -> Steps[JobChanges]:
-    """Cancel jobs, or fail where somebody else holds one of them; see job_cancel_many."""
-    values = {
-        "ids": array_literals.numbers([asked for asked in dict.fromkeys(ids) if is_bigint(asked)]),
-        "schema": schema,
-        "cancel_attempted_at": rfc3339_nano(datetime.now(UTC)),
-    }
-    return job_changes(ids, (yield Statement(Fragment("job_cancel_many", values))))
 
 
 def job_changes(ids: Sequence[int], rows: Rows) -> JobChanges:

@@ -9,9 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import psycopg
+from psycopg.sql import Identifier, Literal
 
 from riverui.errors import DatabaseError, MigrationError
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.interface.migrations import Ask
+from riverui.storage.postgres.statements import Statements, load_queries
+from riverui.storage.sql import number
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LOCK_KEY = 0x72697665727569
@@ -88,6 +91,59 @@ class PostgresMigrations(Statements):
 
     async def _exists(self, name: str) -> bool:
         return bool((await self._rows(name)).value())
+
+
+class PostgresMigrationTexts:
+    """The same as SQL without parameters: see MigrationTexts."""
+
+    def __init__(self, schema: str | None) -> None:
+        self._queries = load_queries(schema)
+        self._schema = schema
+
+    def schema_missing(self, ask: Ask) -> bool:
+        """Return whether a schema is named that does not exist."""
+        return self._schema is not None and not ask(self._text("schema_exists", self._schema))[0][0]
+
+    def jobs_exist(self, ask: Ask) -> bool:
+        """Return whether there is a table of jobs."""
+        return bool(ask(self._text("job_table_exists"))[0][0])
+
+    def versions(self, ask: Ask, line: str) -> Sequence[int]:
+        """Return the versions recorded for a line; none where the database does not know lines
+        yet.
+        """
+        if not ask(self._text("migration_table_exists"))[0][0]:
+            return []
+        return [version for of, version, _ in ask(self._text("migration_list")) if of == line]
+
+    def tables(self, ask: Ask) -> Sequence[str]:
+        """Return the tables of River and riverui, quoted, but the record of migrations."""
+        place = [self._schema] if self._schema else []
+        rows = ask(self._text("river_table_list"))
+        return [Identifier(*place, name).as_string() for (name,) in rows]
+
+    def opening(self) -> str:
+        """Return the SQL with which a transaction of migrations begins: nobody else migrates until
+        its end, and a waiting ALTER TABLE, behind which every worker queues up, gives up soon.
+        """
+        lock = self._text("migration_lock", _LOCK_KEY)
+        timeouts = "set local statement_timeout = 0; set local lock_timeout"
+        return f"{timeouts} = '60s'; {lock}; set local lock_timeout = '5s'"
+
+    def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> str:
+        """Return the SQL that adds or removes the record of one version."""
+        if has_line:
+            block = "migration_insert" if applied else "migration_delete"
+            return self._text(block, line, version)
+        block = "migration_insert_without_line" if applied else "migration_delete_without_line"
+        return self._text(block, version)
+
+    def _text(self, block: str, *values: str | int) -> str:
+        """Return a block with values in place of its parameters, in their order."""
+        text, names = number(self._queries.text(block))
+        for place in range(len(names), 0, -1):
+            text = text.replace(f"${place}", Literal(values[place - 1]).as_string())
+        return text
 
 
 def _words(error: psycopg.Error) -> str:

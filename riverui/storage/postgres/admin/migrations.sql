@@ -37,3 +37,14 @@ select exists (
 
 -- name: job_table_exists
 select exists (select from pg_class where oid = to_regclass('/* schema */river_job')) as found;
+
+-- name: schema_exists
+select to_regnamespace(quote_ident(:schema::text)) is not null as found;
+
+-- name: river_table_list
+-- Every table of River's and riverui's but the record of migrations, beside river_job.
+select c.relname as name
+from pg_class c
+where c.relnamespace = (select relnamespace from pg_class where oid = to_regclass('/* schema */river_job'))
+  and c.relkind = 'r' and c.relname ~ '^river(ui)?_' and c.relname <> 'river_migration'
+order by c.relname;

@@ -16,7 +16,7 @@ from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Statement, Steps
+from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import EMPTY, Fragment
 
 _NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing")}
@@ -38,36 +38,102 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _new = tuple.__new__
 
 
-def insert_many(
-    jobs: Sequence[JobInsertParams], *, schema: str | None, notify: Sequence[str]
-) -> Steps[Sequence[InsertResult]]:
-    """Insert as River's JobInsertFastMany does, with its notifications, in one statement; see
-    EngineExecutor.
-    """
-    if not jobs:
-        return []
-    given = _columns(jobs)
-    unique = given["unique_key"].count(None) < len(jobs)
-    places: list[int] | None = None
-    sent = jobs
-    if unique:
-        sent, places = _first_of_each(jobs)
-        given = _columns(sent)
-    payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
-    told = {"schema": schema, "payloads": array_literals.texts(payloads)} if payloads else {}
-    rows = yield _insert(given, unique=unique, conflict=unique, told=told)
-    if len(rows) != len(sent):
-        raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
-    inserted = _inserted(sent, rows, _by_key(sent) if unique else None)
-    if places is None:
-        return inserted
-    seen: set[int] = set()
-    answers = []
-    for place in places:
-        answer = inserted[place]
-        answers.append(InsertResult(answer.job, True) if place in seen else answer)
-        seen.add(place)
-    return answers
+class JobInsert(Statements):
+    """Operations that insert jobs."""
+
+    async def job_insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> Sequence[InsertResult]:
+        """Insert as River's JobInsertFastMany does, and tell the workers of the queues in `notify`,
+        in one statement; return one answer per job, in order.
+        """
+        if not jobs:
+            return []
+        given = _columns(jobs)
+        unique = given["unique_key"].count(None) < len(jobs)
+        places: list[int] | None = None
+        sent = jobs
+        if unique:
+            sent, places = _first_of_each(jobs)
+            given = _columns(sent)
+        payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
+        told = (
+            {"schema": self._schema, "payloads": array_literals.texts(payloads)} if payloads else {}
+        )
+        rows = await self._insert(given, unique=unique, conflict=unique, told=told)
+        if len(rows) != len(sent):
+            raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
+        inserted = _inserted(sent, rows, _by_key(sent) if unique else None)
+        if places is None:
+            return inserted
+        seen: set[int] = set()
+        answers = []
+        for place in places:
+            answer = inserted[place]
+            answers.append(InsertResult(answer.job, True) if place in seen else answer)
+            seen.add(place)
+        return answers
+
+    async def job_insert_many_fast(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> int:
+        """Insert as River's JobInsertFastManyNoReturning does, then notify; return how many.
+
+        UniqueConflict where a key is taken. Two statements: for a transaction.
+        """
+        unique = any(job.unique_key is not None for job in jobs)
+        if jobs and self._copies:
+            slots = {} if unique else {"unique_columns": EMPTY}
+            name = "job_insert_many_fast"
+            text, _ = self._queries.render(Fragment(name, **slots))
+            await self._copy(name, text, _copy_rows(jobs, unique=unique))
+        elif jobs:
+            await self._insert(_columns(jobs), unique=unique, conflict=False, told={})
+        if notify:
+            payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
+            values = {
+                "schema": self._schema,
+                "topic": "river_insert",
+                "payloads": array_literals.texts(payloads),
+            }
+            await self._rows("notify_many", values)
+        return len(jobs)
+
+    async def _insert(
+        self,
+        given: Mapping[str, Sequence[Any]],
+        *,
+        unique: bool,
+        conflict: bool,
+        told: Mapping[str, Any],
+    ) -> Rows:
+        """Insert jobs by their columns; `conflict` says whether a taken key gives the existing
+        row, or is an error.
+        """
+        size = len(given["args"])
+        differing = [
+            name for name in _LITERALS if size > 1 and given[name].count(given[name][0]) != size
+        ]
+        values: dict[str, Any] = {
+            **told,
+            "args": array_literals.texts(given["args"]),
+            "size": size,
+            "unique_key": array_literals.keys(given["unique_key"]) if unique else "{}",
+        }
+        if differing:
+            for name, literal in _LITERALS.items():
+                values[name] = literal(given[name] if name in differing else given[name][:1])
+        else:
+            values |= _same_values(given)
+        by_source = _OTHER_SLOTS
+        if unique:
+            by_source = _UNIQUE_MANY_SLOTS if size > 1 else _UNIQUE_SLOTS
+        slots = by_source[not differing]
+        if not conflict:
+            slots = slots | _NO_EXISTING
+        if not told:
+            slots = {**slots, "notify": EMPTY}
+        return await self._prepared("job_insert_many", values, **slots)
 
 
 def insert_payload(queue: str) -> str:
@@ -108,38 +174,6 @@ def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
         return key is None, key or b"", at
 
     return sorted(range(len(jobs)), key=place)
-
-
-def _insert(
-    given: Mapping[str, Sequence[Any]], *, unique: bool, conflict: bool, told: Mapping[str, Any]
-) -> Statement:
-    """Return the statement for the columns of some jobs; `conflict` says whether a taken key gives
-    the existing row, or is an error.
-    """
-    size = len(given["args"])
-    differing = [
-        name for name in _LITERALS if size > 1 and given[name].count(given[name][0]) != size
-    ]
-    values: dict[str, Any] = {
-        **told,
-        "args": array_literals.texts(given["args"]),
-        "size": size,
-        "unique_key": array_literals.keys(given["unique_key"]) if unique else "{}",
-    }
-    if differing:
-        for name, literal in _LITERALS.items():
-            values[name] = literal(given[name] if name in differing else given[name][:1])
-    else:
-        values |= _same_values(given)
-    by_source = _OTHER_SLOTS
-    if unique:
-        by_source = _UNIQUE_MANY_SLOTS if size > 1 else _UNIQUE_SLOTS
-    slots = by_source[not differing]
-    if not conflict:
-        slots = slots | _NO_EXISTING
-    if not told:
-        slots = {**slots, "notify": EMPTY}
-    return Statement(Fragment("job_insert_many", values, **slots), prepare=True)
 
 
 def _columns(jobs: Sequence[JobInsertParams]) -> dict[str, Sequence[Any]]:
@@ -235,7 +269,7 @@ def _existing(text: str) -> JobRow:
     """
     row = json.loads(text)
     for name in ("attempted_at", "created_at", "finalized_at", "scheduled_at"):
-        row[name] = None if row[name] is None else _instant(row[name])
+        row[name] = None if row[name] is None else instant_of(row[name])
     row["state"] = JobState(row["state"])
     row["attempted_by"] = texts(row["attempted_by"])
     row["errors"] = attempt_errors(row["errors"])
@@ -244,41 +278,14 @@ def _existing(text: str) -> JobRow:
     return JobRow(**row)
 
 
-def _instant(text: str) -> datetime:
+def instant_of(text: str) -> datetime:
+    """Return a time as Postgres writes it in ISO's form; the ends of Python's calendar for what is
+    beyond it.
+    """
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return FIRST if text.startswith("-") or text.endswith("BC") else LAST
-
-
-def insert_many_fast(
-    jobs: Sequence[JobInsertParams],
-    *,
-    schema: str | None,
-    notify: Sequence[str],
-    copies: bool = True,
-) -> Steps[int]:
-    """Insert as River's JobInsertFastManyNoReturning does, then notify; see EngineExecutor.
-
-    Without `copies`, for a driver that has no COPY, an INSERT does the same.
-    """
-    unique = any(job.unique_key is not None for job in jobs)
-    if jobs and copies:
-        slots = {} if unique else {"unique_columns": EMPTY}
-        yield Statement(
-            Fragment("job_insert_many_fast", **slots), copy=_copy_rows(jobs, unique=unique)
-        )
-    elif jobs:
-        yield _insert(_columns(jobs), unique=unique, conflict=False, told={})
-    if notify:
-        payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
-        values = {
-            "schema": schema,
-            "topic": "river_insert",
-            "payloads": array_literals.texts(payloads),
-        }
-        yield Statement(Fragment("notify_many", values))
-    return len(jobs)
 
 
 def _copy_rows(jobs: Sequence[JobInsertParams], *, unique: bool) -> str:

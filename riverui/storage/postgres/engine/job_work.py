@@ -13,14 +13,12 @@ from riverui.domain.numbers import is_bigint
 from riverui.domain.stored_json import read_object
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
-    InsertResult,
     JobFetchParams,
-    JobInsertParams,
     JobsAlike,
     JobSetStateParams,
 )
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine import job_insert
+from riverui.storage.postgres.engine.job_insert import JobInsert
 from riverui.storage.postgres.engine.job_rows import (
     JOB_COLUMNS,
     JOB_ERRORS,
@@ -29,7 +27,6 @@ from riverui.storage.postgres.engine.job_rows import (
     fetched_rows,
     job_rows,
 )
-from riverui.storage.postgres.statements import Statement, Statements, Steps
 from riverui.storage.sql import EMPTY, Fragment
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
@@ -41,29 +38,8 @@ _OF_ATTEMPT = Fragment("job_complete_of_attempt")
 _OF_ATTEMPTS = Fragment("job_complete_of_attempts")
 
 
-class JobWork(Statements):
+class JobWork(JobInsert):
     """Operations on river_job that workers need all the time."""
-
-    async def job_insert_many(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[InsertResult]:
-        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job, in
-        order.
-        """
-        return await self._drive(job_insert.insert_many(jobs, schema=self._schema, notify=notify))
-
-    async def job_insert_many_fast(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> int:
-        """Insert jobs by COPY and return how many; raise UniqueConflict where a key is taken.
-
-        Two statements: for a transaction.
-        """
-        return await self._drive(
-            job_insert.insert_many_fast(
-                jobs, schema=self._schema, notify=notify, copies=self._copies
-            )
-        )
 
     async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
         """Take up to `limit` due jobs by priority, time and id; return them as running."""
@@ -154,7 +130,13 @@ class JobWork(Statements):
         """Change jobs as River's JobSetStateIfRunningMany does; return the rows as they are
         afterwards, by id, without the missing ones. Ephemeral ones are removed.
         """
-        return await self._drive(set_state_many(changes))
+        kept = [change for change in changes if not change.ephemeral]
+        if len(kept) == len(changes):
+            return await self._set_state(kept)
+        rows = await self._delete_ended([change for change in changes if change.ephemeral])
+        if kept:
+            rows += await self._set_state(kept)
+        return sorted(rows, key=attrgetter("id"))
 
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of the running jobs that somebody asked to cancel."""
@@ -177,6 +159,47 @@ class JobWork(Statements):
             return None
         rows = await self._rows("job_row_get", {"id": id}, columns=JOB_COLUMNS)
         return next(iter(job_rows(rows)), None)
+
+    async def _set_state(self, changes: Sequence[JobSetStateParams]) -> list[JobRow]:
+        values = {
+            "ids": array_literals.numbers([change.id for change in changes]),
+            "states": array_literals.texts([change.state for change in changes]),
+            "finalized_at": array_literals.instants([change.finalized_at for change in changes]),
+            "attempts": array_literals.numbers([change.attempt for change in changes]),
+            "errors": array_literals.optional_texts([change.error for change in changes]),
+            "scheduled_at": array_literals.instants([change.scheduled_at for change in changes]),
+            "metadata": array_literals.optional_texts([change.metadata for change in changes]),
+            "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
+        }
+        rows = await self._rows(
+            "job_set_state_many",
+            values,
+            columns=JOB_COLUMNS,
+            errors=JOB_ERRORS,
+            metadata=JOB_METADATA,
+        )
+        return job_rows(rows)
+
+    async def _delete_ended(self, changes: Sequence[JobSetStateParams]) -> list[JobRow]:
+        """Remove ephemeral jobs, and return them as if they were completed; others as they are."""
+        of_id = {change.id: change for change in changes}
+        values = {
+            "ids": array_literals.numbers(of_id),
+            "of_attempts": array_literals.numbers([change.of_attempt for change in of_id.values()]),
+        }
+        rows = job_rows(await self._rows("job_delete_ended_many", values, columns=JOB_COLUMNS))
+        for place, row in enumerate(rows):
+            change = of_id[row.id]
+            if row.state is JobState.RUNNING and change.of_attempt in (None, row.attempt):
+                # It ran when the statement came, so it is gone.
+                metadata = row.metadata
+                if change.metadata is not None:
+                    told = read_object(metadata) | read_object(change.metadata)
+                    metadata = json.dumps(told, ensure_ascii=False)
+                rows[place] = row._replace(
+                    state=change.state, finalized_at=change.finalized_at, metadata=metadata
+                )
+        return rows
 
 
 def _kinds(params: JobFetchParams) -> dict[str, Fragment]:
@@ -209,66 +232,3 @@ def _alike_values(alike: JobsAlike | None) -> dict[str, Any]:
         "alike_args": alike.args,
         "alike_keys": array_literals.texts(alike.keys),
     }
-
-
-def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[list[JobRow]]:
-    """End attempts as River's JobSetStateIfRunningMany does; see
-    EngineExecutor.job_set_state_many.
-    """
-    kept = [change for change in changes if not change.ephemeral]
-    if len(kept) == len(changes):
-        return (yield from _set_state(kept))
-    gone = [change for change in changes if change.ephemeral]
-    rows = yield from _delete_ended(gone)
-    if kept:
-        rows += yield from _set_state(kept)
-    return sorted(rows, key=attrgetter("id"))
-
-
-def _set_state(changes: Sequence[JobSetStateParams]) -> Steps[list[JobRow]]:
-    values = {
-        "ids": array_literals.numbers([change.id for change in changes]),
-        "states": array_literals.texts([change.state for change in changes]),
-        "finalized_at": array_literals.instants([change.finalized_at for change in changes]),
-        "attempts": array_literals.numbers([change.attempt for change in changes]),
-        "errors": array_literals.optional_texts([change.error for change in changes]),
-        "scheduled_at": array_literals.instants([change.scheduled_at for change in changes]),
-        "metadata": array_literals.optional_texts([change.metadata for change in changes]),
-        "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
-    }
-    return job_rows(
-        (
-            yield Statement(
-                Fragment(
-                    "job_set_state_many",
-                    values,
-                    columns=JOB_COLUMNS,
-                    errors=JOB_ERRORS,
-                    metadata=JOB_METADATA,
-                )
-            )
-        )
-    )
-
-
-def _delete_ended(changes: Sequence[JobSetStateParams]) -> Steps[list[JobRow]]:
-    """Remove ephemeral jobs, and return them as if they were completed; others as they are."""
-    of_id = {change.id: change for change in changes}
-    values = {
-        "ids": array_literals.numbers(of_id),
-        "of_attempts": array_literals.numbers([change.of_attempt for change in of_id.values()]),
-    }
-    fragment = Fragment("job_delete_ended_many", values, columns=JOB_COLUMNS)
-    rows = job_rows((yield Statement(fragment)))
-    for place, row in enumerate(rows):
-        change = of_id[row.id]
-        if row.state is JobState.RUNNING and change.of_attempt in (None, row.attempt):
-            # It ran when the statement came, so it is gone.
-            metadata = row.metadata
-            if change.metadata is not None:
-                told = read_object(metadata) | read_object(change.metadata)
-                metadata = json.dumps(told, ensure_ascii=False)
-            rows[place] = row._replace(
-                state=change.state, finalized_at=change.finalized_at, metadata=metadata
-            )
-    return rows

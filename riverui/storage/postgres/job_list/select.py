@@ -12,7 +12,7 @@ from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Statement, Statements, Steps, instant
+from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import Fragment, Placeholder, join, word
 from riverui.storage.where import Where
 
@@ -20,13 +20,6 @@ _CONDITIONS_FAULT = ("22", "42")
 """Classes of SQLSTATE for values that do not fit and SQL that is none."""
 _NO_PRIVILEGE = "42501"
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
-
-
-def row_list(params: JobSelectParams) -> Steps[Sequence[JobRow]]:
-    """Return whole jobs in the order asked for, without conditions in SQL; see JobSelectParams."""
-    terms = join([*_terms(params), *_place(params)])
-    slots = {"columns": JOB_COLUMNS, "terms": terms, **_order(params)}
-    return job_rows((yield Statement(Fragment("job_row_list", {"limit": params.limit}, **slots))))
 
 
 class JobSelect(Statements):

@@ -16,15 +16,10 @@ from riverui.storage.interface.operations import (
 )
 from riverui.storage.interface.own_tables import OwnTableSize
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
-from riverui.storage.postgres.statements import Statement, Statements, Steps, instant
+from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import Fragment
 
 _COLUMNS = Fragment("operation_columns")
-
-
-def table_list(*, schema: str | None) -> Steps[frozenset[str]]:
-    """Return the names of riverui's own tables; see OwnTablesExecutor.own_table_list."""
-    return frozenset((yield Statement(Fragment("own_table_list", {"schema": schema}))).values())
 
 
 class Operations(Statements):
@@ -32,7 +27,7 @@ class Operations(Statements):
 
     async def own_table_list(self) -> frozenset[str]:
         """Return the names of the tables that begin with `riverui_`."""
-        return await self._drive(table_list(schema=self._schema))
+        return frozenset((await self._rows("own_table_list", {"schema": self._schema})).values())
 
     async def own_table_size_list(self) -> Sequence[OwnTableSize]:
         """Return how large each of those tables is, by name."""

@@ -13,8 +13,7 @@ from riverui.storage.interface.sequences import (
     SequenceLook,
 )
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.statements import Statement, Statements, Steps
-from riverui.storage.sql import Fragment
+from riverui.storage.postgres.statements import Statements
 
 _LOOK = 100
 """Jobs in line that are looked at for the next one where the first is gone."""
@@ -26,78 +25,61 @@ something is wrong.
 """
 
 
-def claim(keys: Collection[str]) -> Steps[Claims]:
-    """Find out what stands of each key, and hold it; see SequenceExecutor."""
-    found: dict[str, Claim] = {}
-    pro = False
-    missing = sorted(keys)
-    for _ in range(_MOST_TRIES):
-        values = {"keys": array_literals.texts(missing)}
-        rows = yield Statement(Fragment("sequence_claim", values), prepare=True)
-        dry = []
-        for row in rows.records():
-            pro = row.pro
-            found[row.seq_key] = Claim.OURS if row.found == "made" else Claim.BUSY
-            if row.found == "dry":
-                dry.append(row.seq_key)
-        if dry:
-            values = {"keys": array_literals.texts(sorted(dry))}
-            rows = yield Statement(Fragment("sequence_claim_dry", values), prepare=True)
-            found.update(dict.fromkeys(rows.values(), Claim.OURS))
-        missing = [key for key in missing if key not in found]
-        if not missing:
-            return Claims(found, pro)
-    raise AssertionError(f"{len(missing)} keys of sequences could not be claimed")
-
-
-def put(heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]) -> Steps[None]:
-    """Write where inserted jobs stand; see SequenceExecutor."""
-    values = {
-        "head_keys": array_literals.texts([key for key, _ in heads]),
-        "head_ids": array_literals.numbers([job_id for _, job_id in heads]),
-        "waiting_keys": array_literals.texts([key for key, _ in waiting]),
-        "waiting_ids": array_literals.numbers([job_id for _, job_id in waiting]),
-    }
-    yield Statement(Fragment("sequence_put", values), prepare=True)
-
-
-def advance(
-    keys: Collection[str], *, over_ids: Collection[int] = (), schema: str | None
-) -> Steps[Sequence[str]]:
-    """Let the next jobs run; see SequenceExecutor."""
-    changed: dict[str, None] = {}
-    left, look = sorted(keys), 1
-    for _ in range(_MOST_LOOKS):
-        values = {"keys": array_literals.texts(left), "look": look, "schema": schema}
-        values["over_ids"] = array_literals.numbers(over_ids)
-        rows = yield Statement(Fragment("sequence_advance", values), prepare=True)
-        found = rows.records()
-        changed.update(dict.fromkeys(row.seq_key for row in found))
-        left = [row.seq_key for row in found if row.more]
-        if not left:
-            break
-        look = _LOOK
-    return list(changed)
-
-
 class Sequences(Statements):
     """Operations on sequences."""
 
     async def sequence_claim(self, keys: Collection[str]) -> Claims:
         """Return what is found of each key, before jobs of these are inserted."""
-        return await self._drive(claim(keys))
+        found: dict[str, Claim] = {}
+        pro = False
+        missing = sorted(keys)
+        for _ in range(_MOST_TRIES):
+            values = {"keys": array_literals.texts(missing)}
+            rows = await self._prepared("sequence_claim", values)
+            dry = []
+            for row in rows.records():
+                pro = row.pro
+                found[row.seq_key] = Claim.OURS if row.found == "made" else Claim.BUSY
+                if row.found == "dry":
+                    dry.append(row.seq_key)
+            if dry:
+                values = {"keys": array_literals.texts(sorted(dry))}
+                rows = await self._prepared("sequence_claim_dry", values)
+                found.update(dict.fromkeys(rows.values(), Claim.OURS))
+            missing = [key for key in missing if key not in found]
+            if not missing:
+                return Claims(found, pro)
+        raise AssertionError(f"{len(missing)} keys of sequences could not be claimed")
 
     async def sequence_put(
         self, heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]
     ) -> None:
         """Write which inserted jobs are at the head of claimed keys, and which wait behind."""
-        await self._drive(put(heads, waiting))
+        values = {
+            "head_keys": array_literals.texts([key for key, _ in heads]),
+            "head_ids": array_literals.numbers([job_id for _, job_id in heads]),
+            "waiting_keys": array_literals.texts([key for key, _ in waiting]),
+            "waiting_ids": array_literals.numbers([job_id for _, job_id in waiting]),
+        }
+        await self._prepared("sequence_put", values)
 
     async def sequence_advance(
         self, keys: Collection[str], *, over_ids: Collection[int] = ()
     ) -> Sequence[str]:
         """Let the next job of each key run whose head has ended; return the keys that changed."""
-        return await self._drive(advance(keys, over_ids=over_ids, schema=self._schema))
+        changed: dict[str, None] = {}
+        left, look = sorted(keys), 1
+        for _ in range(_MOST_LOOKS):
+            values = {"keys": array_literals.texts(left), "look": look, "schema": self._schema}
+            values["over_ids"] = array_literals.numbers(over_ids)
+            rows = await self._prepared("sequence_advance", values)
+            found = rows.records()
+            changed.update(dict.fromkeys(row.seq_key for row in found))
+            left = [row.seq_key for row in found if row.more]
+            if not left:
+                break
+            look = _LOOK
+        return list(changed)
 
     async def sequence_key_get_many(self, ids: Sequence[int]) -> Mapping[int, SequenceKey]:
         """Return the sequences of those jobs that are in one."""

@@ -21,7 +21,7 @@ from riverui.storage.interface.waits import (
 )
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.job_list.filters import is_storable
-from riverui.storage.postgres.statements import Statement, Statements, Steps
+from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment, word
 
 _COLUMNS = Fragment("wait_columns")
@@ -37,53 +37,43 @@ the largest would take a second.
 """
 
 
-def signal_insert(
-    params: SignalInsertParams, *, schema: str | None
-) -> Steps[SignalInserted | None]:
-    """Keep a signal; see WaitExecutor.workflow_signal_insert."""
-    if not is_storable(params.workflow_id):
-        return None
-    values: dict[str, Any] = {
-        "id": params.workflow_id,
-        "key": params.key,
-        "payload": params.payload,
-        "idempotency_key": params.idempotency_key,
-    }
-    turn = {"schema": schema, "id": params.workflow_id}
-    there: Any = (yield Statement(Fragment("workflow_signal_turn", turn))).first()
-    if not there.there:
-        raise SchemaMissing(MISSING)
-    found: Any = (yield Statement(Fragment("workflow_signal_begin", values))).first()
-    if found is None:
-        return None
-    attempt = int(found.attempt)
-    if params.attempt not in (None, attempt):
-        return SignalInserted(attempt)
-    if found.id is not None:
-        return SignalInserted(attempt, _signal(found) if found.same else None)
-    values |= {"attempt": attempt, "source": params.source}
-    row: Any = (yield Statement(Fragment("workflow_signal_insert", values))).first()
-    yield from notify(schema=schema)
-    return SignalInserted(attempt, _signal(row), is_new=True)
+class WaitNotices(Statements):
+    """Tells the leader of waits."""
+
+    async def _notify_waits(self) -> None:
+        """Have the leader hear, at the end of the transaction, that waits are due."""
+        await self._rows("workflow_wait_notify", {"schema": self._schema})
 
 
-def notify(*, schema: str | None) -> Steps[None]:
-    """Have the leader hear, at the end of the transaction, that waits are due."""
-    yield Statement(Fragment("workflow_wait_notify", {"schema": schema}))
-
-
-def wait_reset(id: str, *, schema: str | None) -> Steps[None]:
-    """Let waits begin anew; see WaitExecutor.workflow_wait_reset."""
-    yield Statement(Fragment("workflow_wait_reset", {"id": id}))
-    yield from notify(schema=schema)
-
-
-class Waits(Statements):
+class Waits(WaitNotices):
     """Operations on signals and waits."""
 
     async def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
         """Keep a signal and make the tasks due that wait for its key; None without the workflow."""
-        return await self._drive(signal_insert(params, schema=self._schema))
+        if not is_storable(params.workflow_id):
+            return None
+        values: dict[str, Any] = {
+            "id": params.workflow_id,
+            "key": params.key,
+            "payload": params.payload,
+            "idempotency_key": params.idempotency_key,
+        }
+        turn = {"schema": self._schema, "id": params.workflow_id}
+        there: Any = await self._row("workflow_signal_turn", turn)
+        if not there.there:
+            raise SchemaMissing(MISSING)
+        found: Any = await self._row("workflow_signal_begin", values)
+        if found is None:
+            return None
+        attempt = int(found.attempt)
+        if params.attempt not in (None, attempt):
+            return SignalInserted(attempt)
+        if found.id is not None:
+            return SignalInserted(attempt, _signal(found) if found.same else None)
+        values |= {"attempt": attempt, "source": params.source}
+        row: Any = await self._row("workflow_signal_insert", values)
+        await self._notify_waits()
+        return SignalInserted(attempt, _signal(row), is_new=True)
 
     async def own_workflow_signal_list(
         self,
@@ -207,7 +197,8 @@ class Waits(Statements):
 
     async def workflow_wait_reset(self, id: str) -> None:
         """Let the waits of a workflow's tasks begin anew."""
-        await self._drive(wait_reset(id, schema=self._schema))
+        await self._rows("workflow_wait_reset", {"id": id})
+        await self._notify_waits()
 
     async def workflow_signal_delete_many(self, ids: Sequence[str], *, limit: int) -> int:
         """Delete signals of these workflows; return how many."""

@@ -30,9 +30,9 @@ from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.own.waits import notify
+from riverui.storage.postgres.own.waits import WaitNotices
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Statement, Statements, Steps, instant
+from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
 
 _ENDS = Fragment("workflow_moved_by_ends")
@@ -47,205 +47,50 @@ _GIVEN = Fragment("workflow_task_stray_given")
 _BEFORE = Fragment("workflow_moved_by_ends", resolved=Fragment("workflow_resolved_before"))
 
 
-def tables() -> Steps[WorkflowTables]:
-    """Return which tables there are; see OwnWorkflowExecutor."""
-    row = (yield Statement(Fragment("workflow_tables", {}))).first()
-    return WorkflowTables(own=row.own, pro=row.pro, waits=row.waits)
-
-
-def begin_many(workflows: Sequence[WorkflowInsertParams]) -> Steps[Sequence[str]]:
-    """Make and lock workflows; see OwnWorkflowExecutor.workflow_begin_many."""
-    values = {
-        "ids": array_literals.texts([workflow.id for workflow in workflows]),
-        "names": array_literals.texts([workflow.name for workflow in workflows]),
-        "parents": array_literals.numbers([workflow.parent_job_id for workflow in workflows]),
-    }
-    rows = yield Statement(Fragment("workflow_begin_many", values))
-    return [row.id for row in rows.records() if row.cancelled]
-
-
-def lock_by_job(job_ids: Sequence[int]) -> Steps[Sequence[str]]:
-    """Lock the workflows of jobs; see OwnWorkflowExecutor.workflow_lock_by_job."""
-    values = {"job_ids": array_literals.numbers(job_ids)}
-    found: Sequence[str] = (yield Statement(Fragment("workflow_lock_by_job", values))).values()
-    return found
-
-
-def task_insert_many(
-    tasks: Sequence[TaskInsertParams], *, schema: str | None
-) -> Steps[tuple[str, str] | None]:
-    """Add tasks; see OwnWorkflowExecutor.workflow_task_insert_many."""
-    edges = [(task.workflow_id, dep, task.name) for task in tasks for dep in task.deps]
-    values = {
-        "workflow_ids": array_literals.texts([task.workflow_id for task in tasks]),
-        "names": array_literals.texts([task.name for task in tasks]),
-        "job_ids": array_literals.numbers([task.job_id for task in tasks]),
-        "waits_for": array_literals.numbers([len(task.deps) for task in tasks]),
-        "ignored": array_literals.texts([task.ignored for task in tasks]),
-        "waits": array_literals.optional_texts([task.wait for task in tasks]),
-        "edge_workflow_ids": array_literals.texts([edge[0] for edge in edges]),
-        "edge_dependencies": array_literals.texts([edge[1] for edge in edges]),
-        "edge_tasks": array_literals.texts([edge[2] for edge in edges]),
-    }
-    row = (yield Statement(Fragment("workflow_task_insert_many", values))).first()
-    if any(task.wait is not None and not task.deps for task in tasks):
-        yield from notify(schema=schema)
-    return None if row is None else (row.workflow_id, row.name)
-
-
-def task_missing(job_ids: Sequence[int]) -> Steps[tuple[str, str] | None]:
-    """Return what a task waits for in vain; see OwnWorkflowExecutor.workflow_task_missing."""
-    values = {"job_ids": array_literals.numbers(job_ids)}
-    row = (yield Statement(Fragment("workflow_task_missing", values))).first()
-    return None if row is None else (row.name, row.dependency)
-
-
-def task_end_many(
-    ended: Sequence[tuple[int, TaskState]], *, schema: str | None
-) -> Steps[TaskMoves]:
-    """Write how tasks ended; see OwnWorkflowExecutor.workflow_task_end_many."""
-    states = dict(sorted(ended))
-    values = {
-        "job_ids": array_literals.numbers(states),
-        "states": array_literals.texts([state.value for state in states.values()]),
-        **_told(schema),
-    }
-    rows = yield Statement(Fragment("workflow_stage", values, moved=_ENDS), prepare=True)
-    return (yield from _moves(rows, schema=schema))
-
-
-def task_settle_many(job_ids: Sequence[int], *, schema: str | None) -> Steps[TaskMoves]:
-    """Take in what had ended before; see OwnWorkflowExecutor.workflow_task_settle_many."""
-    settled = {"settled": array_literals.numbers(job_ids)}
-    values = {"job_ids": "{}", "states": "{}", **settled, **_told(schema)}
-    rows = yield Statement(Fragment("workflow_stage", values, moved=_BEFORE))
-    return (yield from _moves(rows, schema=schema))
-
-
-def stage(job_ids: Sequence[int], *, schema: str | None) -> Steps[TaskMoves]:
-    """Let the jobs of tasks be worked; see OwnWorkflowExecutor.workflow_stage."""
-    values = {"job_ids": array_literals.numbers(job_ids), **_told(schema)}
-    rows = yield Statement(Fragment("workflow_stage", values))
-    return (yield from _moves(rows, schema=schema))
-
-
 def _told(schema: str | None) -> dict[str, str | None]:
     return {"schema": schema, "at": rfc3339_nano(datetime.now(UTC))}
-
-
-def _moves(rows: Rows, *, schema: str | None) -> Steps[TaskMoves]:
-    """Return what has moved, and tell the leader of waits that have begun."""
-    found = [row for row in rows.records() if row.job_id is not None]
-    moves = TaskMoves(
-        staged=tuple(
-            (row.job_id, JobState(row.job_state))
-            for row in found
-            if row.state == TaskState.STAGED and row.job_state is not None
-        ),
-        wait=tuple(row.job_id for row in found if row.state == TaskState.WAIT),
-        cancelled=tuple(row.job_id for row in found if row.state == TaskState.CANCELLED),
-    )
-    if moves.wait:
-        yield from notify(schema=schema)
-    return moves
-
-
-def head_get(id: str) -> Steps[WorkflowHead | None]:
-    """Return one workflow, or None; see OwnWorkflowExecutor.workflow_head_get."""
-    if not is_storable(id):
-        return None
-    row = (yield Statement(Fragment("workflow_head_get", {"id": id}))).first()
-    return None if row is None else WorkflowHead(**row._asdict())
-
-
-def task_list_of(
-    id: str, choice: TaskChoice, name: str = "", *, limit: int
-) -> Steps[Sequence[OwnTaskRow]]:
-    """Return tasks of a workflow; see OwnWorkflowExecutor.workflow_task_list_of."""
-    if not is_storable(id) or not is_storable(name):
-        return []
-    slots = {} if choice is TaskChoice.ALL else {"which": _CHOICES[choice]}
-    values = {"id": id, "after": name, "limit": limit}
-    rows = yield Statement(Fragment("workflow_task_list_of", values, **slots))
-    return [
-        OwnTaskRow(row.name, TaskState(row.state), row.job_id, tuple(row.deps))
-        for row in rows.records()
-    ]
-
-
-def lock_family(
-    job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
-) -> Steps[Sequence[FamilyMember]]:
-    """Lock workflows and those below them; see OwnWorkflowExecutor.workflow_lock_family."""
-    values = {
-        "job_ids": array_literals.numbers([each for each in job_ids if is_bigint(each)]),
-        "id": id if id is None or is_storable(id) else None,
-        "cancelled": cancelled,
-        "limit": limit,
-    }
-    rows = yield Statement(Fragment("workflow_lock_family", values))
-    return [FamilyMember(row.id, tuple(row.roots)) for row in rows.records()]
-
-
-def lock_by_id(id: str) -> Steps[WorkflowHead | None]:
-    """Lock one workflow; see OwnWorkflowExecutor.workflow_lock_by_id."""
-    if not is_storable(id):
-        return None
-    row = (yield Statement(Fragment("workflow_lock_by_id", {"id": id}))).first()
-    return None if row is None else WorkflowHead(**row._asdict())
-
-
-def task_reopen(id: str, mode: str, *, reset: bool) -> Steps[Sequence[ReopenedTask]]:
-    """Begin a new attempt at a workflow; see OwnWorkflowExecutor.workflow_task_reopen."""
-    values = {"id": id, "mode": mode, "reset": reset}
-    rows = yield Statement(Fragment("workflow_task_reopen", values))
-    return [ReopenedTask(**row._asdict()) for row in rows.records()]
-
-
-def cancel(id: str) -> Steps[Sequence[int]]:
-    """Note that a workflow is cancelled; see OwnWorkflowExecutor.workflow_cancel."""
-    found: Sequence[int] = (yield Statement(Fragment("workflow_cancel", {"id": id}))).values()
-    return found
-
-
-def task_staged_list(id: str) -> Steps[Sequence[int]]:
-    """Return jobs that can be worked; see OwnWorkflowExecutor.workflow_task_staged_list."""
-    rows = yield Statement(Fragment("workflow_task_staged_list", {"id": id}))
-    found: Sequence[int] = rows.values()
-    return found
-
-
-def task_stray_get_many(job_ids: Sequence[int]) -> Steps[Sequence[StrayTask]]:
-    """Return tasks that have not ended; see OwnWorkflowExecutor.workflow_task_stray_get_many."""
-    values = {"job_ids": array_literals.numbers(job_ids)}
-    rows = yield Statement(Fragment("workflow_task_stray_list", values, which=_GIVEN))
-    return [_stray(row) for row in rows.records()]
 
 
 def _stray(row: Any) -> StrayTask:
     return StrayTask(job_id=row.job_id, job_state=None if row.gone else known_state(row.job_state))
 
 
-class OwnWorkflows(Statements):
+class OwnWorkflows(WaitNotices):
     """Operations on workflows."""
 
     async def workflow_tables(self) -> WorkflowTables:
         """Return which tables there are."""
-        return await self._drive(tables())
+        row = await self._row("workflow_tables", {})
+        return WorkflowTables(own=row.own, pro=row.pro, waits=row.waits)
 
     async def workflow_begin_many(self, workflows: Sequence[WorkflowInsertParams]) -> Sequence[str]:
         """Make and lock workflows; return the ids of those that were cancelled."""
-        return await self._drive(begin_many(workflows))
+        values = {
+            "ids": array_literals.texts([workflow.id for workflow in workflows]),
+            "names": array_literals.texts([workflow.name for workflow in workflows]),
+            "parents": array_literals.numbers([workflow.parent_job_id for workflow in workflows]),
+        }
+        rows = await self._rows("workflow_begin_many", values)
+        return [row.id for row in rows.records() if row.cancelled]
 
     async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
         """Lock the workflows of these jobs; return their ids."""
-        return await self._drive(lock_by_job(job_ids))
+        values = {"job_ids": array_literals.numbers(job_ids)}
+        found: Sequence[str] = (await self._rows("workflow_lock_by_job", values)).values()
+        return found
 
     async def workflow_lock_family(
         self, job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
     ) -> Sequence[FamilyMember]:
         """Lock workflows and those below them; see OwnWorkflowExecutor."""
-        return await self._drive(lock_family(job_ids, id=id, cancelled=cancelled, limit=limit))
+        values = {
+            "job_ids": array_literals.numbers([each for each in job_ids if is_bigint(each)]),
+            "id": id if id is None or is_storable(id) else None,
+            "cancelled": cancelled,
+            "limit": limit,
+        }
+        rows = await self._rows("workflow_lock_family", values)
+        return [FamilyMember(row.id, tuple(row.roots)) for row in rows.records()]
 
     async def workflow_forsaken_list(
         self, *, after: str, limit: int
@@ -260,37 +105,80 @@ class OwnWorkflows(Statements):
         self, tasks: Sequence[TaskInsertParams]
     ) -> tuple[str, str] | None:
         """Add tasks to workflows; return None, or one that was there already."""
-        return await self._drive(task_insert_many(tasks, schema=self._schema))
+        edges = [(task.workflow_id, dep, task.name) for task in tasks for dep in task.deps]
+        values = {
+            "workflow_ids": array_literals.texts([task.workflow_id for task in tasks]),
+            "names": array_literals.texts([task.name for task in tasks]),
+            "job_ids": array_literals.numbers([task.job_id for task in tasks]),
+            "waits_for": array_literals.numbers([len(task.deps) for task in tasks]),
+            "ignored": array_literals.texts([task.ignored for task in tasks]),
+            "waits": array_literals.optional_texts([task.wait for task in tasks]),
+            "edge_workflow_ids": array_literals.texts([edge[0] for edge in edges]),
+            "edge_dependencies": array_literals.texts([edge[1] for edge in edges]),
+            "edge_tasks": array_literals.texts([edge[2] for edge in edges]),
+        }
+        row = await self._row("workflow_task_insert_many", values)
+        if any(task.wait is not None and not task.deps for task in tasks):
+            await self._notify_waits()
+        return None if row is None else (row.workflow_id, row.name)
 
     async def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
         """Return a task of these jobs and the name of one that it waits for in vain, or None."""
-        return await self._drive(task_missing(job_ids))
+        values = {"job_ids": array_literals.numbers(job_ids)}
+        row = await self._row("workflow_task_missing", values)
+        return None if row is None else (row.name, row.dependency)
 
     async def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
         """Take into account what has ended before these tasks came to wait for it."""
-        return await self._drive(task_settle_many(job_ids, schema=self._schema))
+        settled = {"settled": array_literals.numbers(job_ids)}
+        values = {"job_ids": "{}", "states": "{}", **settled, **_told(self._schema)}
+        rows = await self._rows("workflow_stage", values, moved=_BEFORE)
+        return await self._moves(rows)
 
     async def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
         """Write how tasks ended, and move on those that wait for them."""
-        return await self._drive(task_end_many(ended, schema=self._schema))
+        states = dict(sorted(ended))
+        values = {
+            "job_ids": array_literals.numbers(states),
+            "states": array_literals.texts([state.value for state in states.values()]),
+            **_told(self._schema),
+        }
+        rows = await self._prepared("workflow_stage", values, moved=_ENDS)
+        return await self._moves(rows)
 
     async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
         """Let the jobs of tasks be worked whose own `wait` is over."""
-        return await self._drive(stage(job_ids, schema=self._schema))
+        values = {"job_ids": array_literals.numbers(job_ids), **_told(self._schema)}
+        rows = await self._rows("workflow_stage", values)
+        return await self._moves(rows)
 
     async def workflow_lock_by_id(self, id: str) -> WorkflowHead | None:
         """Lock one workflow and return it, or None."""
-        return await self._drive(lock_by_id(id))
+        if not is_storable(id):
+            return None
+        row = await self._row("workflow_lock_by_id", {"id": id})
+        return None if row is None else WorkflowHead(**row._asdict())
 
     async def workflow_head_get(self, id: str) -> WorkflowHead | None:
         """Return one workflow, or None."""
-        return await self._drive(head_get(id))
+        if not is_storable(id):
+            return None
+        row = await self._row("workflow_head_get", {"id": id})
+        return None if row is None else WorkflowHead(**row._asdict())
 
     async def workflow_task_list_of(
         self, id: str, choice: TaskChoice, name: str = "", *, limit: int
     ) -> Sequence[OwnTaskRow]:
         """Return tasks of a workflow, by name."""
-        return await self._drive(task_list_of(id, choice, name, limit=limit))
+        if not is_storable(id) or not is_storable(name):
+            return []
+        slots = {} if choice is TaskChoice.ALL else {"which": _CHOICES[choice]}
+        values = {"id": id, "after": name, "limit": limit}
+        rows = await self._rows("workflow_task_list_of", values, **slots)
+        return [
+            OwnTaskRow(row.name, TaskState(row.state), row.job_id, tuple(row.deps))
+            for row in rows.records()
+        ]
 
     async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
         """Take tasks as open again whose jobs somebody has let run."""
@@ -300,15 +188,20 @@ class OwnWorkflows(Statements):
         self, id: str, mode: str, *, reset: bool
     ) -> Sequence[ReopenedTask]:
         """Begin a new attempt at a workflow; see OwnWorkflowExecutor."""
-        return await self._drive(task_reopen(id, mode, reset=reset))
+        values = {"id": id, "mode": mode, "reset": reset}
+        rows = await self._rows("workflow_task_reopen", values)
+        return [ReopenedTask(**row._asdict()) for row in rows.records()]
 
     async def workflow_cancel(self, id: str) -> Sequence[int]:
         """Note that a workflow is cancelled; return the jobs of its tasks that have not ended."""
-        return await self._drive(cancel(id))
+        found: Sequence[int] = (await self._rows("workflow_cancel", {"id": id})).values()
+        return found
 
     async def workflow_task_staged_list(self, id: str) -> Sequence[int]:
         """Return the jobs of a workflow's tasks that can be worked and have not ended."""
-        return await self._drive(task_staged_list(id))
+        rows = await self._rows("workflow_task_staged_list", {"id": id})
+        found: Sequence[int] = rows.values()
+        return found
 
     async def workflow_task_stray_list(self, *, after: int, limit: int) -> Sequence[StrayTask]:
         """Return tasks that can be worked, by job, and where their jobs stand."""
@@ -317,7 +210,9 @@ class OwnWorkflows(Statements):
 
     async def workflow_task_stray_get_many(self, job_ids: Sequence[int]) -> Sequence[StrayTask]:
         """Return tasks of these jobs that have not ended, and where the jobs stand."""
-        return await self._drive(task_stray_get_many(job_ids))
+        values = {"job_ids": array_literals.numbers(job_ids)}
+        rows = await self._rows("workflow_task_stray_list", values, which=_GIVEN)
+        return [_stray(row) for row in rows.records()]
 
     async def workflow_held_reach(self, params: JobDeleteBeforeParams) -> HeldReach:
         """Return how far the old jobs reach whose workflows are open."""
@@ -353,3 +248,19 @@ class OwnWorkflows(Statements):
         values = {"before": instant(before), "ids": list(ids or ()), "limit": limit}
         slots = {} if ids is None else {"which": _WORKFLOWS_GIVEN}
         return (await self._rows("workflow_delete_before", values, **slots)).values()
+
+    async def _moves(self, rows: Rows) -> TaskMoves:
+        """Return what has moved, and tell the leader of waits that have begun."""
+        found = [row for row in rows.records() if row.job_id is not None]
+        moves = TaskMoves(
+            staged=tuple(
+                (row.job_id, JobState(row.job_state))
+                for row in found
+                if row.state == TaskState.STAGED and row.job_state is not None
+            ),
+            wait=tuple(row.job_id for row in found if row.state == TaskState.WAIT),
+            cancelled=tuple(row.job_id for row in found if row.state == TaskState.CANCELLED),
+        )
+        if moves.wait:
+            await self._notify_waits()
+        return moves

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, partial
-from typing import Annotated, Any, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -21,6 +21,7 @@ from riverui.actions.pace import pace_parameters, read_pace
 from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
     EVERY,
     JobCursor,
@@ -31,17 +32,17 @@ from riverui.storage.interface.params import (
 from riverui.web.api import operations, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
-from riverui.web.api.models import Id, Model, Status
+from riverui.web.api.models import Id, Model, Refusal, Status
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.search import query
-from riverui.web.sections.jobs import explain, export, new_api, progress, sequence
+from riverui.web.sections.jobs import explain, export, log_api, new_api, progress, sequence
 
 log = logging.getLogger("riverui.actions")
 
-B = TypeVar("B", Ids, Query)
+B = TypeVar("B", "JobIds", Query)
 
 _GROUP = "Jobs"
 _LIMIT = 20
@@ -67,6 +68,49 @@ class Jobs(Model, frozen=True, kw_only=True):
         """Return a page of one job."""
         cursor = "2026-11-21T09:00:00.123456+00:00~9381022"
         return cls(data=[JobMinimal.example()], next_cursor=cursor)
+
+
+class JobIds(Ids, frozen=True, kw_only=True):
+    """The jobs with these ids."""
+
+    partial: Annotated[
+        bool,
+        Meta(
+            description="riverui: do it to those to which it can be done, and tell what became of"
+            " each, instead of all or none."
+        ),
+    ] = False
+
+    refusals: ClassVar[Mapping[str, Refusal]] = {
+        **Ids.refusals,
+        "partial": "`partial` must be true or false.",
+    }
+
+
+class SkippedJob(Model, frozen=True, kw_only=True):
+    """A job that was left as it was, and why."""
+
+    id: Id
+    reason: SkipReason
+
+
+class JobsDone(Status, frozen=True, kw_only=True):
+    """The request was carried out; with `partial`, what became of each job."""
+
+    changed: list[Id] | UnsetType = UNSET
+    requested: (
+        Annotated[list[Id], Meta(description="Running jobs that were asked to stop.")] | UnsetType
+    ) = UNSET
+    skipped: list[SkippedJob] | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, changes: JobChanges) -> Self:
+        """Return what became of each job."""
+        return cls(
+            changed=list(changes.changed),
+            requested=list(changes.requested),
+            skipped=[SkippedJob(id=each, reason=why) for each, why in changes.skipped],
+        )
 
 
 async def index(request: Request) -> Response:
@@ -129,8 +173,10 @@ async def act(verb: JobVerb, request: Request) -> Response:
         return await operations.start(request, verb, query, given=given, pace=pace)
     if "state" in posted:
         raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
-    ids, given = requests.convert(posted, by_ids).numbers(), verb.read(posted)
-    changes = await actions.apply_whole(
+    asked = requests.convert(posted, by_ids)
+    ids, given = asked.numbers(), verb.read(posted)
+    apply = actions.apply if asked.partial else actions.apply_whole
+    changes = await apply(
         board.driver,
         verb,
         ids,
@@ -148,16 +194,16 @@ async def act(verb: JobVerb, request: Request) -> Response:
         len(changes.requested),
         ids[:50],
     )
-    return serializers.reply(Status())
+    return serializers.reply(JobsDone.of(changes) if asked.partial else JobsDone())
 
 
-def bodies(verb: JobVerb) -> tuple[type[Ids], type[Query]]:
+def bodies(verb: JobVerb) -> tuple[type[JobIds], type[Query]]:
     """Return the models of what a verb takes: the jobs, by their ids or by a query, and its
     parameters, which `verb.read` and `read_pace` check.
     """
     by_query = (*verb.parameters, *pace_parameters(verb))
     return (
-        _with_parameters(Ids, verb.label, verb.parameters),
+        _with_parameters(JobIds, verb.label, verb.parameters),
         _with_parameters(Query, verb.label, by_query),
     )
 
@@ -330,6 +376,7 @@ ENDPOINTS = (
         ),
     ),
     explain.ENDPOINT,
+    log_api.ENDPOINT,
     sequence.ENDPOINT,
     *(
         Endpoint(
@@ -341,7 +388,7 @@ ENDPOINTS = (
             Description(
                 group=_GROUP,
                 summary=verb.summary,
-                answer=Status,
+                answer=JobsDone,
                 body=bodies(verb),
                 accepted=operations.OperationAnswer,
                 fails=verb.fails,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.web.auth.access import SIGNED_IN
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.overview import api, chart, health, index, metrics
+from riverui.web.sections.overview import api, chart, health, index, metrics, overview_api
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -18,7 +18,7 @@ SECTION = Section(
         GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
         GuardedRoute("GET", "/figures/{chart}", "overview.chart", "figures.read", chart.show),
     ),
-    api=(*api.ENDPOINTS, health.ENDPOINT, metrics.ENDPOINT),
+    api=(*api.ENDPOINTS, health.ENDPOINT, overview_api.ENDPOINT, metrics.ENDPOINT),
     rights={
         "figures.read": "see figures, charts and the health report",
         "metrics.read": "read Prometheus metrics",

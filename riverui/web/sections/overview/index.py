@@ -28,9 +28,9 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
+from riverui.web.sections.overview.facts import queue_cap, queue_rows
 from riverui.web.sections.overview.health_links import VerdictLine, verdict_lines
 from riverui.web.view.chart_cards import ChartCard, chart_cards
-from riverui.web.view.facts import fact
 from riverui.web.view.figure_charts import step_words
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
@@ -38,10 +38,6 @@ from riverui.web.view.render import respond
 log = logging.getLogger("riverui.web")
 
 _CHARTS = ("ended", "wait", "run")
-_QUEUES_READ = 201
-"""Queues that are looked at: as many as the list of queues has, and one more."""
-_QUEUE_CAP = 1_000
-"""Counts of one queue are exact up to this, as in the list of queues."""
 _QUEUES = 8
 """Queues that are shown, the worst first."""
 _KINDS = 8
@@ -132,7 +128,7 @@ async def index(request: Request) -> Response:
     figures = await board.figures.read(window)
     marks = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
     queues, problem = await _queues(request)
-    cap, kinds = min(board.config.count_cap, _QUEUE_CAP), figures.by_kind
+    kinds = figures.by_kind
 
     def address(other: Window) -> str:
         return with_window(url(request, "root"), other)
@@ -145,7 +141,7 @@ async def index(request: Request) -> Response:
             charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),
             queues=None if queues is None else tuple(_needs(request, queues, figures)),
-            queue_cap=cap,
+            queue_cap=queue_cap(request),
             spent=_kinds(request, kinds, lambda tally: tally.spent.total_seconds()),
             failing=_kinds(request, kinds, lambda tally: tally.failed),
             happenings=tuple(await _happenings(request, queues or (), marks, figures)),
@@ -159,13 +155,7 @@ async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Prob
     """Return all queues, as many as the list of queues has; None, and why, where they cannot be
     read.
     """
-    if not access(request).may("queues.read"):
-        return None, None
-    board = dashboard(request)
-    cap = min(board.config.count_cap, _QUEUE_CAP)
-    found = await fact(
-        board.driver, lambda executor: executor.queue_list(cap=cap, limit=_QUEUES_READ)
-    )
+    found = await queue_rows(request)
     if isinstance(found, DatabaseError):
         told = error_page(request, found)[1]
         return None, Problem(title=told.title, detail=told.detail)

@@ -1,0 +1,1 @@
+"""A shop whose receipts are sent by River jobs."""

@@ -1,0 +1,1 @@
+"""The same small service in six web frameworks; README.md tells how to start each."""

@@ -1,0 +1,51 @@
+"""Which API a command asks: that of a dashboard where one is named, else one made for the
+database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.settings import Values, choose, database_url, texts
+from riverui.errors import ConfigError
+
+if TYPE_CHECKING:
+    from riverui.cli.api.answers import Api, Transport
+
+
+@contextmanager
+def asked_api(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[Api]:
+    """Yield the API that the settings name. Raise ConfigError for settings that cannot be used."""
+    from riverui.cli.api.answers import Api
+
+    api = Api(_transport(choose(texts(flags), environ, CLIENT_SETTINGS), environ))
+    try:
+        yield api
+    finally:
+        api.close()
+
+
+def dashboard_url(values: Values) -> str:
+    """Return the dashboard to ask; empty for the database: a flag wins over the environment, and a
+    dashboard over a database.
+    """
+    if {"api", "database_url"} <= values.flagged:
+        raise ConfigError("--api and --database-url: name a dashboard or a database, not both")
+    return "" if "database_url" in values.flagged else values.text("api")
+
+
+def _transport(values: Values, environ: Mapping[str, str]) -> Transport:
+    if url := dashboard_url(values):
+        from riverui.cli.api.remote import RemoteApi
+
+        return RemoteApi(url, token=values.text("api_token"))
+    from riverui.cli.api.own import OwnApi
+
+    return OwnApi(
+        database_url(values, environ),
+        schema=values.text("schema") or None,
+        user=environ.get("USER", "") or environ.get("LOGNAME", ""),
+    )

@@ -1,0 +1,129 @@
+"""The API of a dashboard that is made in this process for one database, and listens nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from starlette.types import Message
+
+from riverui.actions.new_jobs import LateInserter
+from riverui.cli.api.answers import Answer
+from riverui.cli.served import inserter
+from riverui.domain.figures import WINDOWS
+from riverui.storage.connect import connect
+from riverui.web.app import build_app
+from riverui.web.auth.rights import Access
+from riverui.web.auth.sign_in import SignIn
+from riverui.web.config import DashboardConfig
+
+T = TypeVar("T")
+
+_CONNECTIONS = 3
+"""Connections to the database at once: for a request, an operation, and what reads figures."""
+
+
+class OwnApi:
+    """A dashboard of one database whose requests come from this process alone.
+
+    Commands get the same answers so as from a dashboard elsewhere, by the same code.
+    """
+
+    def __init__(self, url: str | None, *, schema: str | None, user: str) -> None:
+        """Connect; raise as the database does where it does not answer."""
+        self._driver = connect(url, schema=schema, max_size=_CONNECTIONS)
+        self._app = build_app(
+            self._driver,
+            SignIn(authenticate=lambda connection: Access(user=user)),
+            DashboardConfig(),
+            inserter=LateInserter(lambda: inserter(self._driver)),
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="api", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._driver.ping())
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Return the answer of the dashboard's own code."""
+        return self._wait(self._send(method, path, body or b""))
+
+    def read_figures(self, seconds: float) -> None:
+        """Read the figures of the last hour, for so many seconds at most, before anybody asks."""
+        self._wait(self._read_figures(time.monotonic() + seconds))
+
+    async def _read_figures(self, until: float) -> None:
+        collector = self._app.state.dashboard.figures.collector
+        while time.monotonic() < until and not collector.known(WINDOWS["1h"]).complete:
+            await collector.tick()
+            while time.monotonic() < until and await collector.fill():
+                pass
+
+    def close(self) -> None:
+        """End what runs in the background, and the connections."""
+        if self._loop.is_closed():
+            return
+        self._wait(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        await self._app.state.dashboard.close()
+        await self._driver.close()
+
+    def _wait(self, asked: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        try:
+            return future.result()
+        except (KeyboardInterrupt, CancelledError):
+            future.cancel()
+            raise
+
+    async def _send(self, method: str, path: str, body: bytes) -> Answer:
+        place, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(place),
+            "raw_path": place.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(b"host", b"localhost"), (b"content-length", str(len(body)).encode())],
+            "client": ("127.0.0.1", 0),
+            "server": ("localhost", 80),
+        }
+        posted, gone = [body], asyncio.Event()
+        status, headers, parts = 0, {}, []
+
+        async def receive() -> Message:
+            if posted:
+                return {"type": "http.request", "body": posted.pop(), "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = {
+                    name.decode("latin-1"): value.decode("latin-1")
+                    for name, value in message.get("headers", ())
+                }
+            elif message["type"] == "http.response.body":
+                parts.append(message.get("body", b""))
+
+        await self._app(scope, receive, send)
+        gone.set()
+        return Answer(status=status, body=b"".join(parts), headers=headers)

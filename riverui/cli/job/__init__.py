@@ -1,0 +1,1 @@
+"""`riverui job`: one file a command."""

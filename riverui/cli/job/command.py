@@ -1,0 +1,24 @@
+"""`riverui job`: looks at jobs and acts on them."""
+
+from __future__ import annotations
+
+import click
+
+from riverui.cli.job.insert import insert
+from riverui.cli.job.listing import job_list
+from riverui.cli.job.logs import logs
+from riverui.cli.job.show import get
+from riverui.cli.job.verbs import cancel, delete, move, retry
+from riverui.cli.job.wait import wait
+
+
+@click.group("job")
+def job() -> None:
+    """Look at jobs, and act on them.
+
+    The commands ask the database, or with --api a running dashboard; what they print is the same.
+    """
+
+
+for command in (job_list, get, insert, retry, cancel, delete, move, logs, wait):
+    job.add_command(command)

@@ -1,0 +1,190 @@
+"""`riverui job list`: the jobs that match a search."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.known_names import known_kinds, known_queues, known_states
+from riverui.cli.settings import settings_options
+
+if TYPE_CHECKING:
+    from riverui.cli.api.answers import Api
+    from riverui.cli.terminal import Screen
+
+_LIMIT = 20
+"""Jobs that are listed unless another number is asked for, as the API has it: they fit a screen."""
+_PAGE = 100
+"""Jobs that are asked for at once, so that the first of many are there soon."""
+_ARGS = 200
+"""Characters of args that a line shows at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Jobs in an order."""
+
+    search: str
+    order: str
+    limit: int | None
+    """None for all."""
+
+
+@settings_options(settings=CLIENT_SETTINGS)
+@click.command("list")
+@click.argument("search", nargs=-1)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Only in this state.",
+    shell_complete=known_states,
+)
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    help="Only in this queue.",
+    shell_complete=known_queues,
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="NAME",
+    help="Only of this kind.",
+    shell_complete=known_kinds,
+)
+@click.option(
+    "--order",
+    type=click.Choice(["time", "-time", "id", "-id"]),
+    help="By the time that matters in their state, or by id; a minus means latest first.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=_LIMIT,
+    show_default=True,
+    metavar="N",
+    help="Jobs at most.",
+)
+@click.option("--all", "everything", is_flag=True, help="All that match, as they are read.")
+@click.option("--json", "as_json", is_flag=True, help="One object of the API a line.")
+@click.pass_obj
+def job_list(
+    environ: Mapping[str, str],
+    /,
+    search: Sequence[str],
+    states: Sequence[str],
+    queues: Sequence[str],
+    kinds: Sequence[str],
+    order: str | None,
+    limit: int,
+    everything: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """List jobs, those of every state unless some are named, the newest first.
+
+    SEARCH is what the dashboard's search box takes, such as kind:mail state:discarded
+    error:"timeout"; put -- in front of a search that begins with a minus. --state, --queue and
+    --kind may be repeated, and take patterns such as mail_*.
+    """
+    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.job.wanted import search_text
+    from riverui.cli.terminal import Screen, json_line
+
+    text = search_text(search, states=states, queues=queues, kinds=kinds)
+    wanted = Wanted(
+        search=text,
+        # Without a search the API lists what runs.
+        order=order or ("" if text else "-id"),
+        limit=None if everything else limit,
+    )
+    with asked_api(environ, flags) as api:
+        if as_json:
+            for page in pages(api, wanted):
+                for job in page:
+                    click.echo(json_line(bytes(job)))
+            return 0
+        _print(api, wanted, Screen.of(sys.stdout, environ))
+    return 0
+
+
+def pages(api: Api, wanted: Wanted) -> Iterator[Sequence[Any]]:
+    """Yield the jobs page by page, each the JSON that the API gives."""
+    from riverui.cli.api.answers import JobPage
+
+    left, cursor = wanted.limit, ""
+    while left is None or left > 0:
+        asked: dict[str, str | int] = {"limit": _PAGE if left is None else min(_PAGE, left)}
+        named = {"q": wanted.search, "order": wanted.order, "cursor": cursor}
+        asked |= {name: value for name, value in named.items() if value}
+        page = api.read("/api/jobs", JobPage, asked)
+        yield page.data
+        if not page.next_cursor:
+            return
+        cursor = page.next_cursor
+        left = None if left is None else left - len(page.data)
+    if wanted.limit is not None and sys.stdout.isatty():
+        click.echo(f"There are more than these {wanted.limit:,}: --limit or --all.", err=True)
+
+
+def _print(api: Api, wanted: Wanted, screen: Screen) -> None:
+    from datetime import UTC, datetime
+
+    import msgspec
+
+    from riverui.cli.terminal import Heading, Table
+
+    table = Table(
+        (
+            Heading(name="ID", right=True),
+            Heading(name="STATE", states=True),
+            Heading(name="KIND", gives=True, least=12),
+            Heading(name="QUEUE", gives=True, least=8),
+            Heading(name="ATTEMPT", right=True),
+            Heading(name="WHEN"),
+            Heading(name="ARGS", gives=True, least=4),
+        ),
+        screen,
+    )
+    nothing = True
+    for page in pages(api, wanted):
+        now = datetime.now(UTC)
+        rows = [cells(msgspec.json.decode(job), now) for job in page]
+        if rows:
+            nothing = False
+            click.echo("\n".join(table.lines(rows)))
+    if nothing:
+        click.echo("No job matches.", err=True)
+
+
+def cells(job: Mapping[str, Any], now: Any) -> Sequence[str]:
+    """Return the cells of one job of the API."""
+    from riverui.cli.terminal import ago, one_line
+
+    return (
+        str(job["id"]),
+        one_line(job["state"]),
+        one_line(job["kind"]),
+        one_line(job["queue"]),
+        f"{job['attempt']}/{job['max_attempts']}",
+        ago(matters_at(job), now),
+        one_line(job["args"], _ARGS),
+    )
+
+
+def matters_at(job: Mapping[str, Any]) -> str | None:
+    """Return the time that a job's state makes matter: when it ended, began or is due."""
+    if job["finalized_at"] is not None:
+        return str(job["finalized_at"])
+    at = job["attempted_at"] if job["state"] == "running" else None
+    return str(at or job["scheduled_at"])

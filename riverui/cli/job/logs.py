@@ -1,0 +1,98 @@
+"""`riverui job logs`: what a job has logged, also while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.settings import settings_options
+from riverui.errors import NotFound
+
+if TYPE_CHECKING:
+    from riverui.cli.api.answers import Api
+
+_LOOK_SECONDS = 1.0
+"""Seconds between two looks at a log that is followed: workers write it about as often."""
+_BACK = 10
+"""Attempts that are looked through for one with a log, the newest first."""
+_ENDED = ("cancelled", "completed", "discarded")
+
+
+@settings_options(settings=CLIENT_SETTINGS)
+@click.command("logs")
+@click.argument("job_id", metavar="ID")
+@click.option("--attempt", type=click.IntRange(min=0), help="Of this attempt.", metavar="N")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.pass_obj
+def logs(
+    environ: Mapping[str, str],
+    /,
+    job_id: str,
+    attempt: int | None,
+    follow: bool,
+    **flags: Any,
+) -> int:
+    """Print the log of the job with this ID, that of its newest attempt unless one is named.
+
+    With -f it goes on while the job runs, and through further attempts, until it has ended. Exit
+    code 1 where there is no such job, or no log.
+    """
+    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.job import wanted
+    from riverui.cli.terminal import plain_lines
+
+    number, found = wanted.job_id(job_id), False
+    with asked_api(environ, flags) as api:
+        for text in _followed(api, number) if follow else _whole(api, number, attempt):
+            found = True
+            # Line ends are those of the log, and everything else is told by its code point.
+            click.echo("\n".join(plain_lines(text)), nl=False)
+    if not (found or follow):
+        told = "" if attempt is None else f" of attempt {attempt}"
+        raise NotFound(f"Job {number} has no log{told}.")
+    return 0
+
+
+def _whole(api: Api, job_id: int, attempt: int | None) -> Iterator[str]:
+    """Yield the pieces of the log of one attempt, of the newest with one unless it is named."""
+    piece = _piece(api, job_id, attempt)
+    newest = piece["attempt"]
+    if attempt is None and not piece["size"]:
+        for earlier in (*range(newest - 1, max(newest - _BACK, 0), -1), 0):
+            piece = _piece(api, job_id, earlier)
+            if piece["size"]:
+                break
+    while piece["text"]:
+        yield piece["text"]
+        piece = _piece(api, job_id, piece["attempt"], piece["next"])
+
+
+def _followed(api: Api, job_id: int) -> Iterator[str]:
+    """Yield the pieces of the log as they come, until the job has ended."""
+    attempt, start = None, 0
+    while True:
+        piece = _piece(api, job_id, attempt, start)
+        if piece["text"]:
+            attempt, start = piece["attempt"], piece["next"]
+            yield piece["text"]
+            continue
+        if piece["attempts"] > piece["attempt"]:
+            # What the attempt logged at its end was there before the next one began.
+            attempt, start = piece["attempt"] + 1, 0
+            click.echo(f"── attempt {attempt} ──", err=True)
+            continue
+        if piece["state"] in _ENDED:
+            return
+        # A log may lose its beginning where it gets too long.
+        attempt, start = piece["attempt"], min(start, piece["size"])
+        time.sleep(_LOOK_SECONDS)
+
+
+def _piece(api: Api, job_id: int, attempt: int | None, start: int = 0) -> Mapping[str, Any]:
+    asked = {"start": start} if attempt is None else {"start": start, "attempt": attempt}
+    found: Mapping[str, Any] = api.get(f"/api/jobs/{job_id}/log", asked)
+    return found

@@ -1,0 +1,291 @@
+"""`riverui job retry`, `cancel`, `delete` and `move`: what is done to jobs, by their ids or to all
+that a search finds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.known_names import known_queues, known_states
+from riverui.cli.settings import settings_options
+from riverui.errors import BadRequest, ConfigError, RiveruiError
+
+if TYPE_CHECKING:
+    from riverui.actions.verbs import JobVerb
+    from riverui.cli.api.answers import Api
+
+_LOOK_SECONDS = 0.2
+"""Seconds between two looks at an action under way: soon enough for short ones to feel prompt."""
+_ENDED = ("done", "stopped", "failed")
+"""What the status of an operation is at its end."""
+_NO_FAULT = frozenset({"already_available", "finalized", "unchanged"})
+"""Reasons to leave a job as it is that are no failure: it is there already, or has ended."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """What was asked for."""
+
+    verb: JobVerb
+    ids: Sequence[str]
+    search: str | None
+    """None where ids are named."""
+    given: Mapping[str, Any]
+    yes: bool
+    as_json: bool
+
+
+@dataclass(kw_only=True, slots=True)
+class Told:
+    """What became of jobs, in sum."""
+
+    changed: int = 0
+    requested: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    """How many were left as they are, by the reason."""
+    samples: dict[str, list[int]] = field(default_factory=dict)
+    """The ids of some of them."""
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        """Add what the API answered."""
+        self.changed += len(answer["changed"])
+        self.requested += len(answer["requested"])
+        for job in answer["skipped"]:
+            reason = job["reason"]
+            self.skipped[reason] = self.skipped.get(reason, 0) + 1
+            self.samples.setdefault(reason, []).append(job["id"])
+
+    @property
+    def code(self) -> int:
+        """Return the exit code: 1 where some job is not as it was asked for."""
+        return 1 if self.skipped.keys() - _NO_FAULT else 0
+
+    def lines(self, verb: JobVerb, given: Mapping[str, Any]) -> list[str]:
+        """Return it in words, those of the pages."""
+        from riverui.storage.interface.job_actions import SkipReason
+        from riverui.web.live.action_notices import jobs, skipped
+
+        parts = []
+        if self.changed:
+            parts.append(verb.changed.format(jobs=jobs(self.changed), given=verb.words(given)))
+        if self.requested:
+            s = "" if self.requested == 1 else "s"
+            parts.append(f"{self.requested:,} running job{s} asked to stop")
+        return [
+            f"{', '.join(parts) or f'No job was {verb.done}'}.",
+            *(
+                skipped(number, SkipReason(reason), self.samples.get(reason, ())) + "."
+                for reason, number in self.skipped.items()
+            ),
+        ]
+
+
+def verb_command(
+    name: str, help: str, *options: Callable[[click.Command], click.Command]
+) -> click.Command:
+    """Return the command of a verb; `options` add what it takes besides the jobs."""
+
+    @click.command(name, help=help)
+    @click.argument("ids", nargs=-1, metavar="[ID|-]...")
+    @click.option("--search", metavar="SEARCH", help="All jobs that match, in place of ids.")
+    @click.option(
+        "--state",
+        "states",
+        multiple=True,
+        metavar="STATE",
+        help="All jobs in this state.",
+        shell_complete=known_states,
+    )
+    @click.option("--yes", is_flag=True, help="Do not ask first.")
+    @click.option("--json", "as_json", is_flag=True, help="What became of them, as JSON.")
+    @click.pass_obj
+    def command(
+        environ: Mapping[str, str],
+        /,
+        ids: Sequence[str],
+        search: str | None,
+        states: Sequence[str],
+        yes: bool,
+        as_json: bool,
+        **flags: Any,
+    ) -> int:
+        from riverui.actions.job_verbs import JOB_VERBS
+        from riverui.cli.api.chosen import asked_api
+        from riverui.cli.job.wanted import search_text
+
+        verb = JOB_VERBS[name]
+        named = {parameter.name: flags.pop(parameter.name) for parameter in verb.parameters}
+        searches = search is not None or bool(states)
+        if bool(ids) == searches:
+            raise ConfigError(f"say which jobs to {name}: by ids, or by --search or --state")
+        try:
+            given = verb.read(named)
+        except BadRequest as error:
+            raise ConfigError(str(error)) from None
+        order = Order(
+            verb=verb,
+            ids=ids,
+            search=search_text([search or ""], states=states) if searches else None,
+            given=given,
+            yes=yes,
+            as_json=as_json,
+        )
+        with asked_api(environ, flags) as api:
+            return _all_matching(api, order) if searches else _chosen(api, order)
+
+    for option in options:
+        command = option(command)
+    return settings_options(settings=CLIENT_SETTINGS)(command)
+
+
+def _chosen(api: Api, order: Order) -> int:
+    """Do it to jobs by their ids, chunk by chunk, each in one transaction."""
+    from riverui.cli.job.wanted import chunks
+
+    told, answers = Told(), []
+    if order.verb.confirms and "-" in order.ids and not order.yes:
+        raise ConfigError(f"ids come from standard input: --yes says to {order.verb.name} them")
+    if order.verb.confirms:
+        _ask(order, f"{order.verb.label} {_jobs(len(set(order.ids)))}?")
+    for chunk in chunks(order.ids):
+        answer = api.send(
+            "POST",
+            f"/api/jobs/{order.verb.name}",
+            {"ids": chunk, "partial": True, **order.given},
+        )
+        answers.append(answer)
+        told.add(answer)
+    if order.as_json:
+        _dump(
+            {
+                name: [each for answer in answers for each in answer[name]]
+                for name in ("changed", "requested", "skipped")
+            }
+        )
+    else:
+        click.echo("\n".join(told.lines(order.verb, order.given)))
+    return told.code
+
+
+def _all_matching(api: Api, order: Order) -> int:
+    """Do it to all jobs that a search finds, by an operation of the dashboard's."""
+    verb, search = order.verb, order.search or ""
+    number, exact = _count(api, verb, search)
+    if not number and exact:
+        if order.as_json:
+            _dump({"operation": None})
+        else:
+            click.echo(f"No job matches that could be {verb.done}.")
+        return 0
+    which = f"that match: {search}" if search else "in all"
+    _ask(order, f"{verb.label} {_jobs(number, exact=exact)} {which}?")
+    begun = api.send("POST", f"/api/jobs/{verb.name}", {"query": search, **order.given})
+    ended = _until_it_ended(api, begun["operation"])
+    if order.as_json:
+        _dump({"operation": ended})
+    else:
+        told = Told(
+            changed=ended["changed"],
+            requested=ended["requested"],
+            skipped=ended["skipped"],
+            samples=ended["skipped_samples"],
+        )
+        click.echo("\n".join(told.lines(verb, order.given)))
+    if ended["status"] == "failed":
+        raise RiveruiError(ended["error"] or "the action failed")
+    if ended["status"] == "stopped":
+        raise RiveruiError("it was stopped before it was through")
+    return 1 if ended["skipped"].keys() - _NO_FAULT else 0
+
+
+def _count(api: Api, verb: JobVerb, search: str) -> tuple[int, bool]:
+    """Return how many jobs it would be done to, and whether there are no more."""
+    if search:
+        found = api.get("/api/progress", {"q": search})
+        states, exact = found["states"], found["exact"]
+    else:
+        states, exact = api.get("/api/states"), True
+    return sum(states[state.value] for state in verb.fits), exact
+
+
+def _until_it_ended(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the operation as it has ended; Ctrl-C stops it after the batch at hand."""
+    path = f"/api/operations/{operation['id']}"
+    try:
+        while operation["status"] not in _ENDED:
+            time.sleep(_LOOK_SECONDS)
+            operation = api.get(path)["operation"]
+            if sys.stderr.isatty():
+                done = operation["changed"] + operation["requested"]
+                click.echo(f"\r{done:,} of {operation['total']:,} jobs ", nl=False, err=True)
+    except KeyboardInterrupt:
+        operation = api.send("POST", f"{path}/stop")["operation"]
+        while operation["status"] not in _ENDED:
+            time.sleep(_LOOK_SECONDS)
+            operation = api.get(path)["operation"]
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    return operation
+
+
+def _ask(order: Order, question: str) -> None:
+    """Ask the person at the terminal; click.Abort for a no. ConfigError where nobody is there."""
+    from riverui.cli.terminal import one_line
+
+    if order.yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{one_line(question)} Nobody is here to answer: --yes says so")
+    click.confirm(one_line(question), abort=True, err=True)
+
+
+def _jobs(number: int, *, exact: bool = True) -> str:
+    from riverui.cli.terminal import jobs
+
+    return jobs(number, exact=exact)
+
+
+def _dump(value: object) -> None:
+    import msgspec
+
+    from riverui.cli.terminal import json_line
+
+    click.echo(json_line(msgspec.json.encode(value)))
+
+
+_WHICH = """
+Name the jobs by their ids, - for ids from standard input, or all that match by --search or
+--state, which tells how many there are and asks first. Exit code 1 where some job was left as it
+is for another reason than that there was nothing to do.
+"""
+
+retry = verb_command(
+    "retry",
+    f"Run jobs again now: failed, ended, scheduled and waiting ones.\n{_WHICH}",
+)
+cancel = verb_command(
+    "cancel",
+    f"Cancel jobs that wait, and ask running ones to stop.\n{_WHICH}",
+)
+delete = verb_command(
+    "delete",
+    f"Delete jobs with their args, errors and logs; running ones are left.\n{_WHICH}",
+)
+move = verb_command(
+    "move",
+    f"Move waiting jobs to another queue, or give them another priority.\n{_WHICH}",
+    click.option(
+        "--queue",
+        metavar="NAME",
+        help="The queue to move them to.",
+        shell_complete=known_queues,
+    ),
+    click.option("--priority", metavar="1-4", help="Their new priority; 1 is worked first."),
+)

@@ -1,0 +1,3 @@
+"""`riverui top`: the overview in a terminal. `frame` draws, `board` decides what keys do, `tty` is
+the terminal.
+"""

@@ -1,0 +1,77 @@
+"""What Prometheus is told of all processes together, also of those that have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from riverui.cli.worker.metrics import Together
+from riverui.cli.worker.processes.worker_process import WorkerProcess
+
+if TYPE_CHECKING:
+    from riverui.cli.worker.processes.supervisor import Supervisor
+
+_ANSWER_SECONDS = 3.0
+"""Seconds for a process to answer: Prometheus waits for ten. One that does not is told of as it was
+last.
+"""
+_ASK_SECONDS = 10.0
+"""Between two times that processes are asked unasked: a process that is killed takes what it has
+counted since with it.
+"""
+
+REASONS = ("ended", "jobs", "memory", "reload", "signal")
+"""Why processes are replaced."""
+
+
+class Figures:
+    """The figures of a supervisor's processes."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._following: set[WorkerProcess] = set()
+        self._together = Together()
+
+    def follow(self, process: WorkerProcess) -> None:
+        """Tell what a process counts, and go on to when it has ended."""
+        self._following.add(process)
+
+    async def run(self) -> None:
+        """Ask the processes now and then."""
+        while True:
+            await asyncio.sleep(_ASK_SECONDS)
+            await self._ask()
+
+    async def text(self) -> bytes:
+        """Return all figures as text."""
+        await self._ask()
+        # The figures of the current process of a place win over those of one that is leaving.
+        living = sorted(self._following, key=lambda process: process.began_at)
+        told = [(process.number, process.metrics) for process in living]
+        return self._together.text(told, self._about())
+
+    async def _ask(self) -> None:
+        asked = tuple(self._following)
+        await asyncio.gather(*(each.ask_metrics(seconds=_ANSWER_SECONDS) for each in asked))
+        for process in asked:
+            if process.ended.is_set() and process in self._following:
+                self._following.remove(process)
+                self._together.ended(process.metrics)
+
+    def _about(self) -> list[Metric]:
+        up = GaugeMetricFamily(
+            "riverui_worker_up", "Whether a process works in this place.", labels=["process"]
+        )
+        restarts = CounterMetricFamily(
+            "riverui_worker_restarts",
+            "Processes that were replaced.",
+            labels=["process", "reason"],
+        )
+        for member in self._supervisor.members:
+            works = any(process.started.is_set() for process in member.processes)
+            up.add_metric([str(member.number)], works)
+            for reason in REASONS:
+                restarts.add_metric([str(member.number), reason], member.restarts[reason])
+        return [up, restarts]

@@ -1,0 +1,419 @@
+"""Starts worker processes, replaces those that end or have had enough, and stops all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from riverui.cli.worker.health import told
+from riverui.cli.worker.processes.health import health
+from riverui.cli.worker.processes.nursery import Ended, fork_worker, read_told
+from riverui.cli.worker.processes.worker_process import WorkerProcess
+from riverui.cli.worker.settings import WorkerConfig
+from riverui.engine.shutdown import signals
+from riverui.engine.waiting import backoff, between
+
+if TYPE_CHECKING:
+    from riverui.cli.worker.processes.figures import Figures
+
+log = logging.getLogger("riverui.worker")
+
+_LIVED_SECONDS = 10.0
+"""Seconds of work after which a process that ends is started again at once: one that ends sooner
+may do so each time.
+"""
+_READY_SECONDS = 60.0
+"""That a process may take to load the program, before its predecessor stops waiting for it."""
+_LEAVE_SECONDS = 5.0
+"""That a process may take to end once it was told to leave its jobs: it only says good-bye."""
+
+_WELL = (None, 0, -signal.SIGTERM)
+"""Exit codes of processes that have left no jobs behind: the last is of one that had not begun."""
+
+
+class Member:
+    """A place among the processes, with its share of the slots."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.current: WorkerProcess | None = None
+        """What works here."""
+        self.coming: WorkerProcess | None = None
+        """What is being started."""
+        self.leaving: list[WorkerProcess] = []
+        """What worked here before, and still ends its jobs."""
+        self.restarts: Counter[str] = Counter()
+        """How often a process was replaced, by reason."""
+        self.most_jobs = 0.0
+        """Jobs after which the current process is replaced; 0 for any number."""
+        self.changed = asyncio.Event()
+        self.reload = asyncio.Event()
+        """Set to have it replaced by one that runs the program as it is now."""
+        self.renewed = asyncio.Event()
+        """Set once it was, or could not be."""
+
+    @property
+    def processes(self) -> list[WorkerProcess]:
+        """All that have not ended."""
+        found = [self.coming, self.current, *self.leaving]
+        return [each for each in found if each is not None and not each.ended.is_set()]
+
+    def lend(self) -> None:
+        """Let the current process use what those that are leaving do not."""
+        self.leaving = [each for each in self.leaving if not each.ended.is_set()]
+        current = self.current
+        if current is not None and current.ready.is_set():
+            current.lend(
+                {
+                    name: count - sum(each.holds(name) for each in self.leaving)
+                    for name, count in current.share.items()
+                }
+            )
+
+
+class Supervisor:
+    """All processes of one `riverui worker`."""
+
+    def __init__(self, config: WorkerConfig, nursery: socket.socket) -> None:
+        self.members: list[Member] = []
+        self.stopping = False
+        self._config = config
+        self._figures: Figures | None = None
+        if config.metrics:
+            # Its library is loaded only where it is wanted.
+            from riverui.cli.worker.processes.figures import Figures
+
+            self._figures = Figures(self)
+        self._nursery = nursery
+        self._new: dict[int, list[WorkerProcess]] = {}
+        """Those asked for, by number, until they have a pid."""
+        self._by_pid: dict[int, WorkerProcess] = {}
+        self._nursery_gone = asyncio.Event()
+        self._failed = False
+        """Whether a process has left jobs behind, or had to be killed."""
+
+    async def run(self) -> int:
+        """Run the processes until SIGINT or SIGTERM; return the exit code.
+
+        Raise ListenError where the health port is taken.
+        """
+        config = self._config
+        with signals() as asked, self._reloads():
+            async with told(
+                self._health,
+                host=config.health_host,
+                port=config.health_port,
+                file=config.health_file,
+                metrics=self._figures.text if self._figures else None,
+            ) as address:
+                services = [asyncio.create_task(self._hear_nursery(), name="riverui nursery")]
+                if self._figures is not None:
+                    services.append(asyncio.create_task(self._figures.run()))
+                try:
+                    return await self._run(asked, address)
+                finally:
+                    for service in services:
+                        service.cancel()
+                    await asyncio.wait(services)
+
+    async def _run(self, asked: asyncio.Queue[None], address: str) -> int:
+        stop = asyncio.create_task(asked.get())
+        keeping: list[asyncio.Task[None]] = []
+        waiting: set[asyncio.Task[Any]] = set()
+        beginning = asyncio.create_task(self._first_up())
+        lost = asyncio.create_task(self._nursery_gone.wait())
+        try:
+            waiting = {stop, beginning, lost}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if beginning.done() and (code := beginning.result()) is not None:
+                return code
+            if beginning.done():
+                keeping = [
+                    asyncio.create_task(self._keep(member), name=f"riverui process {member.number}")
+                    for member in self.members
+                ]
+                rolling = asyncio.create_task(self._roll(), name="riverui reload")
+                keeping.append(rolling)
+                log.info(
+                    "supervisor has started",
+                    extra={"processes": len(self.members)}
+                    | ({"health": address} if address else {}),
+                )
+                waiting = {stop, lost, *keeping}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in keeping:
+                    if task.done():
+                        task.result()
+        finally:
+            self.stopping = True
+            for task in {*keeping, *waiting}:
+                task.cancel()
+            await asyncio.wait({*keeping, *waiting})
+            await self._stop(asked)
+        if self._nursery_gone.is_set():
+            log.error("what starts processes is gone, so all were stopped")
+            return 1
+        log.info("supervisor has stopped")
+        return int(self._failed)
+
+    async def _first_up(self) -> int | None:
+        """Start the first process alone, so that what would hold up each is told once; return its
+        exit code where it does not start.
+        """
+        first = Member(1)
+        self.members = [first]
+        process = first.current = await self._raise(first)
+        first.lend()
+        await _either(process.started, process.ended)
+        if not process.started.is_set():
+            code = process.exit_code or 1
+            return code if code > 0 else 1
+        wanted = self._config.processes
+        possible = min(wanted, sum(process.slots.values()))
+        if possible < wanted:
+            log.warning(
+                "%s processes for %s: all queues together have no more jobs at once",
+                possible,
+                wanted,
+            )
+        self.members += [Member(number) for number in range(2, possible + 1)]
+        self._limit_jobs(first)
+        return None
+
+    async def _raise(self, member: Member) -> WorkerProcess:
+        """Start a process, and return it once it is ready to work, or has ended."""
+        process = WorkerProcess(member.number, lambda: self._changed(member))
+        if self._figures is not None:
+            self._figures.follow(process)
+        member.coming = process
+        ours, theirs = socket.socketpair()
+        with theirs:
+            await process.listen(ours)
+            self._new.setdefault(member.number, []).append(process)
+            try:
+                fork_worker(self._nursery, member.number, theirs)
+            except OSError:
+                self._nursery_gone.set()
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                await _either(process.ready, process.ended)
+        except TimeoutError:
+            log.warning(
+                "process %s takes more than %s s to load", member.number, int(_READY_SECONDS)
+            )
+            await _either(process.ready, process.ended)
+        member.coming = None
+        return process
+
+    async def _keep(self, member: Member) -> None:
+        """Have a process work in this place, and another when it ends or has had enough."""
+        failures = 0
+        while True:
+            process = member.current
+            if process is None:
+                process = member.current = await self._raise(member)
+                self._limit_jobs(member)
+                member.lend()
+            why = await self._over(member, process)
+            if why == "ended":
+                member.current = None
+                seconds = 0.0
+                failures = 1 if _lived(process) >= _LIVED_SECONDS else failures + 1
+                # At once after the first time, unless it did not even come up.
+                tries = failures - 1 if process.client else failures
+                seconds = backoff(tries) if tries else 0.0
+                member.restarts["ended"] += 1
+                log.warning(
+                    "process %s has ended with %s, and is started again%s",
+                    member.number,
+                    _code(process.exit_code),
+                    f" in {seconds:.0f} s" if seconds else "",
+                    extra={"pid": process.pid},
+                )
+                await asyncio.sleep(seconds)
+                continue
+            failures = 0 if await self._replace(member, process, why) else failures + 1
+            if why == "reload":
+                member.renewed.set()
+            elif failures:
+                await _either(process.ended, seconds=backoff(failures))
+
+    async def _replace(self, member: Member, process: WorkerProcess, why: str) -> bool:
+        """Put another process in the place of one that may end its jobs; return whether it came."""
+        log.info("process %s is replaced: %s", member.number, _WORDS[why], extra=_about(process))
+        new = await self._raise(member)
+        if new.ended.is_set():
+            log.error(
+                "process %s is not replaced, as the new one has ended with %s",
+                member.number,
+                _code(new.exit_code),
+            )
+            return False
+        member.leaving.append(process)
+        member.current = new
+        member.restarts[why] += 1
+        process.stop()
+        self._limit_jobs(member)
+        member.lend()
+        return True
+
+    async def _over(self, member: Member, process: WorkerProcess) -> str:
+        """Wait until the process has ended or is to be replaced, and return why."""
+        config = self._config
+        while True:
+            member.changed.clear()
+            if process.ended.is_set():
+                return "ended"
+            if member.reload.is_set():
+                member.reload.clear()
+                return "reload"
+            if process.stopping:
+                return "signal"
+            if config.max_memory and process.memory > config.max_memory:
+                return "memory"
+            if member.most_jobs and process.worked >= member.most_jobs:
+                return "jobs"
+            await member.changed.wait()
+
+    def _limit_jobs(self, member: Member) -> None:
+        # Processes that began together are not replaced together.
+        member.most_jobs = between(0.9, 1.0) * (self._config.max_jobs or 0)
+
+    def _changed(self, member: Member) -> None:
+        member.lend()
+        member.changed.set()
+
+    async def _health(self) -> Mapping[str, object]:
+        return await health(self)
+
+    @contextmanager
+    def _reloads(self) -> Iterator[None]:
+        """Take SIGHUP for the wish to run the program as it is now."""
+        self._wanted = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._wanted.set)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+
+    async def _roll(self) -> None:
+        """Replace one process after another, each time this is wished; none any more once one could
+        not be.
+        """
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            log.info("reloading: each process is replaced by a new one")
+            for member in self.members:
+                before = member.current
+                member.renewed.clear()
+                member.reload.set()
+                member.changed.set()
+                await member.renewed.wait()
+                if member.current is before:
+                    log.error("the reload has ended: other processes go on with what they have")
+                    break
+            else:
+                log.info("all processes were replaced")
+
+    async def _stop(self, asked: asyncio.Queue[None]) -> None:
+        """Stop all processes in three phases, each begun by its time or another signal."""
+        config = self._config
+        phases = ((1, config.soft_stop), (2, config.hard_stop), (3, None))
+        for phase, span in phases:
+            processes = self._processes()
+            if not processes:
+                return
+            seconds = _LEAVE_SECONDS if span is None else span.total_seconds()
+            if phase == 1:
+                log.info("stopping %s processes: %s", len(processes), _for(span))
+            for process in processes:
+                process.stop(phase)
+            await self._all_ended(asked if phase < 3 else None, seconds)
+        for process in self._processes():
+            log.error("process %s does not end, and is killed", process.number)
+            self._failed = True
+            process.kill()
+        await self._all_ended(None, _LEAVE_SECONDS)
+
+    async def _all_ended(self, asked: asyncio.Queue[None] | None, seconds: float) -> None:
+        """Wait for all processes to end, so many seconds, or until the next phase is asked for."""
+        processes = self._processes()
+        ends = asyncio.gather(*(process.ended.wait() for process in processes))
+        wanted: set[asyncio.Future[object]] = {asyncio.ensure_future(ends)}
+        if asked is not None:
+            wanted.add(asyncio.ensure_future(asked.get()))
+        try:
+            await asyncio.wait(wanted, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in wanted:
+                each.cancel()
+            await asyncio.gather(*wanted, return_exceptions=True)
+        self._failed |= any(process.exit_code not in _WELL for process in processes)
+
+    def _processes(self) -> list[WorkerProcess]:
+        return [process for member in self.members for process in member.processes]
+
+    async def _hear_nursery(self) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=self._nursery.dup())
+        try:
+            async for line in reader:
+                found = read_told(line)
+                if isinstance(found, Ended):
+                    process = self._by_pid.pop(found.pid)
+                    process.has_ended(found.exit_code)
+                else:
+                    number, pid = found
+                    process = self._new[number].pop(0)
+                    process.pid = pid
+                    self._by_pid[pid] = process
+        finally:
+            self._nursery_gone.set()
+            writer.close()
+        for process in self._processes():
+            process.ends_unseen()
+
+
+_WORDS = {
+    "jobs": "it has worked enough jobs",
+    "memory": "it takes too much memory",
+    "reload": "it is to run the program as it is now",
+    "signal": "it was told to stop",
+}
+"""Why a process is replaced."""
+
+
+def _about(process: WorkerProcess) -> dict[str, object]:
+    return {"pid": process.pid, "memory": process.memory, "worked": process.worked}
+
+
+def _code(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"exit code {exit_code}"
+
+
+def _for(span: timedelta | None) -> str:
+    return f"running jobs may finish, for {span.total_seconds():g} s" if span else "at once"
+
+
+def _lived(process: WorkerProcess) -> float:
+    return asyncio.get_running_loop().time() - process.began_at
+
+
+async def _either(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of the events is set, or the time is over."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

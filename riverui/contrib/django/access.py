@@ -1,0 +1,40 @@
+"""Who may do what on the dashboard, by Django's users and permissions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riverui.web.auth.rights import RIGHTS, Access
+from riverui.web.auth.viewer import reading
+
+_PERMISSIONS = {
+    "jobs.insert": "add_job",
+    "jobs.delete": "delete_job",
+    "jobs.decrypt": "decrypt_job",
+}
+"""The permission on the model Job for a right; all other rights that change anything come with
+`change_job`, those that change nothing with `view_job`.
+"""
+
+
+def permission(right: str) -> str:
+    """Return the permission of Django's that lets a user have a right of the dashboard."""
+    name = "view_job" if right in reading([right]) else _PERMISSIONS.get(right, "change_job")
+    return f"riverui.{name}"
+
+
+def rights_of(user: Any) -> frozenset[str]:
+    """Return the rights of a user by the permissions on riverui's model Job."""
+    held = {name for name in set(map(permission, RIGHTS)) if user.has_perm(name)}
+    return frozenset(right for right in RIGHTS if permission(right) in held)
+
+
+def staff(request: Any) -> Access | None:
+    """Return what a member of the staff may do by the permissions, as in Django's admin; None for
+    everybody else, and for those who may not view jobs.
+    """
+    user = request.user
+    if not (user.is_active and user.is_staff):
+        return None
+    rights = rights_of(user)
+    return Access(user=user.get_username(), rights=rights) if "jobs.read" in rights else None

@@ -1,0 +1,179 @@
+"""Clients on a Django project's database: one inserts through Django's connections, the other works
+jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import cache, partial
+from typing import Any, Unpack, cast
+
+import django
+from asgiref.sync import sync_to_async
+from django.apps import apps
+from django.core.signals import setting_changed
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.utils.functional import SimpleLazyObject
+
+from riverui.contrib.django.config import river_settings
+from riverui.contrib.django.registry import discover
+from riverui.engine.args.job_args import JobArgs
+from riverui.engine.client import Client
+from riverui.engine.insert.insert_opts import InsertKeywords, InsertManyParams, InsertOpts
+from riverui.engine.sync_client import SyncClient
+from riverui.errors import DatabaseError
+from riverui.storage.connect import connect_sync
+from riverui.storage.interface import Transaction
+from riverui.storage.interface.engine_params import InsertResult
+
+log = logging.getLogger("riverui.worker")
+
+
+class DjangoDriver:
+    """A SyncDriver of one of Django's databases: all goes through this thread's connection, as a
+    part of the transaction that is open there.
+    """
+
+    is_synchronous = True
+
+    def __init__(self, using: str, schema: str | None) -> None:
+        self._using = using
+        # Only adopts connections, and so never opens one.
+        self._driver = connect_sync(schema=schema)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the driver of such databases says of itself."""
+        return getattr(self._driver, name)
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - of the protocol
+    ) -> AsyncIterator[Transaction]:
+        """Begin a transaction, or take part in the one that is open. The time limits are those of
+        Django's connection.
+        """
+        connection = connections[self._using]
+        if not connection.in_atomic_block:
+            with transaction.atomic(using=self._using):
+                yield await self._driver.adopt(connection)
+            return
+        try:
+            yield await self._driver.adopt(connection)
+        except DatabaseError:
+            # Postgres takes nothing more in this transaction: Django is told, as by its own models.
+            connection.needs_rollback = True
+            raise
+
+    autocommit = transaction
+
+    async def adopt(self, transaction: object) -> Transaction:
+        """Return the operations inside the caller's own transaction."""
+        return await self._driver.adopt(transaction)
+
+    def close(self) -> None:
+        """Do nothing: the connections are Django's."""
+
+
+def sync_client(using: str | None = None) -> SyncClient:
+    """Return a client on Django's connection of that alias, that of the settings unless given.
+
+    What it does is a part of the transaction that is open there.
+    """
+    return _sync_client(using or river_settings().database)
+
+
+@cache
+def _sync_client(using: str) -> SyncClient:
+    config = river_settings().client_config()
+    return SyncClient(DjangoDriver(using, config.schema), config)
+
+
+client = cast(SyncClient, SimpleLazyObject(sync_client))
+"""The client on the database of the settings, made when it is first used."""
+
+
+def insert(
+    args: JobArgs,
+    insert_opts: InsertOpts | None = None,
+    *,
+    using: str | None = None,
+    **keywords: Unpack[InsertKeywords],
+) -> InsertResult:
+    """Insert a job through Django's connection: inside `transaction.atomic()` it comes with the
+    rows, or not at all.
+
+    Options are InsertOpts or keywords, such as `queue="mail"`. `using` is another alias of the same
+    database than that of the settings.
+    """
+    return sync_client(using).insert(args, insert_opts, **keywords)
+
+
+def insert_many(
+    jobs: Iterable[JobArgs | InsertManyParams], *, using: str | None = None
+) -> Sequence[InsertResult]:
+    """Insert jobs, all or none; see insert."""
+    return sync_client(using).insert_many(jobs)
+
+
+def insert_on_commit(
+    args: JobArgs,
+    insert_opts: InsertOpts | None = None,
+    *,
+    using: str = DEFAULT_DB_ALIAS,
+    **keywords: Unpack[InsertKeywords],
+) -> None:
+    """Insert a job once the transaction that is open on the alias `using` has committed, at once
+    where there is none.
+
+    For rows in another database than River's: should the process end between the two, the job is
+    lost. Where both are in one database, `insert` is safer.
+    """
+    transaction.on_commit(partial(insert, args, insert_opts, **keywords), using=using)
+
+
+async def ainsert(
+    args: JobArgs,
+    insert_opts: InsertOpts | None = None,
+    *,
+    using: str | None = None,
+    **keywords: Unpack[InsertKeywords],
+) -> InsertResult:
+    """Insert a job from asynchronous code, through the connection that Django's `a…` methods use
+    there.
+    """
+    return await sync_to_async(insert)(args, insert_opts, using=using, **keywords)
+
+
+async def ainsert_many(
+    jobs: Iterable[JobArgs | InsertManyParams], *, using: str | None = None
+) -> Sequence[InsertResult]:
+    """Insert jobs, all or none, from asynchronous code; see ainsert."""
+    return await sync_to_async(insert_many)(list(jobs), using=using)
+
+
+def worker_client() -> Client:
+    """Return a client that works the jobs of the project, by its settings; for `riverui worker`.
+
+    Django is set up where the program has not done so. ConfigError where the settings cannot be
+    used.
+    """
+    if not apps.ready:
+        django.setup()
+    found, workers = river_settings(), discover()
+    if not workers.kinds:
+        names = " or ".join(f"{name}.py" for name in found.tasks_modules)
+        log.warning("no workers were found in %s of the installed apps", names)
+    return Client(found.conninfo, found.client_config(workers=workers))
+
+
+def _forget(*, setting: str, **others: object) -> None:
+    if setting == "RIVERUI":
+        _sync_client.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="riverui.contrib.django.client")

@@ -1,0 +1,62 @@
+"""River's jobs as a model of Django's: for queries, and for the permissions of the dashboard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from riverui.contrib.django.config import river_settings
+from riverui.contrib.django.fields import JsonsField, TextsField
+from riverui.contrib.django.tables import job_table
+
+
+class JobManager(models.Manager):  # type: ignore[misc]  # Django comes without types
+    """Asks the database of the settings, unless told another."""
+
+    def get_queryset(self) -> Any:
+        """Return all jobs."""
+        found = super().get_queryset()
+        return found if self._db else found.using(river_settings().database)
+
+
+class Job(models.Model):  # type: ignore[misc]  # Django comes without types
+    """A job as River keeps it, to be read: jobs are inserted and changed through a client."""
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.TextField()
+    queue = models.TextField()
+    state = models.TextField()
+    priority = models.SmallIntegerField()
+    attempt = models.SmallIntegerField()
+    max_attempts = models.SmallIntegerField()
+    args = models.JSONField()
+    metadata = models.JSONField()
+    tags = TextsField()
+    errors = JsonsField(null=True)
+    attempted_by = TextsField(null=True)
+    created_at = models.DateTimeField()
+    scheduled_at = models.DateTimeField()
+    attempted_at = models.DateTimeField(null=True)
+    finalized_at = models.DateTimeField(null=True)
+
+    objects = JobManager()
+
+    class Meta:
+        """River's table, which River's migrations make."""
+
+        managed = False
+        db_table = job_table()
+        verbose_name = "River job"
+        permissions = (("decrypt_job", "Can see encrypted arguments of jobs"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        """Raise TypeError: a client inserts and changes jobs."""
+        raise TypeError("Jobs are inserted and changed through a client: riverui.contrib.django.")
+
+    def delete(self, *args: object, **kwargs: object) -> None:
+        """Raise TypeError: a client deletes jobs."""
+        raise TypeError("Jobs are deleted through a client: riverui.contrib.django.")

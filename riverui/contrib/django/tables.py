@@ -1,0 +1,170 @@
+"""River's tables in Django's databases: the operation of which its migrations are made, and what
+Django's tests need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core import mail
+from django.db import DatabaseError, connections, router, transaction
+from django.db.migrations.operations.base import Operation
+
+from riverui.contrib.django.config import river_settings
+from riverui.errors import MigrationError
+from riverui.storage.connect import migration_texts, migrations
+from riverui.storage.interface.migrations import Direction, MigrationTexts
+from riverui.storage.migrations import migration_scripts
+
+OWN_LINE = "riverui"
+"""The line of migrations of riverui's own tables; River's is `main`."""
+
+
+class RiverMigrations(Operation):  # type: ignore[misc]  # Django comes without types
+    """Bring one line of River's migrations from a version to another, 0 being before the first.
+
+    What is applied already is left as it is. Versions are recorded in `river_migration` as River
+    does, so that its own tools see them.
+    """
+
+    reversible = True
+    reduces_to_sql = True
+
+    def __init__(self, line: str, *, since: int, to: int) -> None:
+        self.line = line
+        self.since = since
+        self.to = to
+
+    def state_forwards(self, app_label: str, state: object) -> None:
+        """Do nothing: these tables are no models."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: object, to_state: object
+    ) -> None:
+        """Run the versions up to `to` that are not applied."""
+        self._migrate(app_label, schema_editor, "up")
+
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: object, to_state: object
+    ) -> None:
+        """Take back the applied versions after `since`."""
+        self._migrate(app_label, schema_editor, "down")
+
+    def describe(self) -> str:
+        """Return what it does."""
+        return f"River's migrations of the line {self.line} up to {self.to:03}"
+
+    def _migrate(self, app_label: str, editor: Any, direction: Direction) -> None:
+        chosen = river_settings()
+        alias = editor.connection.alias
+        if alias != chosen.database or not router.allow_migrate(alias, app_label):
+            return
+        if self.line == OWN_LINE and not chosen.own_tables:
+            return
+        texts = migration_texts(chosen.schema)
+        versions = self._versions(editor, texts, direction)
+        scripts = migration_scripts(
+            migrations(), texts, versions, direction, line=self.line, schema=chosen.schema
+        )
+        for number, script in enumerate(scripts):
+            if number == 0:
+                editor.execute(texts.opening(), None)
+            editor.execute(script, None)
+
+    def _versions(self, editor: Any, texts: MigrationTexts, direction: Direction) -> Sequence[int]:
+        """Return the versions to run, in order."""
+        known = migrations().versions(self.line)
+        own = [version for version in known if self.since < version <= self.to]
+        if direction == "down":
+            own.reverse()
+        if editor.collect_sql:
+            # `manage.py sqlmigrate`: the SQL for a database that has none of them, or all.
+            return own
+        schema = river_settings().schema
+        if direction == "up" and texts.schema_missing(_ask(editor.connection)):
+            editor.execute(f"create schema {editor.quote_name(schema)}", None)
+        applied = texts.versions(_ask(editor.connection), self.line)
+        if direction == "down":
+            if unknown := [version for version in applied if version > max(known)]:
+                raise MigrationError(
+                    f"Version {unknown[0]} of the line {self.line} is applied, which this riverui"
+                    " does not know: take it down by what brought it."
+                )
+            return [version for version in own if version in applied]
+        if self.line == "main" and not applied and texts.jobs_exist(_ask(editor.connection)):
+            raise MigrationError(
+                "There is a table river_job, but no record of how it was made. If it is River's"
+                f" as of version {max(known)}, run `manage.py migrate riverui --fake`."
+            )
+        return [version for version in own if version not in applied]
+
+
+def job_table() -> str:
+    """Return the name of River's table of jobs as Django's models take it."""
+    # Read as it stands: `manage.py check` tells what is wrong, once the models are loaded.
+    given = getattr(settings, "RIVERUI", None)
+    schema = given.get("SCHEMA") if isinstance(given, Mapping) else None
+    # Django leaves alone what has quotes around it.
+    return f'"{schema}"."river_job"' if schema else "river_job"
+
+
+def missing_own_tables() -> bool:
+    """Return whether the settings want riverui's own tables, `manage.py migrate` has run, and some
+    are not there.
+    """
+    chosen = river_settings()
+    if not chosen.own_tables:
+        return False
+    ask, texts = _ask(connections[chosen.database]), migration_texts(chosen.schema)
+    try:
+        # What Django has not migrated yet, it says itself.
+        applied = texts.versions(ask, "main")
+        own = texts.versions(ask, OWN_LINE)
+    except DatabaseError:
+        return False
+    newest = max(migrations().versions("main"))
+    return newest in applied and not set(migrations().versions(OWN_LINE)) <= set(own)
+
+
+def after_migrate(*, using: str, **given: object) -> None:
+    """Empty River's tables where Django's tests empty all others, and make them where the project
+    turns migrations off for its tests.
+    """
+    chosen = river_settings()
+    # Only the test runner has an outbox. Migrating tells its plan, emptying tables has none.
+    if using != chosen.database or not hasattr(mail, "outbox"):
+        return
+    modules: Mapping[str, str | None] = settings.MIGRATION_MODULES
+    if "plan" not in given:
+        empty_tables(using)
+    elif "riverui" in modules and modules["riverui"] is None:
+        _make_tables(using)
+
+
+def empty_tables(using: str) -> None:
+    """Empty the tables of River and riverui; for tests."""
+    connection, chosen = connections[using], river_settings()
+    if tables := migration_texts(chosen.schema).tables(_ask(connection)):
+        with transaction.atomic(using=using), connection.cursor() as cursor:
+            cursor.execute(f"truncate {', '.join(tables)}")
+
+
+def _make_tables(using: str) -> None:
+    for line in ("main", OWN_LINE):
+        # Each version in a transaction of its own: see the first migration.
+        for version in migrations().versions(line):
+            operation = RiverMigrations(line, since=version - 1, to=version)
+            with connections[using].schema_editor() as editor:
+                operation.database_forwards("riverui", editor, None, None)
+
+
+def _ask(connection: Any) -> Any:
+    def ask(sql: str) -> Sequence[Sequence[Any]]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            rows: Sequence[Sequence[Any]] = cursor.fetchall()
+            return rows
+
+    return ask

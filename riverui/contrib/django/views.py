@@ -1,0 +1,146 @@
+"""The dashboard as views of Django's."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME, logout
+from django.core import mail
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.utils.http import urlencode
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
+
+import riverui
+from riverui.contrib.django.bridge import ACCESS, Bridge
+from riverui.contrib.django.config import river_settings
+from riverui.engine.client import Client
+from riverui.web.auth.rights import Access, Decision
+from riverui.web.http.gate import same_origin
+
+_DJANGO_LOGIN = "/accounts/login/"
+"""LOGIN_URL where the project sets none."""
+
+
+class _Process:
+    """The dashboard of this process, made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._bridge: Bridge | None = None
+        self._making = threading.Lock()
+
+    def answer(self, request: HttpRequest, path: str, decision: Decision) -> Any:
+        """Return the dashboard's answer."""
+        if hasattr(mail, "outbox"):
+            # In tests, which drop the database as soon as they are over.
+            return _answer_once(request, path, decision)
+        with self._making:
+            if self._bridge is None or not self._bridge.here:
+                self._bridge = Bridge(_app())
+        return self._bridge.answer(request, path, decision)
+
+
+_process = _Process()
+
+
+def dashboard(request: HttpRequest, path: str = "") -> Any:
+    """Answer with the page of the dashboard at this path, for those whom DASHBOARD_ACCESS lets in.
+
+    Nobody in particular is sent to LOGIN_URL, and comes back from there.
+    """
+    # Style and script are for everybody, and no reason to look for a session.
+    decision = None if path.startswith("static/") else _decision(request, path)
+    if isinstance(decision, HttpResponseBase):
+        return decision
+    return _process.answer(request, path, decision)
+
+
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the user's session, and go to LOGOUT_REDIRECT_URL or to the sign-in page."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    if not _from_own_page(request):
+        return HttpResponseForbidden("A page of another site asked for this, so it was not done.")
+    logout(request)
+    after = settings.LOGOUT_REDIRECT_URL
+    return HttpResponseRedirect(resolve_url(after) if after else _login_url())
+
+
+def _decision(request: HttpRequest, path: str) -> Any:
+    found = river_settings().access()(request)
+    if isinstance(found, Access):
+        return _with_sign_out(found)
+    if found is not None:
+        # A response of Django's; the gate refuses anything else.
+        return found
+    if request.user.is_authenticated or path.startswith("api/"):
+        return None
+    back = request.get_full_path() if request.method == "GET" else reverse("riverui:dashboard")
+    query = urlencode({REDIRECT_FIELD_NAME: back})
+    return RedirectResponse(f"{_login_url()}?{query}", 302)
+
+
+def _login_url() -> str:
+    """Return LOGIN_URL, or the sign-in page of the admin where there is nothing at Django's
+    default.
+    """
+    url: str = resolve_url(settings.LOGIN_URL)
+    if url == _DJANGO_LOGIN:
+        try:
+            resolve(url)
+        except Resolver404:
+            with suppress(NoReverseMatch):
+                url = reverse("admin:login")
+    return url
+
+
+def _with_sign_out(access: Access) -> Access:
+    return access if access.sign_out else replace(access, sign_out=reverse("riverui:sign_out"))
+
+
+def _from_own_page(request: HttpRequest) -> bool:
+    """Return whether a page of our own sent the form; see the gate's `check_origin`."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    headers = Headers({"host": request.get_host()})
+    return origin is None or same_origin(origin, request.scheme, headers)
+
+
+def _app() -> Any:
+    found = river_settings()
+    return riverui.create_app(
+        Client(found.conninfo, found.client_config()),
+        authenticate=_decided,
+        config=found.dashboard_config(),
+        api_tokens=found.api_tokens,
+    )
+
+
+def _decided(connection: HTTPConnection) -> Decision:
+    decision: Decision = connection.scope[ACCESS]
+    return decision
+
+
+def _answer_once(request: HttpRequest, path: str, decision: Decision) -> Any:
+    """Return the answer of a dashboard that is over before this returns."""
+    bridge = Bridge(_app())
+    try:
+        return bridge.answer(request, path, decision, whole=True)
+    finally:
+        bridge.close(_close)
+
+
+async def _close(app: Any) -> None:
+    board = app.state.dashboard
+    await board.close()
+    await board.driver.close()

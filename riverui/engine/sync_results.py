@@ -1,0 +1,170 @@
+"""Waits until jobs have ended, without asyncio: all threads that wait in one client share the looks
+at the table.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import cast
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.job_results import Waiting, fail, look, next_look, tell_wanted
+from riverui.engine.limits import EngineLimits
+from riverui.engine.results import seconds_of
+from riverui.engine.sync_ears import SyncEars
+from riverui.errors import DatabaseError
+from riverui.storage.interface import Driver, SyncDriver, SyncListeningDriver, at_once
+
+
+class SyncResultMethods:
+    """The waiting half of a SyncClient."""
+
+    _results: SyncJobResults
+
+    def wait(self, id: int, *, timeout: timedelta | None = None) -> JobRow:
+        """Return a job once it has ended: completed, cancelled or discarded, wherever it is worked.
+
+        None waits for ever. WaitTimeout, a TimeoutError, where it takes longer, NotFound
+        where it is not there (or its insert is not committed), JobGone, which is one, where it was
+        deleted meanwhile, or removed as an ephemeral job that went well.
+        """
+        (row,) = self.wait_many([id], timeout=timeout)
+        return row
+
+    def wait_many(self, ids: Iterable[int], *, timeout: timedelta | None = None) -> list[JobRow]:
+        """Return jobs in the order of their ids here, once all have ended; see `wait`."""
+        ids = list(ids)
+        rows = {row.id: row for row in self.wait_each(ids, timeout=timeout)}
+        return [rows[each] for each in ids]
+
+    def wait_each(
+        self, ids: Iterable[int], *, timeout: timedelta | None = None
+    ) -> Iterator[JobRow]:
+        """Yield jobs as they end, each once; see `wait`."""
+        yield from self._results.ended(list(ids), seconds_of(timeout))
+
+
+class SyncJobResults:
+    """Looks at jobs for all threads that wait for them: one of these at a time."""
+
+    def __init__(
+        self,
+        driver: SyncDriver,
+        limits: EngineLimits | None = None,
+        *,
+        poll_only: bool = False,
+    ) -> None:
+        # It uses no more of a Driver than a SyncDriver has.
+        self._driver = cast(Driver, driver)
+        self._changed = threading.Condition()
+        self._hinted: set[int] = set()
+        """Jobs of which a notification says that they have ended."""
+        self._limits = limits = limits or EngineLimits()
+        self._looked_at = self._told_at = float("-inf")
+        self._looking = False
+        self._untold: set[int] = set()
+        """Jobs that working clients were not told of."""
+        self._waiting: dict[Waiting, None] = {}
+        self.ears: SyncEars | None = None
+        """What hears of ends, where anything does."""
+        if not poll_only and isinstance(driver, SyncListeningDriver) and driver.listens:
+            self.ears = SyncEars(driver, limits, ended=self._on_end, connected=self._on_connect)
+
+    def ended(self, ids: list[int], seconds: float | None) -> Iterator[JobRow]:
+        """Yield the rows of jobs as they end; see JobResults."""
+        if not ids:
+            return
+        waiting = Waiting(ids, time.monotonic(), seconds)
+        with self._changed:
+            self._waiting[waiting] = None
+            self._untold.update(ids)
+        try:
+            while True:
+                while waiting.ended:
+                    yield waiting.ended.popleft()
+                if waiting.error is not None:
+                    raise waiting.error
+                if not waiting.left:
+                    return
+                if waiting.is_over(time.monotonic()):
+                    raise waiting.timeout()
+                self._turn(waiting)
+        finally:
+            with self._changed:
+                self._waiting.pop(waiting, None)
+
+    def close(self) -> None:
+        """Hear of no more ends; safe to call twice."""
+        if self.ears is not None:
+            self.ears.close()
+
+    def _turn(self, waiting: Waiting) -> None:
+        """Look, or wait until it is time to or another thread has looked."""
+        with self._changed:
+            if waiting.ended or waiting.error or not waiting.left:
+                return
+            now = time.monotonic()
+            look_at = next_look(self._waiting, self._looked_at, self._limits)
+            if self._looking or not (self._hinted or now >= look_at):
+                until = None if self._looking else look_at
+                if waiting.looked and waiting.deadline is not None:
+                    until = min(until or waiting.deadline, waiting.deadline)
+                self._changed.wait(None if until is None else max(until - now, 0))
+                return
+            self._looking = True
+            ids, self._hinted = self._hinted, set()
+            if now >= look_at:
+                ids, self._looked_at = self._ids(), now
+                # Nobody may be there to be told for long.
+                self._untold &= ids
+        try:
+            self._look(ids)
+            if self.ears is not None:
+                self.ears.open()
+                if self.ears.listening:
+                    self._tell(now)
+        finally:
+            with self._changed:
+                self._looking = False
+                self._changed.notify_all()
+
+    def _look(self, ids: set[int]) -> None:
+        try:
+            found = at_once(look(self._driver, ids))
+        except DatabaseError as error:
+            with self._changed:
+                fail(self._waiting, error)
+        else:
+            with self._changed:
+                for each in self._waiting:
+                    each.learn(ids, found)
+
+    def _tell(self, now: float) -> None:
+        """Tell working clients which jobs are waited for; where that fails, looks are enough."""
+        with self._changed:
+            left = self._ids()
+            if now - self._told_at >= self._limits.results_renew_seconds:
+                self._untold, self._told_at = left, now
+            untold, self._untold = self._untold & left, set()
+        if untold:
+            with suppress(DatabaseError):
+                at_once(tell_wanted(self._driver, untold))
+
+    def _ids(self) -> set[int]:
+        return {job_id for each in self._waiting for job_id in each.left}
+
+    def _on_connect(self) -> None:
+        with self._changed:
+            # Told with the next look, which is due now.
+            self._untold, self._looked_at = self._ids(), float("-inf")
+            self._changed.notify_all()
+
+    def _on_end(self, ids: Sequence[int]) -> None:
+        with self._changed:
+            if hinted := self._ids().intersection(ids):
+                self._hinted |= hinted
+                self._changed.notify_all()

@@ -1,0 +1,115 @@
+"""What is logged in a child process goes to its client, whose levels and handlers decide on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from riverui.engine.work.attempt import running
+from riverui.engine.work.log_capture import LEAST, only_the_root_objects
+from riverui.engine.work.outcome import MOST_ERROR, make_storable
+from riverui.engine.work.processes.failures import plain_of
+from riverui.engine.work.processes.messages import Logged, Setup
+
+_MOST_MESSAGE = 1024 * 1024
+"""Characters of one line: half of what the whole log of an attempt may hold."""
+_MOST_NAME = 1_000
+"""Characters of the name of a logger, a file or a function."""
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every record has."""
+
+
+def logger_levels() -> dict[str, tuple[int, bool]]:
+    """Return the level of each logger of this process that has one or is disabled, and whether it
+    is; the root's is "".
+    """
+    levels = {"": (logging.getLogger().level, False)}
+    # The dictionary may grow meanwhile, by another thread's hand.
+    for name, logger in tuple(logging.Logger.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and (logger.level or logger.disabled):
+            levels[name] = logger.level, logger.disabled
+    return levels
+
+
+def send_records(setup: Setup, tell: Callable[[Logged], None]) -> None:
+    """Have all that is logged in this process told, and no handler called any more."""
+    for name, (level, disabled) in setup.levels.items():
+        logger = logging.getLogger(name or None)
+        logger.setLevel(level)
+        logger.disabled = disabled
+    logging.disable(setup.disabled_level)
+    own = os.getpid()
+    enabled_before, handlers_before = logging.Logger.isEnabledFor, logging.Logger.callHandlers
+
+    def is_enabled_for(logger: logging.Logger, level: int) -> bool:
+        return enabled_before(logger, level) or (
+            setup.keeps_logs
+            and level >= LEAST
+            and running.get(None) is not None
+            and only_the_root_objects(logger, level)
+        )
+
+    def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if os.getpid() == own:
+            tell(logged(record))
+        else:
+            # A copy of this process, which a job has made: nobody listens to that.
+            handlers_before(logger, record)
+
+    logging.Logger.isEnabledFor = is_enabled_for  # type: ignore[method-assign, assignment]
+    logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
+
+
+def logged(record: logging.LogRecord) -> Logged:
+    """Return what is told of a record."""
+    attempt = running.get(None)
+    try:
+        message = record.getMessage()
+    except Exception as error:
+        message = f"{record.msg!r} with {record.args!r} could not be logged: {error!r}"
+    trace = record.exc_text
+    if trace is None and record.exc_info:
+        trace = logging.Formatter().formatException(record.exc_info)
+    return Logged(
+        job_id=None if attempt is None else attempt.row.id,
+        name=make_storable(record.name, _MOST_NAME),
+        level=record.levelno,
+        message=make_storable(message, _MOST_MESSAGE),
+        created=record.created,
+        path=make_storable(record.pathname, _MOST_NAME),
+        line=record.lineno,
+        function=record.funcName and make_storable(record.funcName, _MOST_NAME),
+        thread=record.threadName and make_storable(record.threadName, _MOST_NAME),
+        trace=trace and make_storable(trace, MOST_ERROR),
+        stack=record.stack_info and make_storable(record.stack_info, MOST_ERROR),
+        extra=plain_of({key: value for key, value in vars(record).items() if key not in _OWN}),
+    )
+
+
+def handle(told: Logged, pid: int) -> None:
+    """Log a record of a child here, as if it came from this context."""
+    logger = logging.getLogger(told.name)
+    if not logger.isEnabledFor(told.level):
+        return
+    record = logging.makeLogRecord(
+        {
+            **told.extra,
+            "name": told.name,
+            "levelno": told.level,
+            "levelname": logging.getLevelName(told.level),
+            "msg": told.message,
+            "created": told.created,
+            "msecs": told.created % 1 * 1000,
+            "pathname": told.path,
+            "filename": told.path.rpartition("/")[2],
+            "module": told.path.rpartition("/")[2].removesuffix(".py"),
+            "lineno": told.line,
+            "funcName": told.function,
+            "process": pid,
+            "threadName": told.thread,
+            "exc_text": told.trace,
+            "stack_info": told.stack,
+        }
+    )
+    logger.handle(record)

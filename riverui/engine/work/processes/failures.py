@@ -1,0 +1,145 @@
+"""Errors of jobs on their way from a child process to its client.
+
+They are not pickled: many cannot be, and reading them would run code. What arrives is an instance
+of the same class wherever the client's process has loaded that, so that `isinstance` answers as in
+the child, with the child's words and traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from typing import Any, cast
+
+from riverui.engine.work.outcome import (
+    ProcessTrace,
+    find,
+    make_storable,
+    trace_text,
+    words_of,
+)
+from riverui.engine.work.processes.messages import Failure, Plain
+from riverui.engine.work.worker import JobCancel, JobSnooze
+from riverui.errors import JobProcessError
+
+_MOST_VALUES = 50
+"""Args and attributes of an error that are taken along, each: more is data and no error."""
+_MOST_CHARACTERS = 10_000
+"""Of each of them."""
+_OF_OS_ERRORS = ("errno", "strerror", "filename")
+"""Attributes that are not in an error's `__dict__`."""
+_KNOWN_CLASSES = 256
+"""Classes of errors that are kept ready: a program has fewer."""
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what is told of an error; of a group that holds a JobSnooze or JobCancel, of that."""
+    snooze = find(error, JobSnooze)
+    cancel = None if snooze else find(error, JobCancel)
+    error = snooze or cancel or error
+    text = words_of(error)
+    if cancel is not None:
+        text = text or words_of(cancel.__cause__)
+    attributes = dict(getattr(error, "__dict__", {}))
+    if isinstance(error, OSError):
+        attributes |= {name: getattr(error, name, None) for name in _OF_OS_ERRORS}
+    return Failure(
+        classes=[(cls.__module__, cls.__qualname__) for cls in _few(type(error).__mro__)],
+        text=make_storable(text),
+        trace=make_storable(trace_text(error)),
+        args=[plain(each) if is_plain(each) else repr_of(each) for each in _few(error.args)],
+        attributes=plain_of(attributes),
+        cancels=cancel is not None,
+        interrupted=isinstance(error, asyncio.CancelledError),
+        snoozes=snooze.duration if snooze else None,
+    )
+
+
+def error_of(failure: Failure) -> BaseException:
+    """Return an error that is as good as the one in the child."""
+    if failure.snoozes is not None:
+        return JobSnooze(failure.snoozes)
+    if failure.interrupted:
+        return asyncio.CancelledError()
+    fallback = JobCancel if failure.cancels else JobProcessError
+    error: BaseException | None = None
+    for found in (*_loaded_classes(failure), fallback):
+        # Some cannot have a subclass, or want to be made in their own way.
+        with suppress(Exception):
+            error = _made(found, failure)
+            break
+    if error is None or (failure.cancels and not isinstance(error, JobCancel)):
+        error = fallback(failure.text)
+    if failure.trace:
+        error.__cause__ = ProcessTrace(failure.trace)
+    return error
+
+
+def is_plain(value: object) -> bool:
+    """Return whether a value is simple enough to be taken along."""
+    if type(value) is int:
+        return -(1 << 63) <= value < 1 << 64
+    return value is None or type(value) in (bool, float, str)
+
+
+def plain(value: Any) -> Plain:
+    """Return a simple value as it is taken along: a text that is bounded, and can be encoded."""
+    return make_storable(value, _MOST_CHARACTERS) if isinstance(value, str) else value
+
+
+def plain_of(values: Mapping[Any, Any]) -> dict[str, Plain]:
+    """Return those that are simple, by their names."""
+    return {
+        make_storable(key, _MOST_CHARACTERS): plain(value)
+        for key, value in _few(values.items())
+        if isinstance(key, str) and is_plain(value)
+    }
+
+
+def repr_of(value: object) -> str:
+    """Return how a value describes itself, bounded; its type where that raises."""
+    try:
+        text = repr(value)
+    except BaseException:
+        text = f"<{type(value).__name__}>"
+    return make_storable(text, _MOST_CHARACTERS)
+
+
+def _few(values: Iterable[Any]) -> Iterable[Any]:
+    return islice(values, _MOST_VALUES)
+
+
+def _loaded_classes(failure: Failure) -> Iterator[type[BaseException]]:
+    """Give the classes of the error that this process has too, the most special one first."""
+    for module, name in failure.classes:
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = vars(found).get(part) if hasattr(found, "__dict__") else None
+        if isinstance(found, type) and issubclass(found, BaseException):
+            yield found
+
+
+def _made(of: type[BaseException], failure: Failure) -> BaseException:
+    cls = _like(cast(Any, of), *failure.classes[0])
+    error: BaseException = cls.__new__(cls)
+    error.args = tuple(failure.args)
+    for name, value in failure.attributes.items():
+        with suppress(Exception):
+            setattr(error, name, value)
+    vars(error)["_riverui_text"] = failure.text
+    return error
+
+
+@lru_cache(maxsize=_KNOWN_CLASSES)
+def _like(of: Any, module: str, name: str) -> Any:
+    """Return a class of errors that go by the name of the child's, and say what they said there."""
+    members: dict[str, Any] = {
+        "__module__": module,
+        "__qualname__": name,
+        "__str__": lambda error: vars(error).get("_riverui_text", ""),
+    }
+    return type(of)(name.rpartition(".")[2], (of,), members)

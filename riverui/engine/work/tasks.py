@@ -1,0 +1,461 @@
+"""Plain functions as jobs: their parameters are the args, `Workers.task` is their decorator."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import field, make_dataclass
+from datetime import timedelta
+from functools import update_wrapper, wraps
+from inspect import Parameter
+from types import SimpleNamespace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
+from riverui.domain.retries import Retry
+from riverui.engine.args.decoding import reader
+from riverui.engine.args.job_args import SameInsertOpts
+from riverui.engine.insert.checks import check_opts
+from riverui.engine.insert.insert_opts import (
+    InsertKeywords,
+    InsertManyParams,
+    InsertOpts,
+    SequenceOpts,
+    UniqueOpts,
+    opts_with,
+)
+from riverui.engine.work.context import record_output
+from riverui.engine.work.worker import Isolation, Job
+from riverui.errors import ConfigError, InsertError
+
+if TYPE_CHECKING:
+    from riverui.engine.args.job_args import JobArgs
+    from riverui.storage.interface.engine_params import InsertResult
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SPOKEN_FOR = frozenset({"from_json", "insert_opts", "kind", "to_json"})
+"""What these attributes of args mean is told in job_args, so that no parameter may have the name.
+"""
+_STARS: Mapping[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Inserts(Protocol):
+    """What tasks ask of a Client."""
+
+    def insert(
+        self, args: JobArgs, insert_opts: InsertOpts | None = None
+    ) -> Coroutine[Any, Any, InsertResult]:
+        """Insert a job."""
+        ...
+
+    def insert_tx(
+        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
+    ) -> Coroutine[Any, Any, InsertResult]:
+        """Insert a job in a transaction of the caller's."""
+        ...
+
+
+class InsertsAtOnce(Protocol):
+    """What tasks ask of a SyncClient."""
+
+    def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
+        """Insert a job."""
+        ...
+
+    def insert_tx(
+        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
+    ) -> InsertResult:
+        """Insert a job in a transaction of the caller's."""
+        ...
+
+
+class WorkKeywords(TypedDict, total=False):
+    """How the jobs of a task are worked, as `Workers.work` has it."""
+
+    ephemeral: bool | None
+    hard_timeout: timedelta | None
+    isolation: Isolation | None
+    retry: Retry | None
+    timeout: timedelta | None
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None
+    """Turns args of an older version, as they stand in the row, into today's."""
+
+
+class TaskKeywords(WorkKeywords, total=False):
+    """What the decorator of a task may say: how its jobs are worked, and how they are inserted
+    where the call does not say.
+    """
+
+    delay: timedelta | None
+    max_attempts: int | None
+    priority: int | None
+    queue: str | None
+    sequence: SequenceOpts | None
+    tags: Sequence[str] | None
+    unique_opts: UniqueOpts | None
+
+
+_OF_WORK = frozenset(WorkKeywords.__annotations__)
+
+
+class TaskArgs:
+    """Args of a task's job: a dataclass with the parameters of its function as fields."""
+
+    kind: ClassVar[str]
+
+
+class TaskInserter(Generic[P]):
+    """Inserts jobs of a task with options of their own; see `Task.with_opts`."""
+
+    def __init__(self, args_type: type[TaskArgs], insert_opts: InsertOpts | None = None) -> None:
+        self.args_type = args_type
+        """The dataclass of the args, with the job's `kind`."""
+        self._insert_opts = insert_opts
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.args_type.kind}>"
+
+    @overload
+    def insert(
+        self, client: InsertsAtOnce, /, *args: P.args, **kwargs: P.kwargs
+    ) -> InsertResult: ...
+
+    @overload
+    def insert(
+        self, client: Inserts, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, InsertResult]: ...
+
+    def insert(self, client: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Insert a job that calls the function with these arguments; return the InsertResult, to be
+        awaited where the client is asynchronous.
+        """
+        return client.insert(self.args_type(*args, **kwargs), self._insert_opts)
+
+    @overload
+    def insert_tx(
+        self, client: InsertsAtOnce, tx: object, /, *args: P.args, **kwargs: P.kwargs
+    ) -> InsertResult: ...
+
+    @overload
+    def insert_tx(
+        self, client: Inserts, tx: object, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, InsertResult]: ...
+
+    def insert_tx(self, client: Any, tx: object, /, *args: Any, **kwargs: Any) -> Any:
+        """Insert such a job in a transaction of the caller's."""
+        return client.insert_tx(tx, self.args_type(*args, **kwargs), self._insert_opts)
+
+    def params(self, /, *args: P.args, **kwargs: P.kwargs) -> InsertManyParams:
+        """Return such a job with the options, for `insert_many` and periodic jobs."""
+        return InsertManyParams(self.args_type(*args, **kwargs), self._insert_opts)
+
+    def with_opts(self, **keywords: Unpack[InsertKeywords]) -> TaskInserter[P]:
+        """Return what inserts jobs of this task with other options than usual: `await
+        send_mail.with_opts(delay=timedelta(minutes=5)).insert(client, to=…)`.
+        """
+        return TaskInserter(self.args_type, opts_with(self._insert_opts, keywords))
+
+
+class _OfFunction(TaskInserter[P], Generic[P, R]):
+    """What tasks with and without their job have in common."""
+
+    __name__: str
+    """The function's."""
+
+    def __init__(
+        self,
+        function: Callable[..., R],
+        args_type: type[TaskArgs],
+        work: Callable[[Job[Any]], Any],
+    ) -> None:
+        super().__init__(args_type)
+        # Its name, its words and its signature, for whoever asks the task for them.
+        update_wrapper(cast(Any, self), function)
+        self.function = function
+        """The function as it was written."""
+        self.work = work
+        """What works a job of the task."""
+
+    def __reduce__(self) -> str:
+        # Pickled as functions are, by the name in its module.
+        return self.function.__qualname__
+
+    def args(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskArgs:
+        """Return the args of a job that calls the function with these arguments: for all that
+        takes args, such as `client.insert`, workflows and periodic jobs.
+        """
+        return self.args_type(*args, **kwargs)
+
+
+class Task(_OfFunction[P, R]):
+    """A function whose calls can be inserted as jobs. Called itself, it is just the function."""
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, here and now."""
+        return self.function(*args, **kwargs)
+
+
+class TaskWithJob(_OfFunction[P, R]):
+    """A Task whose function takes its job as the first argument, which is no part of the args."""
+
+    def __call__(self, job: Job[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, here and now, with a job."""
+        return self.function(job, *args, **kwargs)
+
+
+class TaskDecorator(Protocol):
+    """Makes a Task of a function."""
+
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]:
+        """Return the task."""
+        ...
+
+
+class TaskWithJobDecorator(Protocol):
+    """Makes a TaskWithJob of a function."""
+
+    def __call__(self, function: Callable[Concatenate[Job[Any], P], R], /) -> TaskWithJob[P, R]:
+        """Return the task."""
+        ...
+
+
+def make_task(
+    function: Callable[..., Any],
+    *,
+    kind: str | None,
+    kind_aliases: Sequence[str],
+    pass_job: bool,
+    settings: Mapping[str, Any],
+) -> Task[..., Any] | TaskWithJob[..., Any]:
+    """Return the task of a function; ConfigError for a function that cannot be one."""
+    name = _checked_name(function)
+    for setting in settings:
+        if setting not in TaskKeywords.__annotations__:
+            raise ConfigError(f"{name}: a task has no setting {setting!r}.")
+    if isinstance(kind_aliases, str):
+        raise ConfigError(f"{name}: kind_aliases must be a list of kinds, not one text.")
+    said: dict[str, Any] = {"kind": _checked_kind(name, kind)}
+    if kind_aliases:
+        said["kind_aliases"] = tuple(kind_aliases)
+    if settings.get("retry") is not None:
+        said["retry"] = settings["retry"]
+    if (upgrade := settings.get("upgrade")) is not None:
+        if not callable(upgrade):
+            raise ConfigError(f"{name}: upgrade must be a function, not {upgrade!r:.100}.")
+        said["upgrade"] = staticmethod(upgrade)
+    opts = opts_with(None, {key: of for key, of in settings.items() if key not in _OF_WORK})
+    if opts is not None and opts != InsertOpts():
+        try:
+            check_opts(opts)
+        except InsertError as error:
+            raise ConfigError(f"{name}: {error}.") from None
+        said["insert_opts"] = SameInsertOpts(opts)
+    args_type = _args_type(function, said, pass_job=pass_job)
+    made: type[Task[..., Any] | TaskWithJob[..., Any]] = TaskWithJob if pass_job else Task
+    return made(function, args_type, _worked(function, pass_job=pass_job))
+
+
+def _checked_name(function: Any) -> str:
+    """Return what a function is called; ConfigError for what is no plain function."""
+    usage = "decorate a function, with `@workers.task` or `@workers.task(queue=…)`"
+    if isinstance(function, _OfFunction):
+        raise ConfigError(f"{function.function.__qualname__} is a task already.")
+    name = getattr(function, "__qualname__", None)
+    if not callable(function) or isinstance(function, type) or not isinstance(name, str):
+        raise ConfigError(f"{function!r} cannot be a task: {usage}.")
+    within = name.rpartition(".")[0]
+    if inspect.ismethod(function) or (within and not within.endswith("<locals>")):
+        raise ConfigError(
+            f"{name} is a method, and a job has no object to call it on: {usage}, or write a Worker"
+            " class."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"{name} is a generator, of which a call alone does nothing: {usage}.")
+    return name
+
+
+def _checked_kind(name: str, kind: str | None) -> str:
+    """Return the kind of a task: its function's name where none is given."""
+    chosen = name.rpartition(".")[2] if kind is None else kind
+    if isinstance(chosen, str) and is_kind(chosen):
+        return chosen
+    raise ConfigError(
+        f"{name}: {chosen!r} cannot be a kind: give one, as `@workers.task(kind=…)`, of 2 to"
+        f" {MOST_KIND_CHARACTERS} letters, digits and underscores, after the first also -[]<>/.·:+"
+    )
+
+
+def _args_type(
+    function: Callable[..., Any], said: Mapping[str, Any], *, pass_job: bool
+) -> type[TaskArgs]:
+    """Return a dataclass with a function's parameters as fields, which says this of its jobs."""
+    name = function.__qualname__
+    fields: list[Any] = []
+    for parameter, hint in _parameters(function, pass_job=pass_job):
+        if parameter.name in _SPOKEN_FOR or parameter.name in said:
+            raise ConfigError(
+                f"{name}: a parameter cannot be called {parameter.name!r}, which means something"
+                " else of job args."
+            )
+        try:
+            reader(hint)
+        except TypeError as error:
+            raise ConfigError(f"{name}, parameter {parameter.name}: {error}.") from None
+        fields.append((parameter.name, hint, _field(parameter)))
+    cls: Any = make_dataclass(
+        function.__name__,
+        fields,
+        bases=(TaskArgs,),
+        namespace={
+            **said,
+            "__doc__": f"Args of {name}.",
+            "__qualname__": f"{name}.args_type",
+        },
+    )
+    # Where it is found again when it is pickled. From Python 3.12 on it would be this module here.
+    cls.__module__ = function.__module__
+    # The name in what it says of wrong arguments.
+    cls.__init__.__qualname__ = f"{name}.args"
+    return cast(type[TaskArgs], cls)
+
+
+def _field(parameter: Parameter) -> Any:
+    default, keyword = parameter.default, parameter.kind is Parameter.KEYWORD_ONLY
+    if default is Parameter.empty:
+        return field(kw_only=keyword)
+    if type(default).__hash__ is None:
+        # A dataclass takes no such default, lest instances share it; calls of the function do.
+        return field(default_factory=lambda: default, kw_only=keyword)
+    return field(default=default, kw_only=keyword)
+
+
+def _parameters(function: Callable[..., Any], *, pass_job: bool) -> list[tuple[Parameter, Any]]:
+    """Return the parameters that are args, each with its type, Any where it has none; ConfigError
+    where they cannot be.
+    """
+    name = function.__qualname__
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+        hints = _hints(function, parameters)
+    except (NameError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{name} cannot be a task: its parameters cannot be told ({error}). Their types must be"
+            " known when the module is loaded."
+        ) from None
+    if pass_job:
+        first = parameters.pop(0) if parameters and parameters[0].kind in _POSITIONAL else None
+        if first is None or not _takes_job(hints.get(first.name, Any)):
+            raise ConfigError(
+                f"{name} is to get its job: make it the first parameter, as `def"
+                f" {function.__name__}(job: Job[Any], …)`."
+            )
+    for parameter in parameters:
+        if stars := _STARS.get(parameter.kind):
+            raise ConfigError(
+                f"{name} cannot be a task with {stars}{parameter.name}: each parameter is one of"
+                " the job's args, which have names."
+            )
+        if get_origin(hints.get(parameter.name)) is Job or hints.get(parameter.name) is Job:
+            raise ConfigError(
+                f"{name}: the parameter {parameter.name} is a job. To get it make it the first one"
+                " and write `@workers.task(pass_job=True)`."
+            )
+    return [(parameter, hints.get(parameter.name, Any)) for parameter in parameters]
+
+
+def _hints(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """Return the types of parameters, `Annotated` kept; not of what is returned, which may be known
+    to type checkers alone.
+    """
+    annotations = {
+        parameter.name: parameter.annotation
+        for parameter in parameters
+        if parameter.annotation is not Parameter.empty
+    }
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    return get_type_hints(SimpleNamespace(__annotations__=annotations), names, include_extras=True)
+
+
+def _takes_job(hint: Any) -> bool:
+    return hint in (Any, object, Job) or get_origin(hint) is Job
+
+
+def _worked(function: Callable[..., Any], *, pass_job: bool) -> Callable[[Job[Any]], Any]:
+    """Return how a function works a job: called with its args, and with the job before them where
+    it is to get it. What it returns is the job's output.
+    """
+    call = _caller(function, pass_job=pass_job)
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def in_loop(job: Job[Any]) -> None:
+            _record(await call(job))
+
+        return in_loop
+
+    @wraps(function)
+    def in_thread(job: Job[Any]) -> Awaitable[None] | None:
+        value = call(job)
+        if inspect.isawaitable(value):
+            # A coroutine function, in a decorator that does not say so.
+            return _record_awaited(value)
+        _record(value)
+        return None
+
+    return in_thread
+
+
+def _caller(function: Callable[..., Any], *, pass_job: bool) -> Callable[[Job[Any]], Any]:
+    parameters = inspect.signature(function).parameters.values()
+    nameless = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_ONLY]
+    if pass_job:
+        nameless = nameless[1:]
+    if nameless:
+
+        def call(job: Job[Any]) -> Any:
+            named = dict(vars(job.args))
+            placed = [named.pop(name) for name in nameless]
+            return function(*((job,) if pass_job else ()), *placed, **named)
+
+        return call
+    if pass_job:
+        return lambda job: function(job, **vars(job.args))
+    return lambda job: function(**vars(job.args))
+
+
+async def _record_awaited(value: Awaitable[Any]) -> None:
+    _record(await value)
+
+
+def _record(value: Any) -> None:
+    """Record what a function has returned; the work is done, so what cannot be recorded is only
+    logged.
+    """
+    if value is None:
+        return
+    try:
+        record_output(value)
+    except ValueError as error:
+        _logger.warning("what the task returned is not recorded as its output: %s", error)
+
+
+_logger = logging.getLogger("riverui.engine")

@@ -1,0 +1,82 @@
+"""Tells those who wait for jobs that this client has ended them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from riverui.engine.job_results import ids_of, payloads
+from riverui.engine.notifier import JOB_ENDED
+from riverui.errors import DatabaseError
+from riverui.storage.interface import NOTIFYING, Driver
+
+_REMEMBERED_SECONDS = 60.0
+"""How long a job counts as waited for: whoever waits says so anew in half the time."""
+_MOST = 10_000
+"""Jobs that are remembered, about a megabyte; of more the oldest are forgotten, and found by
+looking.
+"""
+
+
+class WantedEnds:
+    """Jobs that somebody waits for, anywhere. Costs nothing while nobody does."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        logger: logging.Logger,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._driver = driver
+        self._ended: set[int] = set()
+        """Jobs to tell of."""
+        self._logger = logger
+        self._telling: asyncio.Task[None] | None = None
+        self.ids: dict[int, float] = {}
+        """When the jobs are forgotten, soonest first."""
+
+    def want(self, message: Mapping[str, Any]) -> None:
+        """Remember the jobs that a notification names."""
+        until = self._clock() + _REMEMBERED_SECONDS
+        for job_id in ids_of(message)[-_MOST:]:
+            self.ids.pop(job_id, None)
+            self.ids[job_id] = until
+        self._forget()
+
+    def ended(self, ids: Iterable[int]) -> None:
+        """Tell of those jobs that somebody waits for."""
+        self._forget()
+        ended = [job_id for job_id in ids if self.ids.pop(job_id, None) is not None]
+        if ended:
+            self._ended.update(ended)
+            if self._telling is None:
+                self._telling = asyncio.create_task(self._tell(), name="riverui ends of jobs")
+
+    async def close(self) -> None:
+        """Wait until everything is told."""
+        if self._telling is not None:
+            await self._telling
+
+    async def _tell(self) -> None:
+        try:
+            while self._ended:
+                ended, self._ended = self._ended, set()
+                async with self._driver.autocommit() as executor:
+                    await NOTIFYING.on(executor).notify_many(JOB_ENDED, payloads(ended))
+        except DatabaseError as error:
+            self._logger.debug("ends of jobs could not be told: %s", error)
+        finally:
+            self._telling = None
+
+    def _forget(self) -> None:
+        now, wanted = self._clock(), self.ids
+        while wanted:
+            oldest = next(iter(wanted))
+            if wanted[oldest] > now and len(wanted) <= _MOST:
+                break
+            del wanted[oldest]

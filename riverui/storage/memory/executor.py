@@ -1,0 +1,81 @@
+"""All operations on a memory database, put together as the interface groups them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from typing import Any
+
+from riverui.storage.interface import NOTIFYING, Capability
+from riverui.storage.memory.browse import Browse
+from riverui.storage.memory.job_actions import JobActions
+from riverui.storage.memory.job_select import JobSelect
+from riverui.storage.memory.job_upkeep import JobUpkeep
+from riverui.storage.memory.job_work import JobWork
+from riverui.storage.memory.leader import Leader
+from riverui.storage.memory.statements import Clock, Pause
+from riverui.storage.memory.tables import Changes, Tables
+
+
+class MemoryExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
+    """All operations."""
+
+    capabilities: Collection[Capability[Any]] = frozenset({NOTIFYING})
+
+
+class MemoryTransaction(MemoryExecutor):
+    """All operations, kept or lost as one."""
+
+    def is_of(self, tables: Tables) -> bool:
+        """Return whether it is a transaction of that database."""
+        return self._changes.tables is tables
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
+        with self._changes.savepoint():
+            yield
+
+
+@contextmanager
+def committed(tables: Tables) -> Iterator[Changes]:
+    """Begin changes that are kept, or dropped where an exception leaves them."""
+    changes = Changes(tables)
+    try:
+        yield changes
+    except BaseException:
+        changes.roll_back()
+        raise
+    changes.commit()
+
+
+@asynccontextmanager
+async def transaction(
+    tables: Tables, clock: Clock, pause: Pause
+) -> AsyncIterator[MemoryTransaction]:
+    """Begin a transaction; it commits unless an exception leaves it."""
+    with committed(tables) as changes:
+        yield MemoryTransaction(changes, clock, pause)
+
+
+def autocommit(
+    tables: Tables, clock: Clock, pause: Pause
+) -> AbstractAsyncContextManager[MemoryExecutor]:
+    """Lend the operations, each a transaction of its own."""
+    return nullcontext(MemoryExecutor(Changes(tables, commits_each=True), clock, pause))
+
+
+def adopted(tables: Tables, transaction: object) -> MemoryTransaction:
+    """Return a transaction of that database itself; TypeError for anything else."""
+    if isinstance(transaction, MemoryTransaction) and transaction.is_of(tables):
+        return transaction
+    raise TypeError(
+        f"{type(transaction).__name__} cannot be used: a memory database takes part in no other's"
+        " transactions. Begin one of its own (`async with database.transaction() as tx`, or `with"
+        " database.sync_transaction() as tx`), or test on Postgres."
+    )

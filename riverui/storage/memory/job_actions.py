@@ -1,0 +1,123 @@
+"""What a person or a program does to jobs, as River's client does it, for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from riverui.domain.clock import rfc3339_nano
+from riverui.domain.jobs import FINALIZED, WAITING, JobRow, JobState
+from riverui.domain.numbers import MAX_SMALLINT
+from riverui.domain.pace import JobOutcome
+from riverui.domain.stored_json import read_object
+from riverui.errors import LockTimeout
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.memory.statements import Statements, statement
+from riverui.storage.memory.values import CANCEL_ATTEMPTED_AT, merged, written
+
+_Verb = Callable[[JobRow], SkipReason | None]
+"""Does something to a job; returns why it did not, where it did not."""
+
+
+class JobActions(Statements):
+    """Writing operations on jobs."""
+
+    async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
+        """Cancel jobs as River's JobCancel does; notify the workers of each."""
+        return await self._each(ids, self._cancel)
+
+    async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """Delete jobs as River's JobDelete does: all but running ones."""
+        return await self._each(ids, self._delete)
+
+    async def job_move_many(
+        self, ids: Sequence[int], *, queue: str | None = None, priority: int | None = None
+    ) -> JobChanges:
+        """Give waiting jobs another queue or priority; notify the workers of the queue that
+        available ones came into.
+        """
+        return await self._each(ids, lambda row: self._move(row, queue, priority))
+
+    async def job_retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
+        """Retry jobs as River's JobRetry does; UniqueConflict for all when one conflicts. With
+        `pending` that is what they become.
+        """
+        state = JobState.PENDING if pending else JobState.AVAILABLE
+        return await self._each(ids, lambda row: self._retry(row, state))
+
+    @statement
+    def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
+        """Return where these jobs stand, by id; those that are gone are left out."""
+        return {
+            row.id: JobOutcome(state=row.state, errors=len(row.errors)) for row in self._some(ids)
+        }
+
+    async def _each(self, ids: Sequence[int], verb: _Verb) -> JobChanges:
+        try:
+            return await self._change(ids, verb)
+        except LockTimeout:
+            # Somebody else holds one of the rows: do the rest.
+            return await self._change(ids, verb, skip_held=True)
+
+    @statement
+    def _change(self, ids: Sequence[int], verb: _Verb, skip_held: bool = False) -> JobChanges:
+        changed: list[int] = []
+        requested: list[int] = []
+        skipped: dict[int, SkipReason] = dict.fromkeys(ids, SkipReason.NOT_FOUND)
+        for row in self._some(ids):
+            reason = SkipReason.LOCKED if skip_held and not self._free(row) else verb(row)
+            if reason is not None:
+                skipped[row.id] = reason
+                continue
+            del skipped[row.id]
+            is_asked = verb == self._cancel and row.state is JobState.RUNNING
+            (requested if is_asked else changed).append(row.id)
+        return JobChanges(
+            changed=tuple(changed), requested=tuple(requested), skipped=tuple(skipped.items())
+        )
+
+    def _cancel(self, row: JobRow) -> SkipReason | None:
+        """Cancel a job that is not finalized; a running one is only asked to stop."""
+        if row.state in FINALIZED or row.finalized_at is not None:
+            return SkipReason.FINALIZED
+        now = self._clock()
+        payload = {"action": "cancel", "job_id": row.id, "queue": row.queue}
+        self._changes.notify("river_control", written(payload))
+        asked = merged(row.metadata, written({CANCEL_ATTEMPTED_AT: rfc3339_nano(now)}))
+        if row.state is JobState.RUNNING:
+            self._put(row._replace(metadata=asked))
+        else:
+            self._put(row._replace(state=JobState.CANCELLED, finalized_at=now, metadata=asked))
+        return None
+
+    def _delete(self, row: JobRow) -> SkipReason | None:
+        if row.state is JobState.RUNNING:
+            return SkipReason.RUNNING
+        self._remove(row)
+        return None
+
+    def _move(self, row: JobRow, queue: str | None, priority: int | None) -> SkipReason | None:
+        if row.state is JobState.RUNNING:
+            return SkipReason.RUNNING
+        if row.state not in WAITING:
+            return SkipReason.FINALIZED
+        moved = row._replace(queue=queue or row.queue, priority=priority or row.priority)
+        if moved == row:
+            return SkipReason.UNCHANGED
+        self._put(moved)
+        if moved.queue != row.queue and row.state is JobState.AVAILABLE:
+            self._changes.notify("river_insert", written({"queue": moved.queue}))
+        return None
+
+    def _retry(self, row: JobRow, state: JobState) -> SkipReason | None:
+        """Make a job available at once, with one more attempt where it has had its last."""
+        if row.state is JobState.RUNNING:
+            return SkipReason.RUNNING
+        now = self._clock()
+        if row.state is JobState.AVAILABLE and row.scheduled_at < now:
+            return SkipReason.ALREADY_AVAILABLE
+        metadata = read_object(row.metadata)
+        if metadata.pop(CANCEL_ATTEMPTED_AT, None) is not None:
+            row = row._replace(metadata=written(metadata))
+        more = min(row.max_attempts + (row.attempt == row.max_attempts), MAX_SMALLINT)
+        self._put(row._replace(state=state, max_attempts=more, finalized_at=None, scheduled_at=now))
+        return None

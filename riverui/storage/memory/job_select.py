@@ -1,0 +1,80 @@
+"""The jobs that a program asks for by River's own list parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from riverui.domain.clock import FIRST
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.stored_json import read_json
+from riverui.errors import BadRequest, NotSupported
+from riverui.storage.interface.engine_params import JobSelectParams
+from riverui.storage.memory.statements import Statements, statement
+from riverui.storage.memory.values import contains
+
+_TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
+
+
+class JobSelect(Statements):
+    """Operations on the jobs that a JobSelectParams names."""
+
+    @statement
+    def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Return whole jobs in the order asked for; see JobSelectParams."""
+        if params.order != "id" and params.order not in _TIMES:
+            raise BadRequest(f"Jobs cannot be ordered by “{params.order}”.")
+        rows = self._selected(params)
+        if params.after is not None:
+            at, after_id = params.after
+            place = _place(at, after_id) if params.order != "id" else (after_id,)
+            rows = [row for row in rows if _follows(_key(row, params.order), place, params)]
+        rows.sort(key=lambda row: _key(row, params.order), reverse=params.descending)
+        return rows[: params.limit]
+
+    @statement
+    def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Delete what matches but running and held jobs, up to `limit` by id; return the rows
+        deleted.
+        """
+        gone = [
+            row
+            for row in self._selected(params)
+            if row.state is not JobState.RUNNING and self._free(row)
+        ][: params.limit]
+        for row in gone:
+            self._remove(row)
+        return gone
+
+    def _selected(self, params: JobSelectParams) -> list[JobRow]:
+        if params.where:
+            raise NotSupported(
+                "Conditions in SQL need a Postgres: a memory database has only the other filters."
+            )
+        wanted = None if params.metadata is None else read_json(params.metadata)
+        return [
+            row
+            for row in self._jobs()
+            if (not params.ids or row.id in params.ids)
+            and (not params.kinds or row.kind in params.kinds)
+            and (not params.priorities or row.priority in params.priorities)
+            and (not params.queues or row.queue in params.queues)
+            and (not params.states or row.state in params.states)
+            and set(params.tags_all) <= set(row.tags)
+            and (not params.tags_any or not set(params.tags_any).isdisjoint(row.tags))
+            and (wanted is None or contains(read_json(row.metadata), wanted))
+        ]
+
+
+def _key(row: JobRow, order: str) -> tuple[Any, ...]:
+    return (row.id,) if order == "id" else _place(getattr(row, order), row.id)
+
+
+def _place(at: datetime | None, id: int) -> tuple[Any, ...]:
+    """Return a place in a list by time; those without one come last, as in Postgres."""
+    return at is None, at or FIRST, id
+
+
+def _follows(key: tuple[Any, ...], place: tuple[Any, ...], params: JobSelectParams) -> bool:
+    return key < place if params.descending else key > place

@@ -1,0 +1,189 @@
+"""Queues: who works them, whether they are paused, what is noted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from operator import attrgetter
+
+from riverui.domain.concurrency import METADATA_KEY as CONCURRENCY
+from riverui.domain.jobs import JsonText
+from riverui.domain.queues import ALL_QUEUES, QueueRow
+from riverui.domain.rate_limits import OVERRIDE as RATE_LIMIT
+from riverui.domain.stored_json import read_json, read_object
+from riverui.errors import NotFound
+from riverui.storage.memory.statements import Statements, statement
+from riverui.storage.memory.values import checked_json, checked_text, written
+
+
+class Queues(Statements):
+    """Operations on `river_queue`."""
+
+    @statement
+    def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
+        """Create the queue's row or set its updated_at; return it."""
+        return self._report(name, now or self._clock())
+
+    @statement
+    def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+        """Do as queue_upsert for several queues."""
+        now = self._clock()
+        return [self._report(name, now) for name in names]
+
+    @statement
+    def queue_row_get(self, name: str) -> QueueRow | None:
+        """Return the queue's row; None where there is none."""
+        return self._queue(name)
+
+    @statement
+    def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+        """Return the rows of those of the queues that have one."""
+        return [row for name in names if (row := self._queue(name)) is not None]
+
+    @statement
+    def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
+        """Return queue rows by name."""
+        return [row for row in self._queues() if row.name > after][:limit]
+
+    @statement
+    def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
+        """Return those of the queues that have a job to be fetched, of whatever kind."""
+        now = self._clock()
+        return {
+            name
+            for name in names
+            if any(row.scheduled_at <= now for row in self._changes.available(name))
+        }
+
+    @statement
+    def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
+        """Remove rows of queues that nobody has reported since; return their names."""
+        gone = [
+            row.name
+            for row in self._queues()
+            if row.updated_at is not None and row.updated_at < updated_before
+        ][:limit]
+        for name in gone:
+            self._changes.put(self._tables.queues, name, None)
+        return gone
+
+    @statement
+    def queue_pause(self, name: str) -> Sequence[str]:
+        """Pause the queue, `*` for every queue; return those that changed. NotFound without a
+        row.
+        """
+        return self._set_paused(name, "pause")
+
+    @statement
+    def queue_resume(self, name: str) -> Sequence[str]:
+        """Resume the queue, `*` for every queue; return those that changed. NotFound without a
+        row.
+        """
+        return self._set_paused(name, "resume")
+
+    @statement
+    def queue_update(self, name: str, *, metadata: str) -> QueueRow:
+        """Replace the metadata and tell the workers; return the row. NotFound without one."""
+        return self._set_metadata(self._known(name), checked_json(metadata))
+
+    @statement
+    def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
+        """Put the limits into the queue's metadata, None takes them out, and tell the workers;
+        return the row. NotFound without one.
+        """
+        return self._set_key(name, CONCURRENCY, concurrency)
+
+    @statement
+    def queue_set_rate_limit(self, name: str, limit: str | None) -> QueueRow:
+        """Put a rate limit into the queue's metadata, None takes it out, and tell the workers;
+        return the row. NotFound without one.
+        """
+        return self._set_key(name, RATE_LIMIT, limit)
+
+    @statement
+    def queue_touch(self, name: str) -> QueueRow:
+        """Set the queue's updated_at; return the row. NotFound without one."""
+        self._known(name)
+        return self._report(name, self._clock())
+
+    @statement
+    def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Send each payload on that topic."""
+        for payload in payloads:
+            self._changes.notify(topic, payload)
+
+    def _queue(self, name: str) -> QueueRow | None:
+        return self._changes.get(self._tables.queues, name)
+
+    def _queues(self) -> list[QueueRow]:
+        """Return all rows by name."""
+        return sorted(self._changes.all(self._tables.queues), key=attrgetter("name"))
+
+    def _known(self, name: str) -> QueueRow:
+        row = self._queue(name)
+        if row is None:
+            raise NotFound(f"Queue not found: {name}.")
+        return row
+
+    def _report(self, name: str, now: datetime) -> QueueRow:
+        row = self._queue(checked_text(name))
+        return self._put_queue(
+            QueueRow(
+                name=name,
+                created_at=now if row is None else row.created_at,
+                metadata=_json("{}") if row is None else row.metadata,
+                paused_at=None if row is None else row.paused_at,
+                updated_at=now,
+            )
+        )
+
+    def _put_queue(self, row: QueueRow) -> QueueRow:
+        self._changes.put(self._tables.queues, row.name, row)
+        return row
+
+    def _set_paused(self, name: str, action: str) -> Sequence[str]:
+        now = self._clock()
+        chosen = self._queues() if name == ALL_QUEUES else [self._known(name)]
+        changed = [row for row in chosen if (row.paused_at is None) == (action == "pause")]
+        for row in changed:
+            self._put_queue(
+                QueueRow(
+                    name=row.name,
+                    created_at=row.created_at,
+                    metadata=row.metadata,
+                    paused_at=now if action == "pause" else None,
+                    updated_at=now,
+                )
+            )
+        # River announces it even when nothing changed.
+        self._changes.notify("river_control", written({"action": action, "queue": name}))
+        return [row.name for row in changed]
+
+    def _set_key(self, name: str, key: str, value: str | None) -> QueueRow:
+        row = self._known(name)
+        metadata = read_object(row.metadata.text)
+        metadata.pop(key, None)
+        if value is not None:
+            metadata[key] = read_json(value)
+        return self._set_metadata(row, written(metadata))
+
+    def _set_metadata(self, row: QueueRow, metadata: str) -> QueueRow:
+        payload = {
+            "action": "metadata_changed",
+            "metadata": read_json(metadata),
+            "queue": row.name,
+        }
+        self._changes.notify("river_control", written(payload))
+        return self._put_queue(
+            QueueRow(
+                name=row.name,
+                created_at=row.created_at,
+                metadata=_json(metadata),
+                paused_at=row.paused_at,
+                updated_at=self._clock(),
+            )
+        )
+
+
+def _json(text: str) -> JsonText:
+    return JsonText(text=text, size=len(text))

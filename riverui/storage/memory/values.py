@@ -1,0 +1,108 @@
+"""What the columns of a job hold: checked, merged and compared as Postgres does it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from riverui.domain.clock import aware_instant
+from riverui.domain.jobs import AttemptError
+from riverui.domain.stored_json import UnreadableJson, read_json, read_object, write_json
+from riverui.errors import BadRequest
+
+CANCEL_ATTEMPTED_AT = "cancel_attempted_at"
+"""The metadata key by which a running job is asked to stop."""
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""An escaped NUL character in JSON; not one whose backslash is escaped itself."""
+
+
+def checked_text(text: str) -> str:
+    """Return the text; BadRequest where Postgres could not store it."""
+    if "\0" in text:
+        raise BadRequest("Postgres cannot store text with a NUL character in it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("Postgres cannot store a lone surrogate.") from None
+    return text
+
+
+def checked_json(text: str) -> str:
+    """Return the text; BadRequest where it is no JSON that Postgres could store."""
+    checked_text(text)
+    if text == "{}":
+        return text
+    try:
+        value = read_json(text)
+    except UnreadableJson as error:
+        raise BadRequest(f"This is no JSON: {error}.") from None
+    if "\\u" in text:
+        if _NUL.search(text):
+            raise BadRequest("Postgres cannot store JSON with a NUL character in it.")
+        checked_text(write_json(value))
+    return text
+
+
+def merged(text: str, added: str | None) -> str:
+    """Return an object with another one merged into it, both as JSON; what is no object stays as
+    it is.
+    """
+    before = read_json(text) if added else None
+    if added is None or not isinstance(before, dict | None):
+        return text
+    return written({**(before or {}), **read_object(added)})
+
+
+def written(value: object) -> str:
+    """Return a value as JSON with the spaces that Postgres writes."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def is_cancel_requested(metadata: str) -> bool:
+    """Return whether somebody asked to cancel the job with that metadata."""
+    return CANCEL_ATTEMPTED_AT in metadata and CANCEL_ATTEMPTED_AT in read_object(metadata)
+
+
+def attempt_error(text: str) -> AttemptError:
+    """Return the error that JSON text is; what is no object becomes its message."""
+    found = read_json(checked_json(text))
+    if not isinstance(found, dict):
+        return AttemptError(at=None, attempt=0, error=text, trace="")
+    at, attempt = found.get("at"), found.get("attempt")
+    return AttemptError(
+        at=aware_instant(at) if isinstance(at, str) else None,
+        attempt=attempt if type(attempt) is int else 0,
+        error=str(found.get("error") or ""),
+        trace=str(found.get("trace") or ""),
+    )
+
+
+def contains(value: Any, wanted: Any) -> bool:
+    """Return whether a JSON value contains another one, by the rules of Postgres's `@>`."""
+    if isinstance(wanted, dict):
+        return isinstance(value, dict) and all(
+            key in value and contains(value[key], inner) for key, inner in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return isinstance(value, list) and all(
+            any(contains(each, inner) for each in value) for inner in wanted
+        )
+    return same_json(value, wanted)
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are equal; true is not 1 here, as it is in Python."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_json(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return bool(one == other)
+
+
+def newest(names: Iterable[str], added: str, most: int) -> tuple[str, ...]:
+    """Return the names with one more, of which no more than `most` are kept."""
+    return (*names, added)[-most:]

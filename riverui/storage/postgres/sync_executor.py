@@ -1,0 +1,218 @@
+"""The asyncio client's operations on a connection without asyncio: each is done when its coroutine
+is first run, and never waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import psycopg
+from psycopg import RawCursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from riverui.storage.options import Watch
+from riverui.storage.postgres.admin.migrations import PostgresMigrations
+from riverui.storage.postgres.engine.job_insert import instant_of
+from riverui.storage.postgres.errors import translate, translate_foreign
+from riverui.storage.postgres.executor import PostgresTransaction
+from riverui.storage.postgres.foreign_transactions import sync_connection_of
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
+from riverui.storage.postgres.round_trips import Keep
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statements, WideTimes
+from riverui.storage.sql import Queries
+
+if TYPE_CHECKING:
+    from riverui.storage.postgres.pool import Connection
+
+_PARAMETER = re.compile(r"\$(\d+)")
+
+
+class SyncConnection(Protocol):
+    """A connection of some library: what is asked of each."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a statement that fails would spoil what comes after it."""
+        ...
+
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
+        """Run a statement with `$1`, `$2`, …; return its rows."""
+        ...
+
+    def run(self, text: str) -> None:
+        """Run statements that have no parameters and give no rows."""
+        ...
+
+    def copy(self, text: str, rows: str) -> None:
+        """Run a COPY of rows in its text format."""
+        ...
+
+
+class _AtOnce(Statements):
+    """Sends statements by a SyncConnection; what asks for them is the asyncio client's code."""
+
+    def __init__(
+        self,
+        connection: SyncConnection,
+        queries: Queries,
+        schema: str | None,
+        watch: Watch | None = None,
+        *,
+        limits: PostgresLimits = LIMITS,
+    ) -> None:
+        # What the parent does with psycopg's connection, the methods below do with this one.
+        super().__init__(cast("Connection", connection), queries, schema, watch, limits=limits)
+        self._sync = connection
+
+    @property
+    def _in_transaction(self) -> bool:
+        return self._sync.in_transaction
+
+    async def _run(self, statement: str) -> None:
+        self._sync.run(statement)
+
+    async def ask(
+        self, name: str, text: str, values: Sequence[Any], keep: Keep = Keep.NOTHING
+    ) -> Rows:
+        """Run one statement and return its rows."""
+        if self._watch:
+            self._watch(name, text, values)
+        return self._sync.ask(text, values)
+
+    async def _copy(self, name: str, text: str, rows: str) -> None:
+        if self._watch:
+            self._watch(name, text, [])
+        self._sync.copy(text, rows)
+
+
+class SyncTransaction(_AtOnce, PostgresTransaction):
+    """All operations, in whatever transaction the connection is in."""
+
+
+class SyncMigrations(_AtOnce, PostgresMigrations):
+    """Reads which migrations there are."""
+
+
+class PsycopgConnection:
+    """A connection of psycopg, whatever kind of cursor or row it is set to."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def in_transaction(self) -> bool:
+        """See SyncConnection."""
+        return (
+            not self._connection.autocommit
+            or self._connection.info.transaction_status != TransactionStatus.IDLE
+        )
+
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
+        """See SyncConnection."""
+        try:
+            cursor = RawCursor(self._connection, row_factory=tuple_row)
+            cursor.adapters.register_loader("timestamptz", WideTimes)
+            cursor.execute(text.encode(), values or None, prepare=False, binary=True)
+            columns = cursor.description
+            if not columns:
+                return Rows()
+            return Rows(cursor.fetchall(), [column.name for column in columns])
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def run(self, text: str) -> None:
+        """See SyncConnection."""
+        try:
+            RawCursor(self._connection).execute(text.encode(), prepare=False)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def copy(self, text: str, rows: str) -> None:
+        """See SyncConnection."""
+        try:
+            with RawCursor(self._connection).copy(text.encode()) as copy:
+                copy.write(rows)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+class Psycopg2Connection:
+    """A connection of psycopg2, whatever kind of cursor or types it is set to."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        # Who hands in one of psycopg2's has imported it.
+        self._library = import_module("psycopg2.extensions")
+
+    @property
+    def in_transaction(self) -> bool:
+        """See SyncConnection."""
+        idle = self._library.TRANSACTION_STATUS_IDLE
+        return not self._connection.autocommit or self._connection.get_transaction_status() != idle
+
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
+        """See SyncConnection."""
+        # In parentheses, as `-1::bigint` is -(1::bigint), which the least number has none of.
+        named = _PARAMETER.sub(r"(%(p\1)s)", text.replace("%", "%%"))
+        parameters = {f"p{place}": value for place, value in enumerate(values, 1)}
+        try:
+            with self._cursor() as cursor:
+                cursor.execute(named, parameters)
+                columns = cursor.description
+                if columns is None:
+                    return Rows()
+                return Rows(cursor.fetchall(), [column[0] for column in columns])
+        except Exception as error:
+            raise translate_foreign(error) from error
+
+    def run(self, text: str) -> None:
+        """See SyncConnection."""
+        try:
+            with self._cursor() as cursor:
+                cursor.execute(text)
+        except Exception as error:
+            raise translate_foreign(error) from error
+
+    def copy(self, text: str, rows: str) -> None:
+        """See SyncConnection."""
+        try:
+            with self._cursor() as cursor:
+                cursor.copy_expert(text, StringIO(rows))
+        except Exception as error:
+            raise translate_foreign(error) from error
+
+    def _cursor(self) -> Any:
+        """Return a cursor that gives tuples, of values as psycopg has them."""
+        library = self._library
+        cursor = self._connection.cursor(cursor_factory=library.cursor)
+        for oids, name, read in _READERS:
+            library.register_type(library.new_type(oids, name, read), cursor)
+        return cursor
+
+
+def _bytes(value: str | None, cursor: Any) -> bytes | None:
+    found = import_module("psycopg2").BINARY(value, cursor)
+    return None if found is None else bytes(found)
+
+
+_READERS: tuple[tuple[tuple[int, ...], str, Any], ...] = (
+    ((17,), "bytea", _bytes),
+    ((1184,), "timestamptz", lambda value, _: None if value is None else instant_of(value)),
+)
+"""What psycopg2 reads otherwise than psycopg: the numbers of the types, and how they are read."""
+
+
+def adopted(transaction: object) -> SyncConnection:
+    """Return the connection under a transaction of the caller's; TypeError for what is none."""
+    connection = sync_connection_of(transaction)
+    return (
+        PsycopgConnection(connection)
+        if isinstance(connection, psycopg.Connection)
+        else Psycopg2Connection(connection)
+    )

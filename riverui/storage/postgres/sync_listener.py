@@ -1,0 +1,63 @@
+"""Hears notifications without asyncio, on a connection of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import sql
+
+from riverui.errors import DatabaseUnavailable
+from riverui.storage.postgres.client_timeout import hang_up
+from riverui.storage.postgres.errors import refused
+
+
+class PostgresSyncListener:
+    """Hears `<schema>.<topic>` channels by LISTEN, which needs a server process of its own.
+    DatabaseUnavailable where there is no connection, or no longer.
+    """
+
+    def __init__(self, conninfo: str, schema: str | None) -> None:
+        try:
+            self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+        except (psycopg.Error, OSError) as error:
+            raise refused(error) from error
+        self._prefix = ""
+        self._schema = schema
+
+    def listen(self, *topics: str) -> None:
+        """Return once the server sends what is notified from now on."""
+        try:
+            self._prefix = f"{self._schema or self._current_schema()}."
+            for topic in topics:
+                self._connection.execute(
+                    sql.SQL("listen {}").format(sql.Identifier(self._prefix + topic))
+                )
+        except psycopg.Error as error:
+            raise _lost() from error
+
+    def heard(self, seconds: float) -> Sequence[tuple[str, str]]:
+        """Return topics and payloads as soon as there are any; none after so many seconds."""
+        try:
+            return [
+                (notify.channel.removeprefix(self._prefix), notify.payload)
+                for notify in self._connection.notifies(timeout=seconds, stop_after=1)
+            ]
+        except psycopg.Error as error:
+            raise _lost() from error
+
+    def hang_up(self) -> None:
+        """Let `heard` end in another thread; close it there."""
+        hang_up(self._connection)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _current_schema(self) -> str:
+        row = self._connection.execute("select coalesce(current_schema(), '')").fetchone()
+        return str(row[0]) if row else ""
+
+
+def _lost() -> DatabaseUnavailable:
+    return DatabaseUnavailable("The connection to the database was lost.")

@@ -1,0 +1,5 @@
+"""A database for tests in the memory of one process."""
+
+from riverui.storage.memory.driver import MemoryDatabase
+
+__all__ = ["MemoryDatabase"]

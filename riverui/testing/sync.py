@@ -1,0 +1,267 @@
+"""The helpers of `riverui.testing` without asyncio, for tests of programs with a SyncClient.
+
+    def test_an_order_is_paid(client, session):                 # Flask with SQLAlchemy
+        client.post("/orders/7/pay")
+
+        job = require_inserted_tx(session, SendReceipt, queue="mail")
+        assert job.args.order_id == 7
+        require_not_inserted_tx(session, SendReminder)
+
+    class ReceiptTest(TestCase):                                # Django
+        def test_it_is_sent(self):
+            result = work_tx(connection, workers, SendReceipt(order_id=self.order.id))
+            self.assertEqual(result.event, EventKind.JOB_COMPLETED)
+
+Those with `_tx` look into an open transaction: of psycopg, psycopg2, SQLAlchemy's Session or
+Connection on one of these, or Django's. The others take a SyncClient, or what makes one: a URL, a
+pool, a MemoryDatabase. A synchronous worker runs in the test's own thread, so that it may use the
+test's own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+)
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast, overload
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.args.job_args import JobArgs
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig
+from riverui.engine.events import EventKind
+from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.sync_client import SyncClient
+from riverui.engine.work.worker import Job, Worker
+from riverui.engine.work.workers import Workers
+from riverui.storage.connect import connect_sync
+from riverui.storage.interface import (
+    Executor,
+    SyncDriver,
+    TwoSidedDriver,
+    at_once,
+    entered,
+)
+from riverui.storage.memory.sync_driver import MemorySyncDriver
+from riverui.testing import expectations
+from riverui.testing.blocking import OneTransaction, driver_for_a_loop, run_beside
+from riverui.testing.drain import MOST_JOBS, DrainResult, drained
+from riverui.testing.expectations import Expected, Options
+from riverui.testing.inline_sync import InlineSyncClient
+from riverui.testing.transaction_client import LONGEST
+from riverui.testing.working import WorkResult, work_in_place, workers_of
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
+    from sqlalchemy.engine import Engine
+
+__all__ = [
+    "DrainResult",
+    "EventKind",
+    "Expected",
+    "InlineSyncClient",
+    "WorkResult",
+    "drain",
+    "require_inserted",
+    "require_inserted_tx",
+    "require_many_inserted",
+    "require_many_inserted_tx",
+    "require_not_inserted",
+    "require_not_inserted_tx",
+    "rolled_back",
+    "work",
+    "work_tx",
+]
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+Database: TypeAlias = (
+    "SyncClient | SyncDriver | TwoSidedDriver | ConnectionPool[Any] | Engine | str | None"
+)
+"""What the helpers look into: a client's database, or what a SyncClient takes."""
+
+
+@overload
+def require_inserted(
+    database: Database, expected: type[A], **options: Unpack[Options]
+) -> Job[A]: ...
+@overload
+def require_inserted(database: Database, expected: A, **options: Unpack[Options]) -> Job[A]: ...
+def require_inserted(database: Database, expected: Any, **options: Unpack[Options]) -> Job[Any]:
+    """Return the one job of that kind; AssertionError where there is none, or several, or it
+    differs.
+    """
+    return _looking(
+        database, lambda executor: expectations.require_inserted_tx(executor, expected, **options)
+    )
+
+
+@overload
+def require_inserted_tx(
+    tx: object, expected: type[A], *, schema: str | None = None, **options: Unpack[Options]
+) -> Job[A]: ...
+@overload
+def require_inserted_tx(
+    tx: object, expected: A, *, schema: str | None = None, **options: Unpack[Options]
+) -> Job[A]: ...
+def require_inserted_tx(
+    tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
+) -> Job[Any]:
+    """Return the one job of that kind among those an open transaction has inserted so far; see
+    require_inserted.
+    """
+    return at_once(expectations.require_inserted_tx(_adopted(tx, schema), expected, **options))
+
+
+def require_not_inserted(database: Database, expected: Any, **options: Unpack[Options]) -> None:
+    """Raise AssertionError where a job of that kind matches all options."""
+    _looking(
+        database,
+        lambda executor: expectations.require_not_inserted_tx(executor, expected, **options),
+    )
+
+
+def require_not_inserted_tx(
+    tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
+) -> None:
+    """Raise AssertionError where an open transaction has inserted such a job so far; see
+    require_not_inserted.
+    """
+    at_once(expectations.require_not_inserted_tx(_adopted(tx, schema), expected, **options))
+
+
+def require_many_inserted(database: Database, expected: Sequence[Any]) -> Sequence[Job[Any]]:
+    """Return the jobs of the kinds expected; AssertionError unless they are just these, in this
+    order. Expected gives a job options.
+    """
+    return _looking(
+        database, lambda executor: expectations.require_many_inserted_tx(executor, expected)
+    )
+
+
+def require_many_inserted_tx(
+    tx: object, expected: Sequence[Any], *, schema: str | None = None
+) -> Sequence[Job[Any]]:
+    """Return the jobs expected of those an open transaction has inserted so far; see
+    require_many_inserted.
+    """
+    return at_once(expectations.require_many_inserted_tx(_adopted(tx, schema), expected))
+
+
+def work(
+    database: Database,
+    worker: Worker[Any] | Workers,
+    args: JobArgs | JobRow,
+    insert_opts: InsertOpts | None = None,
+    *,
+    config: ClientConfig | None = None,
+) -> WorkResult:
+    """Insert a job, work it as a client would, and return how it ended; `args` may be a job that is
+    there.
+
+    All of it happens in a transaction that is rolled back, unless a client is given whose database
+    is in memory, or that is in such a transaction. A synchronous worker is called in this thread,
+    an asynchronous one in the event loop of another.
+    """
+    if isinstance(database, SyncClient) and isinstance(
+        database.driver, OneTransaction | MemorySyncDriver
+    ):
+        return _work(database.driver, config or database.config, worker, args, insert_opts)
+    with rolled_back(database, config) as client:
+        return _work(client.driver, config or client.config, worker, args, insert_opts)
+
+
+def work_tx(
+    tx: object,
+    worker: Worker[Any] | Workers,
+    args: JobArgs | JobRow,
+    insert_opts: InsertOpts | None = None,
+    *,
+    config: ClientConfig | None = None,
+) -> WorkResult:
+    """Work a job in a transaction of the caller's, who ends it; the job sees its rows. See work."""
+    config = config or ClientConfig()
+    driver = connect_sync(schema=config.schema)
+    within = OneTransaction(driver, _adopted(tx, config.schema))
+    return _work(within, config, worker, args, insert_opts)
+
+
+@contextmanager
+def rolled_back(
+    database: Database = None, config: ClientConfig | None = None
+) -> Iterator[SyncClient]:
+    """Lend a client in a transaction that is rolled back."""
+    with _client(database, config) as client:
+        try:
+            with entered(client.driver.transaction(timeout=LONGEST)) as tx:
+                yield SyncClient(OneTransaction(client.driver, tx), config or client.config)
+                raise _RollBack
+        except _RollBack:
+            return
+
+
+class _RollBack(Exception):
+    """Raised to roll a transaction back on purpose."""
+
+
+def _work(
+    driver: SyncDriver,
+    config: ClientConfig,
+    worker: Worker[Any] | Workers,
+    args: JobArgs | JobRow,
+    insert_opts: InsertOpts | None,
+) -> WorkResult:
+    within, workers = driver_for_a_loop(driver), workers_of(worker)
+    return run_beside(
+        lambda threads: work_in_place(within, config, workers, args, insert_opts, threads=threads)
+    )
+
+
+def drain(
+    client: SyncClient,
+    workers: Workers | Worker[Any] | None = None,
+    *,
+    most_jobs: int = MOST_JOBS,
+    queue: str | None = None,
+    raises: bool = False,
+    with_scheduled: bool | datetime = False,
+) -> DrainResult:
+    """Work all that waits, one job after the other, until nothing is left; return how the attempts
+    ended. See `riverui.testing.drain`.
+    """
+    within = Client(driver_for_a_loop(client.driver), client.config, clock=client.clock)
+    return run_beside(
+        lambda threads: drained(
+            within,
+            workers,
+            most_jobs=most_jobs,
+            queue=queue,
+            raises=raises,
+            threads=threads,
+            with_scheduled=with_scheduled,
+        )
+    )
+
+
+def _looking(database: Database, look: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
+    with _client(database) as client, entered(client.driver.autocommit()) as executor:
+        return at_once(look(executor))
+
+
+def _client(
+    database: Database, config: ClientConfig | None = None
+) -> AbstractContextManager[SyncClient]:
+    return (
+        nullcontext(database) if isinstance(database, SyncClient) else SyncClient(database, config)
+    )
+
+
+def _adopted(tx: object, schema: str | None) -> Executor:
+    if hasattr(tx, "job_row_list"):
+        return cast("Executor", tx)
+    return at_once(connect_sync(schema=schema).adopt(tx))

@@ -1,0 +1,210 @@
+"""Work single jobs as a client does, and tell how each attempt ended."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.args.job_args import JobArgs
+from riverui.engine.client import Client
+from riverui.engine.client_context import ClientContext
+from riverui.engine.config import ClientConfig
+from riverui.engine.events import EventKind, Events
+from riverui.engine.hooks import settle
+from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.work import attempt as at_work
+from riverui.engine.work.job_runner import JobRunner
+from riverui.engine.work.progress import CURSOR, STEP
+from riverui.engine.work.threads import WorkerThreads
+from riverui.engine.work.worker import ErrorResult, Worker
+from riverui.engine.work.workers import Workers
+from riverui.errors import NotFound
+from riverui.storage.connect import connect
+from riverui.testing.database import Database
+from riverui.testing.memory import MemoryDatabase
+from riverui.testing.transaction_client import LONGEST, TransactionDriver, rolled_back
+
+if TYPE_CHECKING:
+    from riverui.engine.work.attempt import Attempt
+    from riverui.storage.interface import Driver, Executor
+
+_ENDS = tuple(kind for kind in EventKind if kind.startswith("job_"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkResult:
+    """How the attempt at a job ended."""
+
+    event: EventKind
+    job: JobRow
+    """As it is in the database afterwards."""
+    error: BaseException | None = None
+    """What `work` raised; a JobCancel or JobSnooze is no error."""
+
+
+async def work(
+    database: Database,
+    worker: Worker[Any] | Workers,
+    args: JobArgs | JobRow,
+    insert_opts: InsertOpts | None = None,
+    *,
+    config: ClientConfig | None = None,
+) -> WorkResult:
+    """Insert a job, work it as a client would, and return how it ended; `args` may be a job that is
+    there.
+
+    All of it happens in a transaction that is rolled back, unless a client is given whose database
+    is in memory, or that is in such a transaction, as that of the fixture `river`: there the jobs
+    can be looked at that the worker inserts through `client_from_context()`.
+    """
+    if isinstance(database, Client) and isinstance(
+        database.driver, TransactionDriver | MemoryDatabase
+    ):
+        config = config or database.config
+        return await work_in_place(database.driver, config, workers_of(worker), args, insert_opts)
+    async with rolled_back(database, config) as client:
+        config = config or client.config
+        return await work_in_place(client.driver, config, workers_of(worker), args, insert_opts)
+
+
+async def work_tx(
+    tx: object,
+    worker: Worker[Any] | Workers,
+    args: JobArgs | JobRow,
+    insert_opts: InsertOpts | None = None,
+    *,
+    config: ClientConfig | None = None,
+    threads: WorkerThreads | None = None,
+) -> WorkResult:
+    """Work a job in a transaction of the caller's, who ends it; the job sees its rows. See work.
+
+    A synchronous worker runs in these threads, one of its own unless given.
+    """
+    config = config or ClientConfig()
+    driver = connect(schema=config.schema)
+    executor = tx if hasattr(tx, "job_row_list") else await driver.adopt(tx)
+    within = TransactionDriver(driver, cast("Executor", executor))
+    workers = workers_of(worker)
+    return await work_in_place(within, config, workers, args, insert_opts, threads=threads)
+
+
+def resumable_step_after(opts: InsertOpts | None, step: str) -> InsertOpts:
+    """Return options for `work` by which the job goes on after that step."""
+    return _with_metadata(opts, {STEP: step})
+
+
+def resumable_step_at_cursor(opts: InsertOpts | None, step: str, cursor: Any) -> InsertOpts:
+    """Return options for `work` by which the job goes on inside that step with the cursor."""
+    return _with_metadata(opts, {STEP: step, CURSOR: {step: cursor}})
+
+
+def _with_metadata(opts: InsertOpts | None, metadata: dict[str, Any]) -> InsertOpts:
+    opts = opts or InsertOpts()
+    return replace(opts, metadata={**(opts.metadata or {}), **metadata})
+
+
+def workers_of(worker: Worker[Any] | Workers) -> Workers:
+    """Return workers with that one, or these as they are."""
+    if isinstance(worker, Workers):
+        return worker
+    workers = Workers()
+    workers.add(worker)
+    return workers
+
+
+async def work_in_place(
+    driver: Driver,
+    config: ClientConfig,
+    workers: Workers,
+    job: JobArgs | JobRow,
+    insert_opts: InsertOpts | None = None,
+    *,
+    threads: WorkerThreads | None = None,
+) -> WorkResult:
+    """Work one job as a client does, args or a row that is there, and return how it ended; by
+    these threads where it is synchronous.
+
+    Uniqueness is not enforced, so that tests side by side do not wait for one another. NotFound
+    where the job does not exist, is finished, or was deleted while it was worked.
+    """
+    # The worker may insert jobs of kinds that this one bundle does not know.
+    config = replace(config, queues={}, skip_unknown_job_check=True, workers=workers)
+    client = Client(driver, config)
+    client.enforce_unique(False)
+    row = job if isinstance(job, JobRow) else (await client.insert(job, insert_opts)).job
+    result = await work_row(client, row, threads=threads)
+    if result is None:
+        raise NotFound(f"Job {row.id} does not exist or is already finished.")
+    return result
+
+
+async def work_row(
+    client: Client, row: JobRow, *, threads: WorkerThreads | None = None
+) -> WorkResult | None:
+    """Work a job that is there, due or not, and return how the attempt ended; None where the job is
+    finished or gone, NotFound where it is deleted meanwhile.
+
+    Hooks, middleware, time limit and outcome are those of the client, and the job's code finds it
+    by `client_from_context()`. The client need not be started, nor work the job's queue. A
+    synchronous job is worked by these threads, one of its own unless given.
+    """
+    errors: list[BaseException] = []
+    handler = client.config.error_handler
+
+    async def note(row: JobRow, error: BaseException) -> ErrorResult | None:
+        errors.append(error)
+        return await settle(handler(row, error)) if handler else None
+
+    async with client.driver.autocommit() as executor:
+        begun = await executor.job_begin(row.id, client_id=client.id, now=client.clock())
+    if begun is None:
+        return None
+    events = Events(client.logger)
+    ends = events.subscribe(*_ENDS)
+    parts = replace(
+        client.context(), config=replace(client.config, error_handler=note), events=events
+    )
+    context = copy_context()
+    context.run(at_work.client.set, client)
+    # The job sees the context variables of whoever has it worked.
+    await asyncio.get_running_loop().create_task(_attempt(parts, begun, threads), context=context)
+    events.close()
+    event = await anext(ends, None)
+    async with client.driver.reading() as executor:
+        after = await executor.job_row_get(row.id)
+    if event is None or event.job is None:
+        raise NotFound(f"Job {row.id} was deleted while it was worked.")
+    # An ephemeral job has left no row.
+    return WorkResult(
+        event=event.kind, job=after or event.job, error=errors[-1] if errors else None
+    )
+
+
+async def _attempt(parts: ClientContext, row: JobRow, threads: WorkerThreads | None) -> None:
+    """Work a job that runs."""
+    # In a thread, isolated or not: what a test has made is in this process.
+    runner = JobRunner(parts, threads=threads or 1, isolates=False)
+    runner.start()
+    try:
+        slot = Slot()
+        runner.executor.start([runner.executor.attempt(row, slot)])
+        await slot.free.wait()
+    finally:
+        await runner.stop(LONGEST.total_seconds())
+
+
+class Slot:
+    """Room for one attempt, as a producer gives it."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+
+    def release(self, attempt: Attempt) -> None:
+        """Note that the attempt is over."""
+        self.free.set()
+
+    def stuck(self, attempt: Attempt) -> None:
+        """Do nothing: the test has a time limit of its own."""

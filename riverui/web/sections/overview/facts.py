@@ -1,0 +1,90 @@
+"""What the front page and the overview of the API are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from starlette.requests import Request
+
+from riverui.domain.forecast import QueueMinute
+from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.queues import QueueListRow
+from riverui.errors import DatabaseError
+from riverui.storage.interface import Executor
+from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.live.figure_reader import promptly
+from riverui.web.view.facts import fact
+
+QUEUES_READ = 201
+"""Queues that are looked at: as many as the list of queues has, and one more."""
+QUEUE_CAP = 1_000
+"""Counts of one queue are exact up to this, as in the list of queues."""
+_JOBS = 20
+"""Running jobs, and failed ones, that are told: more than a terminal shows."""
+_MINUTES = 5
+"""Minutes over that a queue's pace is the mean of: long enough not to jump, short enough to be of
+now.
+"""
+
+
+def queue_cap(request: Request) -> int:
+    """Return up to where counts of one queue are exact."""
+    return min(dashboard(request).config.count_cap, QUEUE_CAP)
+
+
+async def queue_rows(request: Request) -> Sequence[QueueListRow] | DatabaseError | None:
+    """Return all queues, as many as the list of queues has; the error where they cannot be read,
+    and None for viewers who may not see queues.
+    """
+    if not access(request).may("queues.read"):
+        return None
+    cap = queue_cap(request)
+    return await fact(
+        dashboard(request).driver,
+        lambda executor: executor.queue_list(cap=cap, limit=QUEUES_READ),
+    )
+
+
+async def queue_paces(request: Request) -> Mapping[str, float]:
+    """Return how many jobs of each queue ended in a minute lately, as far as that is known."""
+    board = dashboard(request)
+    if not board.config.charts:
+        return {}
+    minutes = await promptly(board.figures.read_queues()) or {}
+    paces = {name: _pace(told[:-1][-_MINUTES:]) for name, told in minutes.items()}
+    return {name: pace for name, pace in paces.items() if pace is not None}
+
+
+async def running_jobs(request: Request) -> Sequence[JobListRow] | DatabaseError:
+    """Return the jobs that run longest."""
+    running = JobFilter(states=(JobState.RUNNING,))
+    params = JobPageParams(filter=running, order=JobOrder.TIME, limit=_JOBS)
+    found = await fact(dashboard(request).driver, lambda executor: executor.job_list(params))
+    return found if isinstance(found, DatabaseError) else found.rows
+
+
+async def failed_jobs(request: Request) -> Sequence[JobListRow] | DatabaseError:
+    """Return the jobs discarded last, and the newest that wait for another attempt, those that
+    failed last first.
+    """
+    return await fact(dashboard(request).driver, _failed)
+
+
+async def _failed(executor: Executor) -> Sequence[JobListRow]:
+    rows: list[JobListRow] = []
+    # No index has the time of the last attempt; these two orders are cheap however many failed.
+    for state, order in (
+        (JobState.DISCARDED, JobOrder.TIME_DESC),
+        (JobState.RETRYABLE, JobOrder.ID_DESC),
+    ):
+        params = JobPageParams(filter=JobFilter(states=(state,)), order=order, limit=_JOBS)
+        rows += (await executor.job_list(params)).rows
+    rows.sort(key=lambda row: row.attempted_at or row.matters_at, reverse=True)
+    return rows[:_JOBS]
+
+
+def _pace(minutes: Sequence[QueueMinute | None]) -> float | None:
+    known = [minute.ended for minute in minutes if minute is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,208 @@
+"""Features do for the client without asyncio what they do for the asyncio client: jobs that wait
+for a job are moved with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+from psycopg import AsyncConnection, sql
+
+from riverui import InsertManyParams, InsertOpts, SequenceOpts, SyncClient
+from riverui.domain.waits import SignalTerm, Wait
+from riverui.storage.interface import at_once
+from tests.engine.test_sync_admin import (
+    DATABASES,
+    ERRORS,
+    Call,
+    asyncio_client,
+    asyncio_client_tx,
+    prepared,  # noqa: F401  # a fixture
+    told,
+)
+from tests.guests import GUESTS
+
+OF_A_KIND = InsertOpts(sequence=SequenceOpts(continue_on_cancelled=True))
+
+
+@dataclass
+class Step:
+    kind: ClassVar[str] = "step"
+    name: str
+
+
+def chain(id: str) -> list[InsertManyParams]:
+    """Return a workflow of three jobs, each of which waits for the one before."""
+    flow = SyncClient().workflow("chain", id=id)
+    flow.add("a", Step("a"))
+    flow.add("b", Step("b"), deps=["a"])
+    flow.add("c", Step("c"), deps=["b"])
+    return list(flow.prepare())
+
+
+def waiting(id: str) -> list[InsertManyParams]:
+    """Return a workflow of a job that waits for a signal."""
+    flow = SyncClient().workflow("waiting", id=id)
+    flow.add("w", Step("w"), wait=Wait("go", [SignalTerm("go", "go", "payload.amount > 2", "go")]))
+    return list(flow.prepare())
+
+
+async def story(call: Call) -> list[Any]:
+    """Do what moves other jobs; return all answers."""
+    answers: list[Any] = []
+
+    async def ask(name: str, *args: Any, **given: Any) -> Any:
+        try:
+            answer = await call(name, *args, **given)
+        except ERRORS as error:
+            answer = (type(error), str(error))
+        answers.append((name, told(answer)))
+        return answer
+
+    for number in range(3):
+        await ask("insert_many", chain(f"w{number}"))
+    await ask("job_cancel", 1)
+    assert (await ask("job_get", 3)).state == "cancelled"
+    await ask("job_delete", 4)
+    assert (await ask("job_get", 6)).state == "cancelled"
+    await ask("job_cancel", 8)
+    for number in range(3):
+        await ask("workflow_retry", f"w{number}")
+        await ask("workflow_cancel", f"w{number}")
+        await ask("workflow_retry", f"w{number}", "failed_only", reset_history=True)
+    await ask("job_retry", 2)
+    await ask("workflow_cancel", "nowhere")
+    await ask("insert_many", waiting("s"))
+    await ask("workflow_signal", "s", "go", {"amount": 1}, idempotency_key="k")
+    await ask("workflow_signal", "s", "go", {"amount": 1}, idempotency_key="k")
+    await ask("workflow_signal", "s", "go", {"amount": 2}, idempotency_key="k")
+    await ask("insert_many", [InsertManyParams(Step(name), OF_A_KIND) for name in "abcd"])
+    first = 11
+    assert (await ask("job_get", first + 1)).state == "pending"
+    await ask("job_cancel", first)
+    assert (await ask("job_get", first + 1)).state == "available"
+    await ask("job_delete", first + 1)
+    assert (await ask("job_get", first + 2)).state == "available"
+    await ask("job_retry", first)
+    await ask("insert", Step("e"), OF_A_KIND)
+    return answers
+
+
+async def clean(connection: AsyncConnection[Any]) -> list[str]:
+    """Empty all tables that there are; return their names."""
+    cursor = await connection.execute(
+        "select string_agg(relname, ' ' order by relname) as names from pg_class"
+        " where relkind = 'r' and relname similar to 'riverui_%|river_job|river_queue'"
+    )
+    (row,) = await cursor.fetchall()
+    names = str(row["names"]).split()
+    every = sql.SQL(", ").join(map(sql.Identifier, names))
+    await connection.execute(sql.SQL("truncate {} restart identity").format(every))
+    return names
+
+
+async def stored(connection: AsyncConnection[Any], names: list[str]) -> list[Any]:
+    """Return what is in the tables."""
+    rows = []
+    for name in names:
+        table = sql.Identifier(name)
+        cursor = await connection.execute(
+            sql.SQL("select to_jsonb(t) as row from {} t order by to_jsonb(t)::text").format(table)
+        )
+        for row in await cursor.fetchall():
+            rows.append((name, timeless(row["row"])))
+    return sorted(rows, key=str)
+
+
+def timeless(value: Any) -> Any:
+    """Return stored JSON without its times."""
+    if isinstance(value, dict):
+        return {
+            key: "a time" if key.endswith("_at") and each else timeless(each)
+            for key, each in value.items()
+        }
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+async def compare(
+    url: str, connection: AsyncConnection[Any], expected: Any, by: Callable[[], Iterator[Call]]
+) -> None:
+    """Tell the story by the asyncio client and by another; both say and leave the same."""
+    names = await clean(connection)
+    async with expected(url) as call:
+        answers = await story(call)
+    rows = await stored(connection, names)
+    await clean(connection)
+
+    def tell() -> list[Any]:
+        with contextmanager(by)() as call:
+            return at_once(story(call))
+
+    for ours, theirs in zip(await asyncio.to_thread(tell), answers, strict=True):
+        assert ours == theirs
+    for here, there in zip(await stored(connection, names), rows, strict=True):
+        assert here == there
+
+
+@pytest.mark.parametrize("kind", ["url", "engine psycopg2"])
+async def test_by_itself(
+    kind: str,
+    prepared: AsyncConnection[Any],  # noqa: F811
+    database_url: str,
+) -> None:
+    def by() -> Iterator[Call]:
+        with contextmanager(DATABASES[kind])(database_url) as database:
+            client = SyncClient(database)
+
+            async def call(name: str, *args: Any, **given: Any) -> Any:
+                return getattr(client, name)(*args, **given)
+
+            yield call
+            client.close()
+
+    await compare(database_url, prepared, asyncio_client, by)
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "django", "sqlalchemy session psycopg2"])
+async def test_in_a_transaction_of_the_callers(
+    kind: str,
+    prepared: AsyncConnection[Any],  # noqa: F811
+    database_url: str,
+) -> None:
+    def by() -> Iterator[Call]:
+        begin, client = GUESTS[kind](database_url), SyncClient()
+
+        async def call(name: str, *args: Any, **given: Any) -> Any:
+            with begin(True) as tx:
+                try:
+                    return getattr(client, f"{name}_tx")(tx, *args, **given)
+                except ERRORS as error:
+                    failed = error
+            raise failed
+
+        yield call
+
+    await compare(database_url, prepared, asyncio_client_tx, by)
+
+
+async def test_how_far_a_wait_is(
+    prepared: AsyncConnection[Any],  # noqa: F811
+    database_url: str,
+) -> None:
+    with SyncClient(database_url) as client:
+        client.insert_many(waiting("s"))
+        client.workflow_signal("s", "go", {"amount": 1})
+        async with asyncio_client(database_url) as call:
+            for name, args in (
+                ("workflow_wait_diagnose", ("s", "w")),
+                ("workflow_signal_list", ("s", "w")),
+                ("workflow_signal_latest", ("s", "w", "go")),
+            ):
+                ours, theirs = getattr(client, name)(*args), await call(name, *args)
+                assert told(ours) == told(theirs)
+        assert not client.workflow_wait_diagnose("s", "w").results["go"].satisfied
