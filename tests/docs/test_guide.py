@@ -36,6 +36,7 @@ GUIDE = (
     "rate-limits",
     "durable-periodic-jobs",
     "coming-from",
+    "recipes/outbox",
 )
 _BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -1,0 +1,3 @@
+"""The outbox pattern twice: a relay on a table of its own, and the same on River's jobs. README.md
+tells.
+"""
