@@ -209,6 +209,13 @@ class Retry:
             return None
         return f"its Retry allows {self.max_attempts:,} attempt{'s'[: self.max_attempts != 1]}"
 
+    def attempts_of(self, row: JobRow) -> int:
+        """Return how many attempts a job has: as many as both its row and this allow, or the one
+        that it is at, where a person has it tried once more.
+        """
+        most = row.max_attempts if self.max_attempts is None else self.max_attempts
+        return max(row.attempt, min(most, row.max_attempts))
+
 
 def _with_parts(error: BaseException) -> Iterator[BaseException]:
     yield error

@@ -182,22 +182,29 @@ async def test_an_error_handler_is_asked_first(play: Playground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "state", "why"),
+    ("columns", "state", "why", "told"),
     [
-        ({"attempt": 1}, "available", ""),
-        ({"attempt": 2}, "discarded", "\nNot tried again: its Retry allows 3 attempts"),
-        ({"attempt": 9}, "discarded", "\nNot tried again: its Retry allows 3 attempts"),
+        ({"attempt": 1}, "available", "", "2 of 3"),
+        ({"attempt": 2}, "discarded", "\nNot tried again: its Retry allows 3 attempts", "3 of 3"),
+        ({"attempt": 9}, "discarded", "\nNot tried again: its Retry allows 3 attempts", "10 of 10"),
         # The job allows no more by itself: that needs no words.
-        ({"attempt": 1, "max_attempts": 2}, "discarded", ""),
-        ({"attempt": 2, "max_attempts": 3}, "discarded", ""),
+        ({"attempt": 1, "max_attempts": 2}, "discarded", "", "2 of 2"),
+        ({"attempt": 2, "max_attempts": 3}, "discarded", "", "3 of 3"),
     ],
 )
 async def test_a_job_has_as_many_attempts_as_both_it_and_its_retry_allow(
-    play: Playground, columns: dict[str, Any], state: str, why: str
+    play: Playground,
+    caplog: pytest.LogCaptureFixture,
+    columns: dict[str, Any],
+    state: str,
+    why: str,
+    told: str,
 ) -> None:
     """As inserted by Go, or by a program that does not know the worker."""
     play.workers.work(Task, retry=Retry(max_attempts=3))(raising(ValueError("x")))
-    row = await play.work(**columns)
+    with caplog.at_level(logging.INFO, "riverui.engine"):
+        row = await play.work(**columns)
+    assert f"failed at attempt {told} and " in caplog.text
     assert (row["state"], row["errors"][-1]["error"]) == (state, f"ValueError: x{why}")
 
 

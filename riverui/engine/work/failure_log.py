@@ -15,10 +15,15 @@ it.
 
 
 def log_failure(
-    logger: logging.Logger, row: JobRow, error: BaseException, ended: Outcome, now: datetime
+    logger: logging.Logger,
+    row: JobRow,
+    error: BaseException,
+    ended: Outcome,
+    now: datetime,
+    attempts: int,
 ) -> None:
-    """Log a failed attempt as WARNING, and one after which there is no other as ERROR, with its
-    traceback.
+    """Log a failed attempt of so many as WARNING, and one after which there is no other as ERROR,
+    with its traceback.
     """
     state = ended.params.state
     level, then = logging.WARNING, "was cancelled by the error handler"
@@ -36,7 +41,7 @@ def log_failure(
         row.kind,
         row.queue,
         row.attempt,
-        row.max_attempts,
+        attempts,
         then,
         _one_line(error),
         exc_info=(type(error), error, trace_of(error)),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import logging
 
     from riverui.domain.jobs import JobRow
+    from riverui.domain.retries import Retry
     from riverui.engine.config import ClientConfig
     from riverui.engine.work.deadlines import Deadlines
     from riverui.engine.work.job_log import JobLogs
@@ -256,17 +257,24 @@ class JobExecutor:
     async def _failure(self, attempt: Attempt, error: BaseException) -> Outcome:
         set_cancelled = await self._handle(attempt, error)
         now = self._clock()
-        ended = self._failed(attempt, error, now, set_cancelled=set_cancelled)
+        row, retry = attempt.row, retry_for(attempt.unit, self._config.retry)
+        ended = self._failed(attempt, error, now, retry, set_cancelled=set_cancelled)
+        attempts = row.max_attempts if retry is None else retry.attempts_of(row)
         # A filter of the program's may raise: the outcome matters more.
         with suppress(Exception):
-            log_failure(self._logger, attempt.row, error, ended, now)
+            log_failure(self._logger, row, error, ended, now, attempts)
         return ended
 
     def _failed(
-        self, attempt: Attempt, error: BaseException, now: datetime, *, set_cancelled: bool
+        self,
+        attempt: Attempt,
+        error: BaseException,
+        now: datetime,
+        retry: Retry | None,
+        *,
+        set_cancelled: bool,
     ) -> Outcome:
         row, unit, metadata = attempt.row, attempt.unit, attempt.metadata()
-        retry = retry_for(unit, self._config.retry)
         last, why = row.attempt >= row.max_attempts, ""
         if retry is not None and not last and not set_cancelled:
             why = retry.refuses(row, error) or ""
