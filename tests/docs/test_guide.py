@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import re
 import subprocess
@@ -13,7 +12,8 @@ from types import ModuleType
 
 import pytest
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+from tests.docs.programs import BLOCK, DOCS, run
+
 GUIDE = (
     "getting-started",
     "inserting",
@@ -37,20 +37,13 @@ GUIDE = (
     "durable-periodic-jobs",
     "coming-from",
     "recipes/outbox",
+    "recipes/webhooks",
+    "recipes/fan-out",
+    "recipes/many-files",
+    "recipes/changed-args",
+    "recipes/secrets",
+    "recipes/rate-limited-vendor",
 )
-_BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def program(page: Path) -> str:
-    """All of a page's Python, on the lines that it has in the page, so that errors name them."""
-    text = page.read_text(encoding="utf-8")
-    lines = [""] * text.count("\n")
-    for block in _BLOCK.finditer(text):
-        if block[1] is None:
-            first = text.count("\n", 0, block.start(2))
-            code = block[2].splitlines()
-            lines[first : first + len(code)] = code
-    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("name", GUIDE)
@@ -59,23 +52,14 @@ async def test_a_page_of_the_guide_runs(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.chdir(tmp_path)
-    page = DOCS / f"{name}.md"
-    code = compile(
-        program(page), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-    )
-    module = ModuleType(f"guide_{name.replace('-', '_')}")
-    # Where dataclasses and others look for the names in annotations.
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    result = eval(code, module.__dict__)
-    if inspect.isawaitable(result):
-        await result
+    await run(name, monkeypatch)
 
 
 async def test_the_readmes_program_runs(
     database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
-    blocks = _BLOCK.findall((DOCS.parent / "README.md").read_text(encoding="utf-8"))
+    blocks = BLOCK.findall((DOCS.parent / "README.md").read_text(encoding="utf-8"))
     code = compile(blocks[0][1], "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     module = ModuleType("readme")
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -131,5 +115,5 @@ def test_the_program_with_isolated_jobs_runs_as_it_is_written(
 
 def test_blocks_that_are_not_run_say_why() -> None:
     for name in GUIDE:
-        for block in _BLOCK.finditer((DOCS / f"{name}.md").read_text(encoding="utf-8")):
+        for block in BLOCK.finditer((DOCS / f"{name}.md").read_text(encoding="utf-8")):
             assert block[1] is None or ":" in block[1], block[0]

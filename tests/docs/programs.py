@@ -1,0 +1,42 @@
+"""The programs of the documentation's pages: all of a page's Python is one."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def program(page: Path) -> str:
+    """All of a page's Python, on the lines that it has in the page, so that errors name them."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * text.count("\n")
+    for block in BLOCK.finditer(text):
+        if block[1] is None:
+            first = text.count("\n", 0, block.start(2))
+            code = block[2].splitlines()
+            lines[first : first + len(code)] = code
+    return "\n".join(lines)
+
+
+async def run(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Run the program of a page, and return the module that it has become."""
+    page = DOCS / f"{name}.md"
+    code = compile(
+        program(page), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
+    module = ModuleType(f"guide_{re.sub('[-/]', '_', name)}")
+    # Where dataclasses and others look for the names in annotations.
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    result = eval(code, module.__dict__)
+    if inspect.isawaitable(result):
+        await result
+    return module
