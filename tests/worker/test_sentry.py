@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.test_guide import DOCS, program
+from tests.docs.programs import DOCS, program
 from tests.worker.conftest import StartWorker, wait_for
 
 
