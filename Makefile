@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist worksteal --durations 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-quick check fix bench screens clean
+.PHONY: help demo example test test-quick check fix bench screens docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -51,8 +51,11 @@ bench: $(VENV)/.bench-ready ## measure pages, queries, and the engine beside oth
 screens: $(VENV)/.dev-ready ## photograph the demo's pages, light, dark and on a phone, into docs/screens
 	@$(BIN)/python -m tests.screens $(ARGS)
 
+docs: $(VENV)/.dev-ready ## the documentation's site, into build/docs; ARGS=--serve shows it on this machine
+	@$(BIN)/python -m docs._site $(ARGS)
+
 clean: ## remove what these targets made
-	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 
 $(VENV)/.dev-ready: pyproject.toml uv.lock .ci/setup
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup dev

@@ -1,0 +1,52 @@
+"""Builds the site: stages the written pages, makes the generated ones, and hands them to the
+builder with the navigation of zensical.toml.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from docs._site import commands, llms, reference
+from docs._site.nav import nav, settings
+from docs._site.stage import stage
+
+BUILDER = "zensical"
+"""What builds it; `mkdocs`, with mkdocs-material installed, builds the same configuration."""
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class BuildError(Exception):
+    """The site could not be built, or not without a warning."""
+
+
+def build(folder: Path) -> Path:
+    """Build the site into a folder, which is emptied first, and return where its home page is.
+
+    Raise BuildError, with what the builder says, for any warning.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    source = folder / "source"
+    source.mkdir(parents=True)
+    stage(source)
+    generated = reference.pages() | {"reference/commands.md": commands.page()}
+    for name, markdown in generated.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text(markdown, encoding="utf-8")
+    project = settings()
+    project |= {"docs_dir": "source", "site_dir": "site", "nav": list(nav(source))}
+    # JSON is YAML, and so what MkDocs reads, too.
+    (folder / "mkdocs.yml").write_text(json.dumps(project, indent=1), encoding="utf-8")
+    done = subprocess.run(  # noqa: S603 - our own words
+        [sys.executable, "-m", BUILDER, "build", "--strict", "-f", "mkdocs.yml"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    told = _ANSI.sub("", done.stdout + done.stderr)
+    if done.returncode or "Warning:" in told:
+        raise BuildError(told.partition("Traceback (most recent call last)")[0])
+    llms.write(folder / "site", source, project)
+    return folder / "site"
