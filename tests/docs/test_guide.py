@@ -38,3 +38,84 @@ GUIDE = (
     "coming-from",
     "guarantees",
     "leader",
+    "recipes/outbox",
+    "recipes/webhooks",
+    "recipes/fan-out",
+    "recipes/many-files",
+    "recipes/changed-args",
+    "recipes/secrets",
+    "recipes/rate-limited-vendor",
+)
+
+
+@pytest.mark.parametrize("name", GUIDE)
+async def test_a_page_of_the_guide_runs(
+    name: str, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.chdir(tmp_path)
+    await run(name, monkeypatch)
+
+
+async def test_the_readmes_program_runs(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    blocks = BLOCK.findall((DOCS.parent / "README.md").read_text(encoding="utf-8"))
+    code = compile(blocks[0][1], "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    module = ModuleType("readme")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    await eval(code, module.__dict__)
+    assert capsys.readouterr().out == "['bear', 'tiger', 'whale']\n"
+
+
+_FILE = re.compile(r"^```(?:python|ini)\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_project_with_pytest_runs_as_it_is_written(database_url: str, tmp_path: Path) -> None:
+    """Each block that begins with a file's name is that file, in a folder and a process of their
+    own.
+    """
+    files = _FILE.findall((DOCS / "testing.md").read_text(encoding="utf-8"))
+    assert {name for name, _ in files} == {
+        "conftest.py",
+        "pytest.ini",
+        "accounts.py",
+        "test_accounts.py",
+    }
+    for name, text in files:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    # The checkout stands in for the installed package.
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+        "PYTHONPATH": str(DOCS.parent),
+        "TEST_DATABASE_URL": database_url,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "error"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_the_program_with_isolated_jobs_runs_as_it_is_written(
+    database_url: str, tmp_path: Path
+) -> None:
+    files = dict(_FILE.findall((DOCS / "writing-workers.md").read_text(encoding="utf-8")))
+    assert files.keys() == {"reports.py", "main.py"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(DOCS.parent), "DATABASE_URL": database_url}
+    done = subprocess.run(
+        [sys.executable, "main.py"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == f"{365 * sum(range(2026))}\n"
+
+
+def test_blocks_that_are_not_run_say_why() -> None:
+    for name in GUIDE:
+        for block in BLOCK.finditer((DOCS / f"{name}.md").read_text(encoding="utf-8")):
+            assert block[1] is None or ":" in block[1], block[0]
