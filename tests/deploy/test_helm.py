@@ -1,0 +1,168 @@
+"""The Helm chart, judged by `helm` itself and by Kubernetes' own schemas."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from riverui.cli.main import riverui
+from riverui.cli.settings import SETTINGS
+from riverui.cli.worker.settings import WORKER_SETTINGS
+from tests.deploy.chart import (
+    CASES,
+    CHART,
+    KUBERNETES,
+    Manifest,
+    Refused,
+    container,
+    helm,
+    of_kind,
+    one,
+    rendered,
+    validate,
+    values_file,
+    values_schema,
+)
+
+GUIDE = (CHART.parents[2] / "docs/kubernetes.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"(?ms)^```yaml\n(.*?)^```$", GUIDE)
+"""The guide's values files."""
+OF_THE_CHART = {
+    *("PATH_PREFIX", "PORT", "RIVERUI_API_TOKENS", "RIVERUI_API_TOKENS_FILE"),
+    *("RIVERUI_ENCRYPTION_KEYS_FILE", "RIVERUI_HTPASSWD_FILE", "RIVERUI_NO_AUTH", "RIVER_HOST"),
+    "RIVER_SCHEMA",
+}
+"""Settings of the dashboard that have values of their own, beside those that are secret."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_helm_finds_nothing_to_complain_about(case: str) -> None:
+    told = helm(
+        "lint", "--strict", "--kube-version", KUBERNETES, CHART, "--values", values_file(case)
+    )
+    assert "0 chart(s) failed" in told
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kubernetes_takes_every_manifest(case: str) -> None:
+    manifests = rendered(case)
+    assert manifests
+    for manifest in manifests:
+        validate(manifest)
+    names = [(found["kind"], found["metadata"]["name"]) for found in manifests]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_value_ends_up_where_secrets_can_be_read(case: str) -> None:
+    manifests = rendered(case)
+    assert not of_kind(manifests, "ConfigMap")
+    assert not of_kind(manifests, "Secret"), "none is made: they are named"
+    secret = {name for setting in SETTINGS if setting.secret for name in setting.env_names}
+    for found in _pods(manifests):
+        for variable in container(found).get("env", []):
+            name = variable["name"]
+            if name in secret | {"PGPASSWORD"} and not name.endswith("_FILE"):
+                assert "secretKeyRef" in variable["valueFrom"], name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_pod_is_powerless(case: str) -> None:
+    for found in _pods(rendered(case)):
+        pod, inside = found["spec"]["template"]["spec"], container(found)["securityContext"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert inside["readOnlyRootFilesystem"] is True
+        assert inside["allowPrivilegeEscalation"] is False
+        assert inside["capabilities"] == {"drop": ["ALL"]}
+        assert {"name": "tmp", "mountPath": "/tmp"} in container(found)["volumeMounts"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_containers_are_given_is_what_riverui_takes(case: str) -> None:
+    known = {name for each in (*SETTINGS, *WORKER_SETTINGS) for name in each.env_names}
+    for found in _pods(rendered(case)):
+        inside = container(found)
+        for variable in inside["env"]:
+            # Those of a worker's program are its own; PGHOST and the like are libpq's.
+            if variable["name"].startswith(("RIVER", "DATABASE")) or variable["name"] == "PORT":
+                assert variable["name"] in known
+        command, *words = inside["args"]
+        riverui.commands[command].make_context(command, list(words), obj={})
+
+
+def test_the_dashboards_settings_are_those_that_there_are() -> None:
+    """A setting that is new belongs in values.schema.json, or gets a value of its own."""
+    known = {each.env for each in SETTINGS if each.env and not each.secret}
+    taken = values_schema()["properties"]["dashboard"]["properties"]["env"]["propertyNames"]
+    assert set(taken["enum"]) == known - OF_THE_CHART
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_services_budgets_and_policies_find_their_pods(case: str) -> None:
+    manifests = rendered(case)
+    labels = [found["spec"]["template"]["metadata"]["labels"] for found in _pods(manifests)]
+    for found in manifests:
+        spec = found.get("spec", {})
+        selector = spec.get("podSelector", spec.get("selector", {}))
+        wanted = selector.get("matchLabels", selector)
+        if not wanted:
+            continue
+        assert len([each for each in labels if wanted.items() <= each.items()]) == 1, found
+
+
+def test_a_worker_has_time_to_stop() -> None:
+    manifests = rendered("worker")
+    worker = one(manifests, "Deployment", "shop-riverui-worker-default")
+    assert worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 20 + 10 + 5
+    sets = 'workers[0].stop={"softSeconds": 600, "hardSeconds": 30}'
+    worker = one(rendered("worker", sets), "Deployment", "shop-riverui-worker-default")
+    assert worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 600 + 30 + 5
+    assert "--soft-stop=600s" in container(worker)["args"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "words"),
+    [
+        ('database.existingSecret=""', "database.existingSecret is empty: name a Secret"),
+        ('dashboard.auth.basic.existingSecret=""', "nobody could sign in"),
+        ("dashboard.auth.none=true", "choose one"),
+        ("dashboard.replicas=2", "all of them need one key for cookies"),
+        ("workers[0].terminationGracePeriodSeconds=20", "less than the 30 s"),
+        ('dashboard.replicas="two"', "/dashboard/replicas"),
+        ("dashboard.port=0", "/dashboard/port"),
+        ('dashboard.env={"RIVERUI_READ_ONYL": true}', "RIVERUI_READ_ONYL"),
+        ('dashboard.env={"RIVER_BASIC_AUTH_PASS": "secret"}', "RIVER_BASIC_AUTH_PASS"),
+        ('dashboard.pathPrefix="river"', "/dashboard/pathPrefix"),
+        ('workers[0].replica="3"', "replica"),
+        ('workers[0].client="jobs"', "/workers/0/client"),
+        ('workers[0].queues=["mail\'; drop table river_job --"]', "/workers/0/queues/0"),
+        ('workers[0].env={"DATABASE_URL": "postgres://…"}', "DATABASE_URL"),
+        ('database.schema="jobs; drop"', "/database/schema"),
+        ('image.digest="latest"', "/image/digest"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused_in_words(sets: str, words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        rendered("worker", sets)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_the_values_in_the_guide_are_taken(number: int, tmp_path: Path) -> None:
+    file = tmp_path / "river.yaml"
+    file.write_text(BLOCKS[number])
+    manifests = rendered("minimal", file=file)
+    assert manifests != rendered("minimal") or number == 0
+    for manifest in manifests:
+        validate(manifest)
+
+
+def _pods(manifests: tuple[Manifest, ...] | list[Manifest] | object) -> list[Manifest]:
+    """Return what pods are made from."""
+    assert isinstance(manifests, list | tuple)
+    return [found for found in manifests if found["kind"] in ("Deployment", "Job")]
