@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist worksteal --durations 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-quick check fix bench screens docs clean
+.PHONY: help demo example test test-quick test-lowest check fix bench screens docs release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ screens: $(VENV)/.dev-ready ## photograph the demo's pages, light, dark and on a
 
 docs: $(VENV)/.dev-ready ## the documentation's site, into build/docs; ARGS=--serve shows it on this machine
 	@$(BIN)/python -m docs._site $(ARGS)
+
+release: $(VENV)/.dev-ready ## a release's files in dist/, checked; says how to sign and publish them, and does neither
+	@$(BIN)/python -m tests.release
 
 clean: ## remove what these targets made
 	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
