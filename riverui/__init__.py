@@ -289,6 +289,7 @@ _MODULES = ("errors", "testing")
 def create_app(
     database: str | AsyncConnectionPool[Any] | AsyncEngine | Client | Driver | None = None,
     *,
+    read: str | AsyncConnectionPool[Any] | Driver | None = None,
     schema: str | None = None,
     config: DashboardConfig | None = None,
     authenticate: Authenticate | None = None,
@@ -304,7 +305,8 @@ def create_app(
     `database` is a URL, the host app's psycopg AsyncConnectionPool or SQLAlchemy AsyncEngine (never
     closed from here), a Client or its Driver; None leaves it to libpq's `PG*` variables. It is
     reached at first use, so the app needs no lifespan; where one does reach it, its end closes
-    connections that riverui opened.
+    connections that riverui opened. `read` is a standby of that database, given in the same ways:
+    what pages show is read there, and everything else done on the primary.
 
     Who may use it has to be said: `authenticate` (a function from Starlette's HTTPConnection to an
     Access, to None for nobody, or to a Response to send instead), `basic_auth` (user and password),
@@ -328,12 +330,16 @@ def create_app(
             f"create_app cannot use a {type(database).__name__}: give the URL that it has, or an"
             " asyncio Client."
         )
+    options = ConnectOptions(action_timeout=config.action_timeout, page_timeout=config.page_timeout)
     driver, is_own = driver_of(
         database if brought is None or isinstance(brought, str) else brought,
         schema=schema,
-        options=ConnectOptions(
-            action_timeout=config.action_timeout, page_timeout=config.page_timeout
-        ),
+        options=options,
+    )
+    standby, is_own_standby = (
+        (None, False)
+        if read is None
+        else driver_of(read, schema=schema or driver.schema, options=options)
     )
     sign_in = SignIn(
         authenticate=authenticate,
@@ -357,6 +363,8 @@ def create_app(
         config,
         hosts=hosts,
         close_driver=is_own,
+        standby=standby,
+        close_standby=is_own_standby,
         inserter=LateInserter(inserter),
         pilot=getattr(database, "pilot", None),
     )

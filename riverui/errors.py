@@ -110,6 +110,10 @@ class StandbyLacks(DatabaseError):
     """A standby cannot read unlogged tables, such as the one that holds the leader."""
 
 
+class StandbyConflict(DatabaseError):
+    """The standby ended this query, as it kept changes of its primary from being shown."""
+
+
 class SchemaMissing(DatabaseError):
     """There are no River tables here: run `riverui migrate-up`."""
 

@@ -83,6 +83,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         config=config,
         dashboard=dashboard_config,
         database_url=url,
+        database_url_read=values.text("database_url_read") or None,
         hosts=None if config.authenticated or config.no_auth else _own_names(config),
         schema=values.text("schema") or None,
     )

@@ -32,6 +32,8 @@ class ServedDashboard:
     hosts: frozenset[str] | None
     """The only host names answered to, when given."""
     schema: str | None
+    database_url_read: str | None = None
+    """A standby of the database, from which pages are read; None for none."""
     failures: tuple[Failures | None, Failures | None, Failures | None] = (None, None, None)
     """Where failed sign-ins are counted; None for this process alone."""
 
@@ -41,13 +43,19 @@ class ServedDashboard:
         Raise ConfigError for settings that cannot be used.
         """
         config, name = self.config, process_name()
-        driver = connect(
-            self.database_url,
-            action_timeout=self.dashboard.action_timeout,
-            dashboard=name,
-            page_timeout=self.dashboard.page_timeout,
-            schema=self.schema,
-        )
+
+        def connected(url: str | None) -> Driver:
+            return connect(
+                url,
+                action_timeout=self.dashboard.action_timeout,
+                dashboard=name,
+                page_timeout=self.dashboard.page_timeout,
+                schema=self.schema,
+            )
+
+        driver = connected(self.database_url)
+        read = self.database_url_read
+        standby = None if read is None else connected(read)
         sign_in = SignIn(
             api_tokens=config.api_tokens,
             basic_auth=(config.basic_user, config.basic_password) if config.basic_user else None,
@@ -60,6 +68,8 @@ class ServedDashboard:
             sign_in,
             self.dashboard,
             close_driver=True,
+            standby=standby,
+            close_standby=True,
             hosts=self.hosts,
             inserter=LateInserter(lambda: inserter(driver)),
             name=name,

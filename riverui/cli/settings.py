@@ -60,6 +60,19 @@ SETTINGS = (
         ),
     ),
     Setting(
+        name="database_url_read",
+        group="Database",
+        env="DATABASE_URL_READ",
+        flag="--database-url-read",
+        metavar="URL",
+        secret=True,
+        default_words="DATABASE_URL alone",
+        help=(
+            "A standby of that database: what pages show is read there, and all else done on the"
+            " primary."
+        ),
+    ),
+    Setting(
         name="schema",
         group="Database",
         env="RIVER_SCHEMA",

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import cast
 
 from itsdangerous import URLSafeTimedSerializer
 from starlette.applications import Starlette
@@ -37,6 +38,7 @@ from riverui.web.http.context import Dashboard
 from riverui.web.http.cookies import preferences_reader
 from riverui.web.http.gate import GateMiddleware
 from riverui.web.http.health import HealthChecks
+from riverui.web.http.own_changes import OwnChanges
 from riverui.web.http.paths import Urls
 from riverui.web.http.probe import Probe
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights, not_found
@@ -53,6 +55,7 @@ from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.periodic_runs import read_histories
+from riverui.web.live.read_replica import ReadReplica
 from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.process_name import process_name
@@ -88,6 +91,8 @@ def build_app(
     *,
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
+    standby: Driver | None = None,
+    close_standby: bool = False,
     inserter: JobInserter | None = None,
     pilot: JobPilot | None = None,
     limits: DashboardLimits | None = None,
@@ -99,7 +104,8 @@ def build_app(
     lifespan).
 
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
-    its end stops what runs in the background, and closes the driver if `close_driver`. `inserter`
+    its end stops what runs in the background, and closes the driver if `close_driver`. What pages
+    show is read from `standby` where there is one (`close_standby` closes it too). `inserter`
     inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
     among them; without one, storage does with what its own tables need. `clock` tells in seconds
     how old counts, figures and live regions are. `name` is that of this process, by which other
@@ -112,28 +118,39 @@ def build_app(
     health = HealthChecks(Probe(driver, timeout=limits.probe_seconds))
     static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
-    counts = Counts(driver, config, limits.counts, clock=clock)
+    replica = None
+    reads = steady = writes = driver
+    if standby is not None:
+        replica = ReadReplica(driver, standby, limits.replica_times, clock=clock)
+        reads, steady, writes = cast("Driver", replica), replica.steady, replica.primary
+    counts = Counts(reads, config, limits.counts, clock=clock)
     ended = EndedTotals()
     figures = KeptFigures(
-        driver, config, limits.collector, limits.rollup_times, sinks=(ended,), clock=clock
+        steady,
+        config,
+        limits.collector,
+        limits.rollup_times,
+        primary=writes,
+        sinks=(ended,),
+        clock=clock,
     )
-    marks = Marks(driver, clock=clock)
-    metrics = Metrics(driver, counts, config, ended, figures.collector.look)
+    marks = Marks(reads, clock=clock)
+    metrics = Metrics(reads, counts, config, ended, figures.collector.look)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         admission=Admission(limits.admission),
         api_time_limits=ApiTimeLimits(config, long_lists=limits.long_api_lists),
         config=config,
         counts=counts,
-        dead_letters=OwnTableWatch(driver, DEAD_JOB_TABLE, DEAD_JOBS, clock=clock),
-        driver=MeasuredDriver(driver, metrics.transacted),
-        durable_periodic=OwnTableWatch(driver, PERIODIC_JOB_TABLE, DURABLE_PERIODIC, clock=clock),
+        dead_letters=OwnTableWatch(reads, DEAD_JOB_TABLE, DEAD_JOBS, clock=clock),
+        driver=MeasuredDriver(reads, metrics.transacted),
+        durable_periodic=OwnTableWatch(reads, PERIODIC_JOB_TABLE, DURABLE_PERIODIC, clock=clock),
         environment=render.environment(),
-        error_groups=ErrorGroups(driver, config, limits.errors, clock=clock),
+        error_groups=ErrorGroups(reads, config, limits.errors, clock=clock),
         expressions=Expressions(),
         figures=figures,
         health=KeptReading(
-            partial(health_report, driver, figures, usual=figures.stored, marks=marks),
+            partial(health_report, writes, figures, usual=figures.stored, marks=marks),
             seconds=limits.health_seconds,
             clock=clock,
         ),
@@ -143,9 +160,9 @@ def build_app(
         name=name,
         inserter=inserter,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
-        operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
+        operations=Operations(writes, config, pilot=pilot, limits=limits.operations),
         shared_operations=SharedOperations(
-            driver,
+            writes,
             config,
             name=name,
             pilot=pilot,
@@ -153,22 +170,23 @@ def build_app(
             times=limits.operation_times,
         ),
         own_tables={
-            WORKFLOW_TABLE.name: OwnTableWatch(driver, WORKFLOW_TABLE, WORKFLOW_PAGES, clock=clock)
+            WORKFLOW_TABLE.name: OwnTableWatch(reads, WORKFLOW_TABLE, WORKFLOW_PAGES, clock=clock)
         },
         parts=KeptParts(),
         periodic=KeptReading(
-            partial(read_histories, driver), seconds=limits.periodic_seconds, clock=clock
+            partial(read_histories, reads), seconds=limits.periodic_seconds, clock=clock
         ),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
         refreshes=Refreshes(limits.refreshes, clock=clock),
+        replica=replica,
         rights=RIGHTS,
         searches=Searches(),
         shortcuts=tuple(_shortcuts()),
         signer=signer,
         static=static,
         stored_figures=figures.stored,
-        suggestions=Suggestions(driver),
+        suggestions=Suggestions(reads),
         urls=Urls(routes),
         workers=workers,
     )
@@ -197,8 +215,11 @@ def build_app(
             await dashboard.close()
             if close_driver:
                 await driver.close()
+            if standby is not None and close_standby:
+                await standby.close()
 
-    app = Starlette(middleware=[gate], exception_handlers={HTTPException: problems.answer})
+    before = [Middleware(OwnChanges, replica=replica, signer=signer)] if replica else []
+    app = Starlette(middleware=[*before, gate], exception_handlers={HTTPException: problems.answer})
     app.router = GuardedRouter(
         routes,
         default=not_found,

@@ -12,6 +12,7 @@ from riverui.web.live.counts import CountLimits
 from riverui.web.live.error_groups import ErrorGroupLimits
 from riverui.web.live.figure_readings import CollectorLimits
 from riverui.web.live.operation_run import OperationLimits
+from riverui.web.live.read_replica import ReplicaTimes
 from riverui.web.live.refreshes import RefreshLimits
 from riverui.web.live.rollup_writer import RollupTimes
 from riverui.web.live.shared_operations import OperationTimes
@@ -29,6 +30,7 @@ class DashboardLimits:
     operation_times: OperationTimes = field(default_factory=OperationTimes)
     rollup_times: RollupTimes = field(default_factory=RollupTimes)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
+    replica_times: ReplicaTimes = field(default_factory=ReplicaTimes)
     health_seconds: float = 5.0
     """For which a health report answers everybody: trouble is told in minutes."""
     long_api_lists: int = 2

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 import psycopg
 import pytest
 from psycopg import AsyncConnection, sql
 
-from riverui.demo.postgres import EmbeddedPostgres, find_binaries
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from tests.databases.streaming import streaming
 from tests.factory import job, leader, queue
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -73,40 +69,20 @@ def standby() -> Iterator[tuple[str, dict[str, int]]]:
     """Yield a hot standby, made from the base backup of a server with jobs in it: its URL and its
     jobs.
     """
-    given = os.environ.get("RIVERUI_PG_BIN")
-    binaries = find_binaries(Path(given) if given else None)
-    # Not pytest's own folder: its name is too long for a socket.
-    with TemporaryDirectory(prefix="riverui-standby-") as folder:
-        home = Path(folder)
-        with EmbeddedPostgres(home / "primary", durable=False, binaries=binaries) as primary:
+    jobs: dict[str, int] = {}
 
-            async def prepare() -> dict[str, int]:
-                driver = connect(primary.url)
-                await migrate(driver, "up")
-                await migrate(driver, "up", line="riverui")
-                await driver.close()
-                return await fill(primary.url)
+    def prepare(url: str) -> None:
+        async def run() -> None:
+            driver = connect(url)
+            await migrate(driver, "up")
+            await migrate(driver, "up", line="riverui")
+            await driver.close()
+            jobs.update(await fill(url))
 
-            jobs = asyncio.run(prepare())
-            (cluster,) = (home / "primary").glob("pg*[0-9]")
-            (home / "standby").mkdir()
-            host = parse_qs(urlsplit(primary.url).query)["host"][0]
-            name = home / "standby" / cluster.name
-            command: list[str | Path] = [
-                binaries / "pg_basebackup",
-                "-h",
-                host,
-                "-U",
-                "riverui",
-                "-D",
-                name,
-                "-R",
-                "-c",
-                "fast",
-            ]
-            subprocess.run(command, check=True, capture_output=True, timeout=60)
-            with EmbeddedPostgres(home / "standby", durable=False, binaries=binaries) as server:
-                yield server.url, jobs
+        asyncio.run(run())
+
+    with streaming(prepare) as servers:
+        yield servers.standby, jobs
 
 
 @pytest.fixture

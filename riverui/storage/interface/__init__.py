@@ -58,6 +58,7 @@ from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.own_workflows import OWN_WORKFLOWS, OwnWorkflowExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
 from riverui.storage.interface.rates import RATES, RateExecutor
+from riverui.storage.interface.replication import REPLICATION, ReplicationExecutor
 from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
 from riverui.storage.interface.sequences import SEQUENCES, SequenceExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
@@ -101,6 +102,7 @@ __all__ = [
     "PERIODIC_RUNS",
     "RATES",
     "REINDEXING",
+    "REPLICATION",
     "ROLLUPS",
     "SEQUENCES",
     "SERVER",
@@ -141,6 +143,7 @@ __all__ = [
     "OwnWorkflowExecutor",
     "PeriodicRunExecutor",
     "RateExecutor",
+    "ReplicationExecutor",
     "RollupExecutor",
     "SequenceExecutor",
     "ServerExecutor",
@@ -181,6 +184,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     FIGURES,
     HEALTH,
     SERVER,
+    REPLICATION,
     OWN_TABLES,
     OPERATIONS,
     ROLLUPS,

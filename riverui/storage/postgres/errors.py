@@ -19,6 +19,7 @@ from riverui.errors import (
     QueryTimeout,
     ReadOnlyDatabase,
     SchemaMissing,
+    StandbyConflict,
     StandbyLacks,
     TooManyConnections,
     UniqueConflict,
@@ -70,6 +71,9 @@ _MEANINGLESS = frozenset(
 )
 """A value that the server cannot read: out of range, not UTF-8, JSON too deep or with a NUL."""
 
+_CONFLICTS = frozenset({"40001", "40P01"})
+"""What a standby ends a query with that keeps it from following its primary."""
+
 _UNIQUE_INDEXES = frozenset({"river_job_unique_idx", "river_job_kind_unique_key_idx"})
 
 
@@ -119,6 +123,8 @@ def _with_state(
         return SchemaMissing()
     if state == "0A000" and "during recovery" in whole:
         return StandbyLacks()
+    if state in _CONFLICTS and "conflict with recovery" in whole and not fatal:
+        return StandbyConflict()
     if state in _STATES:
         kind, words = _STATES[state]
         if kind is PermissionDenied and words is None:

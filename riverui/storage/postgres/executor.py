@@ -150,6 +150,7 @@ if TYPE_CHECKING:
         interface.OwnWorkflowExecutor,
         interface.PeriodicRunExecutor,
         interface.RateExecutor,
+        interface.ReplicationExecutor,
         interface.RollupExecutor,
         interface.SequenceExecutor,
         interface.ServerExecutor,
@@ -160,4 +161,4 @@ if TYPE_CHECKING:
         interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 28
+        return (executor,) * 29

@@ -30,6 +30,7 @@ from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
 from riverui.web.live.own_table import OwnTableWatch
+from riverui.web.live.read_replica import ReadReplica
 from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.live.stored_figures import StoredFigures
@@ -86,6 +87,8 @@ class Dashboard:
     read_preferences: Callable[[str], Preferences]
     """Reads a cookie of preferences; raises BadData for one that is not ours."""
     refreshes: Refreshes
+    replica: ReadReplica | None
+    """What chooses between the database and a standby of it, where there is one."""
     rights: Mapping[str, str]
     """Every right, and what it lets one do, in words that go on from “You may”."""
     searches: Searches
@@ -102,6 +105,8 @@ class Dashboard:
 
     async def close(self) -> None:
         """Stop what runs in the background. Whoever asks again has it begin anew."""
+        if self.replica is not None:
+            await self.replica.close()
         await self.operations.close()
         await self.shared_operations.close()
         await self.refreshes.close()

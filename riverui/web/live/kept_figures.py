@@ -33,9 +33,11 @@ class KeptFigures:
         limits: CollectorLimits,
         times: RollupTimes,
         *,
+        primary: Driver | None = None,
         sinks: Sequence[FigureSink] = (),
         clock: Callable[[], float],
     ) -> None:
+        """Make one that reads by `driver` and stores by `primary`, which is the same by default."""
         self.stored = StoredFigures(driver, clock=clock)
         self.collector = Collector(
             driver,
@@ -45,7 +47,9 @@ class KeptFigures:
             clients=StoredClientFigures(driver, self.stored.table),
             clock=clock,
         )
-        self.writer = RollupWriter(driver, config, self.collector, self.stored.table, times=times)
+        self.writer = RollupWriter(
+            primary or driver, config, self.collector, self.stored.table, times=times
+        )
         self._charts = config.charts
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:

@@ -87,6 +87,10 @@ class Shell:
     signed_in: bool
     read_only: str
     """Why nothing can be changed, as a sentence; empty where it can."""
+    replica: str
+    """What pages are read from, as a sentence; empty where there is but one server."""
+    replica_warns: bool
+    """Whether that is not as it should be: the standby is away or far behind."""
     version: str
     database: str
     schema: str
@@ -317,7 +321,7 @@ def _notice_response(
 def _shell(request: Request, *, whole: bool) -> Shell:
     board, seen = dashboard(request), request_context(request)
     access = who(request)
-    config = board.config
+    config, replica = board.config, board.replica
     return Shell(
         base=seen.base,
         nav=tuple(
@@ -337,6 +341,8 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         sign_out=access.sign_out,
         signed_in=seen.access is not None,
         read_only=_read_only(request),
+        replica=replica.words if replica else "",
+        replica_warns=replica is not None and (replica.late or bool(replica.trouble)),
         version=__version__,
         database=board.driver.database,
         schema=board.driver.schema_in_use,

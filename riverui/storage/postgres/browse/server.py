@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from riverui.errors import BadRequest
 from riverui.storage.interface.migrations import MigrationRow
+from riverui.storage.interface.replication import ReplicationRow
 from riverui.storage.interface.server import ServerRow
 from riverui.storage.options import DASHBOARD_PREFIX
 from riverui.storage.postgres.statements import Statements
@@ -59,6 +60,10 @@ class ServerStatements(Statements):
         """Return the names of the dashboards that are connected and say so, each process once."""
         rows = await self._rows("dashboard_list", {"prefix": DASHBOARD_PREFIX})
         return [str(name).removeprefix(DASHBOARD_PREFIX) for name in rows.values()]
+
+    async def replication_get(self) -> ReplicationRow:
+        """Return where the server stands in the stream of changes that standbys follow."""
+        return ReplicationRow(**(await self._row("replication_get"))._asdict())
 
     async def server_get(self) -> ServerRow:
         """Return the facts about the server for the About page."""

@@ -17,6 +17,16 @@ select current_setting('server_version') as version, current_database() as datab
     as job_rows_estimated,
   coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0) as job_bytes;
 
+-- name: replication_get
+-- A standby can follow what its primary has flushed, and shows what it has replayed. Both have the same database.
+select pg_is_in_recovery() as standby,
+  (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end
+    - '0/0'::pg_lsn)::bigint as position,
+  case when has_function_privilege('pg_catalog.pg_control_system()', 'execute')
+    then (select concat(c.system_identifier, '/', d.oid) from pg_control_system() c, pg_database d
+      where d.datname = current_database()) else '' end as system,
+  clock_timestamp() - pg_last_xact_replay_timestamp() as behind;
+
 -- name: dashboard_list
 select distinct a.application_name as name
 from pg_stat_activity a

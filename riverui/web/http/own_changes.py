@@ -1,0 +1,91 @@
+"""Lets viewers see what they have changed, whichever process answers them, where pages are read
+from a standby.
+"""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import quote
+
+from itsdangerous import BadData, URLSafeTimedSerializer
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from riverui.web.http.urls import PATH_SAFE, own_path
+from riverui.web.live.read_replica import ReadReplica, on_primary
+
+_PURPOSE = "changed"
+"""What the cookie's name ends with, and the salt of its signature."""
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_MARGIN_SECONDS = 1.0
+"""Added to the time of a change: it is signed in whole seconds, and the clocks of two machines
+differ.
+"""
+
+
+class OwnChanges:
+    """Keeps in a cookie that its viewer has changed something, for as long as that counts, and has
+    what is about to be changed read from the primary.
+
+    This process knows of its own changes without it, for all viewers.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, replica: ReadReplica, signer: URLSafeTimedSerializer
+    ) -> None:
+        self._app = app
+        self._replica = replica
+        self._signer = signer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, with the cookie where something was changed."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        base = quote(own_path(scope)[0], safe=PATH_SAFE)
+        # One for each dashboard on a host: browsers send `/` cookies to `/river` too.
+        name = f"riverui{''.join(each if each.isalnum() else '-' for each in base)}_{_PURPOSE}"
+        request = HTTPConnection(scope)
+        self._learn(request.cookies.get(name, ""))
+        if scope["method"] in _SAFE_METHODS:
+            await self._app(scope, receive, send)
+            return
+        before = self._replica.changes
+
+        async def send_with_cookie(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._replica.changes != before:
+                kept = Response()
+                kept.set_cookie(
+                    name,
+                    str(self._signer.dumps("", salt=_PURPOSE)),
+                    max_age=self._seconds,
+                    path=base or "/",
+                    secure=request.url.scheme == "https",
+                    httponly=True,
+                    samesite="lax",
+                )
+                MutableHeaders(scope=message).append("set-cookie", kept.headers["set-cookie"])
+            await send(message)
+
+        with on_primary():
+            await self._app(scope, receive, send_with_cookie)
+
+    @property
+    def _seconds(self) -> int:
+        return round(self._replica.times.changed)
+
+    def _learn(self, cookie: str) -> None:
+        """Take over what another process has written; nothing from a cookie that is old or not
+        ours.
+        """
+        if not cookie:
+            return
+        try:
+            _, at = self._signer.loads(
+                cookie, max_age=self._seconds, return_timestamp=True, salt=_PURPOSE
+            )
+        except BadData:
+            return
+        self._replica.changed_elsewhere(time.time() - at.timestamp() - _MARGIN_SECONDS)

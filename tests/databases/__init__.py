@@ -1,0 +1,1 @@
+"""Postgres as people have it: versions, standbys, poolers, ways to sign in."""

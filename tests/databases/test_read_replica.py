@@ -1,0 +1,347 @@
+"""Pages read from a standby, changes made on its primary."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from starlette.applications import Starlette
+
+from riverui import create_app
+from riverui.errors import QueryTimeout
+from riverui.storage.interface.params import JobPageParams
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
+from riverui.web.config import DashboardConfig
+from riverui.web.limits import DashboardLimits
+from riverui.web.live.read_replica import OF_THE_PRIMARY, ReadReplica, ReplicaTimes
+from tests.databases.conftest import caught_up
+from tests.databases.streaming import Servers
+from tests.drivers import connect
+from tests.factory import job, leader, queue
+from tests.interop.look import eventually
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+
+PAGES = (
+    "/",
+    "/jobs",
+    "/jobs?q=kind:test_kind",
+    "/kinds",
+    "/queues",
+    "/queues/default",
+    "/errors",
+    "/workers",
+    "/periodic",
+    "/operations",
+    "/dead-letters",
+    "/workflows",
+    "/about",
+    "/api/jobs",
+    "/api/queues",
+    "/api/verdict",
+    "/metrics",
+)
+TOLD_BY_THE_PRIMARY = {
+    "replication_get",
+    "leader_get",
+    "server_get",
+    "server_settings",
+}
+"""Statements that pages have the primary run, besides those of operations and of the verdict."""
+_LATER = 3600.0
+"""Seconds for what a test is not to come to."""
+
+
+class Board:
+    """One dashboard process on both servers, and what each was asked."""
+
+    def __init__(
+        self, urls: Sequence[str], *, secret_key: str = "", times: ReplicaTimes | None = None
+    ) -> None:
+        self.asked: tuple[list[str], list[str]] = ([], [])
+        """Names of the statements that the primary and the standby have been sent."""
+        self.drivers = [
+            connect(url, watch=lambda name, text, values, to=asked: to.append(name))  # type: ignore[misc]
+            for url, asked in zip(urls, self.asked, strict=True)
+        ]
+        self.app: Starlette = build_app(
+            self.drivers[0],
+            SignIn(no_auth=True),
+            DashboardConfig(secret_key=secret_key or None),
+            limits=DashboardLimits(replica_times=times or ReplicaTimes()),
+            standby=self.drivers[1],
+        )
+        replica = self.app.state.dashboard.replica
+        assert isinstance(replica, ReadReplica)
+        self.replica = replica
+
+    def forget(self) -> None:
+        """Forget what was asked so far."""
+        for asked in self.asked:
+            asked.clear()
+
+    async def from_standby(self, client: httpx2.AsyncClient) -> bool:
+        """Return whether the list of jobs is read from the standby just now."""
+        self.forget()
+        await page(client, "/jobs")
+        asked = ["job_list" in each for each in self.asked]
+        assert asked in ([True, False], [False, True])
+        return asked[1]
+
+
+@asynccontextmanager
+async def board(urls: Sequence[str], **given: Any) -> AsyncIterator[tuple[Board, Any]]:
+    """Yield a dashboard and a browser of it."""
+    made = Board(urls, **given)
+    async with browser(made.app) as client:
+        yield made, client
+    await made.app.state.dashboard.close()
+    for driver in made.drivers:
+        await driver.close()
+
+
+async def page(client: httpx2.AsyncClient, path: str) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text[:2000]
+    return parse(answer.text)
+
+
+async def state_of(client: httpx2.AsyncClient, id: int) -> str:
+    answer = await client.get(f"/api/jobs/{id}")
+    return str(answer.json()["state"]) if answer.status_code == 200 else answer.text
+
+
+async def test_what_pages_show_is_read_from_the_standby(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    await queue(primary)
+    await leader(primary, "the_leader")
+    for state in ("available", "completed", "discarded", "retryable", "running", "scheduled"):
+        await job(primary, state)
+    caught_up(servers)
+    async with board(database) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+        made.forget()
+        for path in PAGES:
+            assert (await client.get(path)).status_code == 200, path
+        assert [name for name in made.asked[0] if name not in TOLD_BY_THE_PRIMARY] == []
+        assert {"job_list", "job_count_by_state"} <= {*made.asked[1]}
+        about = await page(client, "/about")
+        assert "the_leader" in about.text, "a standby cannot tell the leader, the primary can"
+        assert "Read from a standby, " in about.one("footer").text
+        assert not [tag for tag in about.all(class_="tag") if tag.text == "standby"]
+
+
+async def test_who_acts_sees_it_at_once(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    id = await job(primary)
+    caught_up(servers)
+    times = ReplicaTimes(changed=_LATER)
+    key = "the same for all processes"
+    async with (
+        board(database, secret_key=key, times=times) as (here, client),
+        board(database, secret_key=key, times=times) as (there, stranger),
+    ):
+        await eventually(lambda: here.from_standby(client))
+        await eventually(lambda: there.from_standby(stranger))
+        servers.pause()
+        answer = await client.post("/jobs/cancel", data={"ids": str(id), "confirmed": "1"})
+        assert answer.status_code == 303, answer.text
+        assert await state_of(client, id) == "cancelled"
+        assert "Cancelled" in (await page(client, f"/jobs/{id}")).one(id="job").text
+        # Another process knows nothing of it but by the cookie of who did it.
+        assert await state_of(stranger, id) == "available"
+        cookies = [each for each in client.cookies.jar if each.name == "riverui_changed"]
+        assert [each.path for each in cookies] == ["/"]
+        stranger.cookies.set("riverui_changed", "ImZvcmdlZCI.aaaa.bbbb")
+        assert await state_of(stranger, id) == "available"
+        stranger.cookies.set("riverui_changed", str(cookies[0].value))
+        assert await state_of(stranger, id) == "cancelled"
+        servers.resume()
+        await eventually(lambda: here.from_standby(client))
+        await eventually(lambda: there.from_standby(stranger))
+        assert await state_of(client, id) == "cancelled"
+
+
+async def test_what_is_acted_on_is_read_from_the_primary(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    async with board(database) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+        servers.pause()
+        id = await job(primary)
+        assert (await client.get(f"/jobs/{id}")).status_code == 404, "it is not there yet"
+        form = {"q": "kind:test_kind", "all": "1", "confirmed": "1"}
+        answer = await client.post("/jobs/cancel", data={**form, "ids": str(id)})
+        assert answer.status_code == 303, answer.text
+        assert await state_of(client, id) == "cancelled"
+
+
+async def test_after_a_while_a_standby_that_lags_is_read_again(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    id = await job(primary)
+    caught_up(servers)
+    async with board(database, times=ReplicaTimes(changed=0.5)) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+        servers.pause()
+        await client.post("/jobs/cancel", data={"ids": str(id), "confirmed": "1"})
+        await eventually(lambda: made.from_standby(client))
+        assert await state_of(client, id) == "available"
+
+
+async def test_lag_is_told(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    async with board(database, times=ReplicaTimes(late=0.2, look=0.05)) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+        servers.pause()
+        await job(primary)
+
+        async def warned() -> str:
+            tags = (await page(client, "/queues")).all(class_="tag")
+            return "".join(tag.attributes["title"] for tag in tags if tag.text == "standby")
+
+        words = await eventually(warned)
+        assert words.startswith("Read from a standby, "), words
+        assert words.endswith(" behind."), words
+        about = (await page(client, "/about")).one(id="about")
+        assert "behind." in about.all(class_="banner")[0].text
+        # Figures are those of the time that the standby shows.
+        before = made.replica.lag
+        assert before is not None
+        async with made.replica.steady.reading() as standby:
+            shown = await standby.figure_clock_get()  # type: ignore[attr-defined]
+        async with made.replica.primary.reading() as executor:
+            now = await executor.figure_clock_get()  # type: ignore[attr-defined]
+        assert timedelta(seconds=0.2) < now.now - shown.now < before + timedelta(seconds=60)
+        servers.resume()
+        assert await eventually(warned, fits=lambda words: not words) == ""
+
+
+async def test_without_its_standby_pages_are_the_primarys(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    id = await job(primary)
+    caught_up(servers)
+    times = ReplicaTimes(retry=0.05)
+    async with board(database, times=times) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+        servers.stop()
+        try:
+            assert not await made.from_standby(client), "the first page after it went away"
+            for path in PAGES:
+                assert (await client.get(path)).status_code == 200, path
+            await eventually(lambda: _trouble(made, client))
+            shown = await page(client, f"/jobs/{id}")
+            assert "Read from the primary, not from its standby." in shown.one("footer").text
+            assert [tag.text for tag in shown.all(class_="tag")].count("standby") == 1
+        finally:
+            servers.start()
+    # Its address is another one after a start.
+    urls = servers.urls(database[0].rpartition("/")[2].partition("?")[0])
+    async with board(urls) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+
+
+async def _trouble(made: Board, client: httpx2.AsyncClient) -> str:
+    await page(client, "/jobs")
+    return made.replica.trouble
+
+
+async def test_a_server_that_is_no_standby_is_not_read(
+    database: tuple[str, str], database_url: str, primary: AsyncConnection[DictRow]
+) -> None:
+    id = await job(primary)
+    for other in (database[0], database_url):
+        async with board((database[0], other)) as (made, client):
+            assert await state_of(client, id) == "available"
+            await eventually(lambda: _trouble(made, client))  # noqa: B023 - called in this round
+            assert made.replica.trouble == "It is no standby of this database."
+            assert "job_get" not in made.asked[1]
+    async with board((database_url, database[1])) as (made, client):
+        await eventually(lambda: _trouble(made, client))
+        assert made.replica.trouble == "It is no standby of this database."
+
+
+async def test_a_query_that_the_standby_ends_is_asked_of_the_primary(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    await job(primary)
+    # For this user a look at a job takes long, but only on the standby.
+    await primary.execute(
+        """
+        create function slowly() returns bool language plpgsql as $$ begin
+          if pg_is_in_recovery() then perform pg_sleep(60); end if; return true; end $$;
+        drop role if exists patient;
+        create role patient login;
+        grant all on all tables in schema public to patient;
+        alter table river_job enable row level security;
+        create policy slow on river_job using (slowly());
+        """
+    )
+    caught_up(servers)
+    urls = [url.replace("//riverui@", "//patient@") for url in database]
+    async with board(urls) as (made, client):
+        made.drivers[1]._page_timeout = timedelta(seconds=60)  # noqa: SLF001
+        async with made.replica.steady.reading(timeout=timedelta(seconds=60)) as executor:
+            asking = asyncio.create_task(executor.job_list(JobPageParams(limit=5)))
+            await eventually(lambda: _sleeping(servers))
+            # Waits for nobody on the primary, and on the standby for who reads the table.
+            await primary.execute("vacuum full river_job")
+            found = await asking
+        assert len(found.rows) == 1
+        assert [asked.count("job_list") for asked in made.asked] == [1, 1]
+        # A standby that is slow is not a reason to burden the primary.
+        with pytest.raises(QueryTimeout):
+            async with made.replica.steady.reading(timeout=timedelta(seconds=0.2)) as executor:
+                await executor.job_list(JobPageParams(limit=5))
+    await primary.execute("drop owned by patient; drop role patient")
+
+
+async def _sleeping(servers: Servers) -> bool:
+    async with await AsyncConnection.connect(servers.standby, autocommit=True) as connection:
+        found = await connection.execute(
+            "select 1 from pg_stat_activity where wait_event = 'PgSleep'"
+        )
+        return await found.fetchone() is not None
+
+
+async def test_programs_name_a_standby_with_read(
+    database: tuple[str, str], primary: AsyncConnection[DictRow], servers: Servers
+) -> None:
+    id = await job(primary)
+    caught_up(servers)
+    app = create_app(database[0], read=database[1], no_auth=True)
+    async with browser(app) as client:
+        shown = await page(client, f"/jobs/{id}")
+        assert "Read from a standby, " in shown.one("footer").text
+        answer = await client.post("/jobs/cancel", data={"ids": str(id), "confirmed": "1"})
+        assert answer.status_code == 303
+        assert await state_of(client, id) == "cancelled"
+
+
+async def test_what_only_the_primary_tells_is_there_to_be_asked(database: tuple[str, str]) -> None:
+    driver = connect(database[0])
+    async with driver.reading() as executor:
+        assert [name for name in OF_THE_PRIMARY if not hasattr(executor, name)] == []
+    await driver.close()
+
+
+def test_flushed_is_known_to_be_longer_than_the_servers_own_pause(servers: Servers) -> None:
+    with psycopg.connect(servers.primary) as connection:
+        row = connection.execute(
+            "select setting::int from pg_settings where name = 'wal_writer_delay'"
+        ).fetchone()
+    assert row is not None
+    assert ReplicaTimes().flushed >= 3 * row[0] / 1000
