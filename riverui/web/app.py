@@ -119,10 +119,10 @@ def build_app(
     static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
     replica = None
-    reads = steady = writes = driver
+    reads = steady = driver
     if standby is not None:
         replica = ReadReplica(driver, standby, limits.replica_times, clock=clock)
-        reads, steady, writes = cast("Driver", replica), replica.steady, replica.primary
+        reads, steady = cast("Driver", replica), replica.steady
     counts = Counts(reads, config, limits.counts, clock=clock)
     ended = EndedTotals()
     figures = KeptFigures(
@@ -130,7 +130,7 @@ def build_app(
         config,
         limits.collector,
         limits.rollup_times,
-        primary=writes,
+        primary=driver,
         sinks=(ended,),
         clock=clock,
     )
@@ -150,7 +150,7 @@ def build_app(
         expressions=Expressions(),
         figures=figures,
         health=KeptReading(
-            partial(health_report, writes, figures, usual=figures.stored, marks=marks),
+            partial(health_report, driver, figures, usual=figures.stored, marks=marks),
             seconds=limits.health_seconds,
             clock=clock,
         ),
@@ -160,9 +160,9 @@ def build_app(
         name=name,
         inserter=inserter,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
-        operations=Operations(writes, config, pilot=pilot, limits=limits.operations),
+        operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
         shared_operations=SharedOperations(
-            writes,
+            driver,
             config,
             name=name,
             pilot=pilot,

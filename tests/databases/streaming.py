@@ -82,7 +82,7 @@ def streaming(
             (home / "standby").mkdir()
             data = home / "standby" / cluster.name
             host = parse_qs(urlsplit(primary.url).query)["host"][0]
-            where = ["-h", host, "-U", "riverui", "-D", data]
+            where = ["-h", host, "-U", "riverui", "-D", str(data)]
             subprocess.run(
                 [programs / "pg_basebackup", *where, "-R", "-c", "fast"],
                 check=True,

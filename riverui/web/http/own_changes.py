@@ -18,6 +18,8 @@ from riverui.web.live.read_replica import ReadReplica, on_primary
 
 _PURPOSE = "changed"
 """What the cookie's name ends with, and the salt of its signature."""
+_REFUSED = 400
+"""Status from which on nothing was changed."""
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _MARGIN_SECONDS = 1.0
 """Added to the time of a change: it is signed in whole seconds, and the clocks of two machines
@@ -52,10 +54,10 @@ class OwnChanges:
         if scope["method"] in _SAFE_METHODS:
             await self._app(scope, receive, send)
             return
-        before = self._replica.changes
 
         async def send_with_cookie(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._replica.changes != before:
+            if message["type"] == "http.response.start" and message["status"] < _REFUSED:
+                self._replica.changed()
                 kept = Response()
                 kept.set_cookie(
                     name,
@@ -88,4 +90,5 @@ class OwnChanges:
             )
         except BadData:
             return
-        self._replica.changed_elsewhere(time.time() - at.timestamp() - _MARGIN_SECONDS)
+        ago = time.time() - at.timestamp() - _MARGIN_SECONDS
+        self._replica.changed(seconds_ago=ago)

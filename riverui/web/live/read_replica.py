@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from riverui.domain.clock import duration
 from riverui.errors import (
@@ -23,19 +23,17 @@ from riverui.errors import (
     StandbyConflict,
     StandbyLacks,
 )
-from riverui.storage.interface import REPLICATION, Driver, Executor, Transaction
+from riverui.storage.interface import REPLICATION, Driver, Executor
 from riverui.storage.interface.replication import ReplicationRow
 from riverui.web.live.cancelling import cancel_all
 
 log = logging.getLogger("riverui.replica")
 
-_Executor = TypeVar("_Executor", bound=Executor)
-
 OF_THE_PRIMARY = frozenset(
-    {"dashboard_list", "health_database", "job_lock_get", "leader_get", "server_get"}
+    {"dashboard_list", "error_group_list", "job_lock_get", "leader_get", "server_get"}
 )
-"""Operations that tell of the server itself, its sessions, its locks and its unlogged tables: the
-standby's own would mislead.
+"""Operations that tell of the server itself, its sessions, its locks and its unlogged tables, where
+the standby's own would mislead; and of what a dashboard writes down while it reads.
 """
 
 _FORGIVEN = (DatabaseUnavailable, SchemaMissing, StandbyConflict, StandbyLacks)
@@ -66,8 +64,8 @@ class ReplicaTimes:
     changed: float = 30.0
     """How long after a change everything is read from the primary at most."""
     flushed: float = 0.6
-    """After which a commit is in what standbys can follow, also with `synchronous_commit = off`: three
-    times Postgres's own `wal_writer_delay`.
+    """After which a commit is in what standbys can follow, also with `synchronous_commit = off`:
+    three times Postgres's own `wal_writer_delay`.
     """
     retry: float = 5.0
     """From one look to the next, while the standby cannot be read."""
@@ -78,10 +76,10 @@ class ReplicaTimes:
 class ReadReplica:
     """A Driver that reads from a standby and does all else on its primary.
 
-    What is changed here is seen here at once: until the standby shows it, reading is the primary's.
-    So it is where the standby cannot be read, and where it is none. How far it is behind is known
-    by where the primary stood at a time, and when the standby comes to that place: no clock of
-    theirs counts.
+    What viewers change they see at once: until the standby shows it, reading is the primary's. So
+    it is where the standby cannot be read, and where it is none. How far it is behind is known by
+    where the primary stood at a time, and when the standby comes to that place: no clock of theirs
+    counts.
     """
 
     def __init__(
@@ -92,8 +90,7 @@ class ReadReplica:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.primary = cast("Driver", _Primary(primary, self.changed))
-        """The primary alone; what is changed there is known here."""
+        self.primary = primary
         self.steady = cast("Driver", _Steady(self))
         """The standby alone as long as it can be read, whatever was changed: for what gathers
         figures, and should not go to and fro between two times.
@@ -113,8 +110,6 @@ class ReadReplica:
         """All that was changed before then is shown by the standby."""
         self._changed = -1e9
         """When something was changed last."""
-        self.changes = 0
-        """How often something was changed by this process."""
         self._looked = -1e9
         self._due = -1e9
         self._looking: asyncio.Task[None] | None = None
@@ -145,19 +140,8 @@ class ReadReplica:
             _Reading(self, timeout, steady=False),
         )
 
-    def transaction(
-        self, *, timeout: timedelta | None = None
-    ) -> AbstractAsyncContextManager[Transaction]:
-        """Begin the primary's own transaction."""
-        return self.primary.transaction(timeout=timeout)
-
-    def changed(self) -> None:
-        """Have the primary read until the standby shows what was changed just now."""
-        self.changes += 1
-        self.changed_elsewhere(0.0)
-
-    def changed_elsewhere(self, seconds_ago: float) -> None:
-        """Do the same for what another process has changed that long ago."""
+    def changed(self, *, seconds_ago: float = 0.0) -> None:
+        """Have the primary read until the standby shows what a viewer changed that long ago."""
         now = self._clock()
         self._changed = max(self._changed, now + self.times.flushed - max(0.0, seconds_ago))
         if self._waits:
@@ -257,54 +241,6 @@ class on_primary:  # noqa: N801 - used like a function
 async def _where(driver: Driver) -> ReplicationRow:
     async with driver.reading() as executor:
         return await REPLICATION.on(executor).replication_get()
-
-
-class _Primary:
-    """The primary's driver, that tells when something was changed."""
-
-    def __init__(self, driver: Driver, changed: Callable[[], None]) -> None:
-        self._driver = driver
-        self._changed = changed
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._driver, name)
-
-    def transaction(
-        self, *, timeout: timedelta | None = None
-    ) -> AbstractAsyncContextManager[Transaction]:
-        """Begin the driver's own transaction."""
-        return _Changing(self._driver.transaction(timeout=timeout), self._changed)
-
-    def autocommit(
-        self, *, timeout: timedelta | None = None
-    ) -> AbstractAsyncContextManager[Executor]:
-        """Lend the driver's own connection."""
-        return _Changing(self._driver.autocommit(timeout=timeout), self._changed)
-
-
-class _Changing(AbstractAsyncContextManager[_Executor]):
-    """A transaction whose end is told."""
-
-    def __init__(
-        self, transaction: AbstractAsyncContextManager[_Executor], changed: Callable[[], None]
-    ) -> None:
-        self._transaction = transaction
-        self._changed = changed
-
-    async def __aenter__(self) -> _Executor:
-        return await self._transaction.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        try:
-            return await self._transaction.__aexit__(kind, error, trace)
-        finally:
-            # Also after a failure: a commit may have been made whose answer was lost.
-            self._changed()
 
 
 class _Steady:
