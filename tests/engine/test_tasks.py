@@ -357,6 +357,28 @@ def test_args_are_a_dataclass_that_can_be_pickled() -> None:
         send_mail.args(too="ann")  # type: ignore[call-arg]
 
 
+async def test_who_inserts_is_told_what_was_mistaken(client: Client) -> None:
+    wrong: Any = send_mail
+    with pytest.raises(TypeError, match=r"send_mail\.insert\(client, …\): the first .* not 'ann'$"):
+        wrong.insert("ann")
+    with pytest.raises(TypeError, match=r"send_mail\.insert_tx\(client, tx, …\): the first"):
+        wrong.insert_tx(SyncClient, None, "ann")
+    for insert in (wrong.insert, wrong.with_opts(priority=2).insert):
+        with pytest.raises(TypeError, match=r"'queue': options are given as send_mail\.with_opts"):
+            insert(client, "ann", queue="slow")
+
+
+async def test_args_that_no_worker_could_read_are_refused(client: Client) -> None:
+    wrong: Any = 5
+    for more in range(3):  # the first of a batch and those like it take different ways
+        batch = [count.args(["a"])] * more + [count.args(["b", wrong])]
+        with pytest.raises(ArgsError, match=r"the args do not fit count: words\.1: expected text"):
+            await client.insert_many(batch)
+    with pytest.raises(ArgsError, match=r"args do not fit ship: address\.street: expected"):
+        await ship.insert(client, Address(wrong), Parcel(weight=Decimal(1)), NOW, UUID(int=7))
+    assert not (await client.job_list()).jobs
+
+
 async def test_the_task_itself_is_no_args(client: Client) -> None:
     with pytest.raises(ArgsError, match=r"<Task send_mail> is no job args: insert what its args"):
         await client.insert(send_mail)  # type: ignore[arg-type]

@@ -111,6 +111,12 @@ class JsonArgs:
         return f"JsonArgs({self.kind!r}, {self.data!r})"
 
 
+class ReadAgain:
+    """Args whose JSON is read as their worker will read it before they are inserted, so that who
+    inserts what does not fit hears of it, and not only the job.
+    """
+
+
 def kind_of(args: object) -> str:
     """Return the kind of args, or of a type of args; ArgsError where River would not take it."""
     kind = getattr(args, KIND, None)
@@ -197,6 +203,8 @@ def encoder(cls: type) -> Callable[[Any], str]:
         return lambda args: _object(gojson.dump(args.data))
     if struct_kind(cls) is StructKind.DATACLASS:
         write, finished = gojson.writer(cls), gojson.finished
+        if issubclass(cls, ReadAgain):
+            return _read_again(lambda args: finished(write(args)), decoder(cls))
         return lambda args: finished(write(args))
     if struct_kind(cls) is not None:
         return lambda args: _object(gojson.dump(args))
@@ -204,6 +212,15 @@ def encoder(cls: type) -> Callable[[Any], str]:
         f"{cls.__name__} cannot be job args: use a dataclass, a pydantic model, a msgspec struct,"
         " JsonArgs, or give it to_json()"
     )
+
+
+def _read_again(write: Callable[[Any], str], read: Callable[[str], Any]) -> Callable[[Any], str]:
+    def written(args: Any) -> str:
+        text = write(args)
+        read(text)
+        return text
+
+    return written
 
 
 def _object(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import field, make_dataclass
+from dataclasses import field, fields as dataclass_fields, make_dataclass
 from datetime import timedelta
 from functools import update_wrapper, wraps
 from inspect import Parameter
@@ -30,7 +30,7 @@ from typing import (
 from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
 from riverui.domain.retries import Retry
 from riverui.engine.args.decoding import reader
-from riverui.engine.args.job_args import SameInsertOpts
+from riverui.engine.args.job_args import ReadAgain, SameInsertOpts
 from riverui.engine.insert.checks import check_opts
 from riverui.engine.insert.insert_opts import (
     InsertKeywords,
@@ -115,9 +115,10 @@ class TaskKeywords(WorkKeywords, total=False):
 
 
 _OF_WORK = frozenset(WorkKeywords.__annotations__)
+_OPTIONS = frozenset(InsertKeywords.__annotations__)
 
 
-class TaskArgs:
+class TaskArgs(ReadAgain):
     """Args of a task's job: a dataclass with the parameters of its function as fields."""
 
     kind: ClassVar[str]
@@ -148,7 +149,8 @@ class TaskInserter(Generic[P]):
         """Insert a job that calls the function with these arguments; return the InsertResult, to be
         awaited where the client is asynchronous.
         """
-        return client.insert(self.args_type(*args, **kwargs), self._insert_opts)
+        self._check_client(client, "insert(client, …)")
+        return client.insert(self._args(args, kwargs), self._insert_opts)
 
     @overload
     def insert_tx(
@@ -162,17 +164,38 @@ class TaskInserter(Generic[P]):
 
     def insert_tx(self, client: Any, tx: object, /, *args: Any, **kwargs: Any) -> Any:
         """Insert such a job in a transaction of the caller's."""
-        return client.insert_tx(tx, self.args_type(*args, **kwargs), self._insert_opts)
+        self._check_client(client, "insert_tx(client, tx, …)")
+        return client.insert_tx(tx, self._args(args, kwargs), self._insert_opts)
 
     def params(self, /, *args: P.args, **kwargs: P.kwargs) -> InsertManyParams:
         """Return such a job with the options, for `insert_many` and periodic jobs."""
-        return InsertManyParams(self.args_type(*args, **kwargs), self._insert_opts)
+        return InsertManyParams(self._args(args, kwargs), self._insert_opts)
 
     def with_opts(self, **keywords: Unpack[InsertKeywords]) -> TaskInserter[P]:
         """Return what inserts jobs of this task with other options than usual: `await
         send_mail.with_opts(delay=timedelta(minutes=5)).insert(client, to=…)`.
         """
         return TaskInserter(self.args_type, opts_with(self._insert_opts, keywords))
+
+    def _args(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskArgs:
+        try:
+            return self.args_type(*args, **kwargs)
+        except TypeError as error:
+            fields = {field.name for field in dataclass_fields(cast(Any, self.args_type))}
+            options = [key for key in kwargs.keys() - fields if key in _OPTIONS]
+            if not options:
+                raise
+            name = self.args_type.__name__
+            given = ", ".join(f"{option}=…" for option in sorted(options))
+            raise TypeError(f"{error}: options are given as {name}.with_opts({given})") from None
+
+    def _check_client(self, client: object, usage: str) -> None:
+        if isinstance(client, type) or not hasattr(client, "insert_tx"):
+            name = self.args_type.__name__
+            raise TypeError(
+                f"{name}.{usage}: the first argument is a Client or a SyncClient, not"
+                f" {client!r:.100}"
+            )
 
 
 class _OfFunction(TaskInserter[P], Generic[P, R]):
