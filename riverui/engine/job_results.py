@@ -90,6 +90,13 @@ class Waiting:
     """Somebody who waits for jobs."""
 
     def __init__(self, ids: Iterable[int], now: float, seconds: float | None) -> None:
+        ids = list(ids)
+        for each in ids:
+            if not hasattr(each, "__index__"):
+                raise TypeError(
+                    "jobs are waited for by their ids, such as result.job.id, not by"
+                    f" {type(each).__name__}"
+                )
         self.began = now
         self.deadline = None if seconds is None else now + seconds
         self.ended: deque[JobRow] = deque()

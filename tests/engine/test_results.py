@@ -170,6 +170,8 @@ async def test_a_timeout_tells_where_the_jobs_stand(play: Playground, web: Clien
     words = r"timeout must be a timedelta, such as timedelta\(seconds=10\), not 5"
     with pytest.raises(ConfigError, match=words):
         await web.wait(ended, timeout=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"by their ids, such as result\.job\.id, not by InsertR"):
+        await web.wait(await web.insert(Task()))  # type: ignore[arg-type]
 
 
 async def test_many_jobs_in_the_order_asked_for_and_as_they_end(

@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from riverui.errors import (
@@ -148,6 +149,9 @@ def test_what_is_no_transaction(sync_driver: PostgresSyncDriver, database_url: s
         for thing in things:
             with pytest.raises(TypeError, match="needed here"):
                 sync_insert_tx(sync_driver, thing, [insert_params()])
+    alchemy = create_async_engine(database_url.replace("postgresql:", "postgresql+psycopg:", 1))
+    with pytest.raises(TypeError, match=r"AsyncSession cannot be .* use it with a Client\.$"):
+        sync_insert_tx(sync_driver, AsyncSession(alchemy), [insert_params()])
 
 
 def test_in_a_schema(schema_database_url: str) -> None:

@@ -38,7 +38,7 @@ async def async_connection_of(transaction: Any) -> Any:
                 await connection.begin()
             driver = (await connection.get_raw_connection()).driver_connection
             return driver if isinstance(driver, AsyncConnection) else connection
-    raise TypeError(f"{_name(transaction)} cannot be used: {_ASYNC}.")
+    raise _refused(transaction, _ASYNC)
 
 
 def sync_connection_of(transaction: Any) -> Any:
@@ -62,7 +62,7 @@ def sync_connection_of(transaction: Any) -> Any:
         transaction.validate_no_broken_transaction()
         transaction.ensure_connection()
         return transaction.connection
-    raise TypeError(f"{_name(transaction)} cannot be used: {_SYNC}.")
+    raise _refused(transaction, _SYNC)
 
 
 def sqlalchemy_engine_of(thing: Any) -> tuple[Any, bool] | None:
@@ -94,6 +94,34 @@ def _is_psycopg2(thing: object) -> bool:
 
 def _is_session(thing: Any) -> bool:
     return hasattr(thing, "get_bind") and callable(getattr(thing, "connection", None))
+
+
+def _refused(transaction: object, needed: str) -> TypeError:
+    """Return the error that says what is needed, and to whom a transaction of the other kind
+    belongs.
+    """
+    hint = ""
+    if needed is _SYNC and _is_asynchronous(transaction):
+        hint = " It is asynchronous: use it with a Client."
+    elif needed is _ASYNC and _is_synchronous(transaction):
+        hint = " It is synchronous: use it with a SyncClient."
+    return TypeError(f"{_name(transaction)} cannot be used: {needed}.{hint}")
+
+
+def _is_asynchronous(thing: object) -> bool:
+    return isinstance(thing, AsyncConnection) or (
+        _comes_from(thing, "sqlalchemy.ext.asyncio") and hasattr(thing, "in_transaction")
+    )
+
+
+def _is_synchronous(thing: object) -> bool:
+    if _comes_from(thing, "sqlalchemy"):
+        return hasattr(thing, "in_transaction") and not _is_asynchronous(thing)
+    return (
+        isinstance(thing, psycopg.Connection)
+        or _is_psycopg2(thing)
+        or (_comes_from(thing, "django") and hasattr(thing, "ensure_connection"))
+    )
 
 
 def _check_dialect(connection: Any, drivers: set[str], needed: str) -> None:
