@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from riverui import Retry, fixed
 from riverui.engine.config import QueueConfig
 from riverui.engine.work.log_capture import JobOfRecord
 from riverui.engine.work.worker import ErrorResult, Job, JobCancel
@@ -276,6 +277,14 @@ async def test_a_failure_is_a_warning_that_says_when_it_is_tried_again(
     assert "in fails\n" in caplog.text
     assert "pipeline.py" not in caplog.text, "the traceback begins in the program's own code"
     assert "river:log" not in row["metadata"], "the job has its error already"
+
+
+async def test_a_failure_that_is_soon_tried_again_does_not_say_0_s(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    soon = Retry(wait=fixed(timedelta(seconds=0.2)))
+    told, _ = await failures(play, caplog, ValueError("no"), retry=soon)
+    assert "will be retried in 0.2 s, at" in told.getMessage()
 
 
 async def test_a_discard_is_an_error(play: Playground, caplog: pytest.LogCaptureFixture) -> None:

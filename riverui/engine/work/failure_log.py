@@ -33,7 +33,8 @@ def log_failure(
     elif state is not JobState.CANCELLED:
         again = (ended.params.scheduled_at or now).astimezone(UTC)
         seconds = max(0.0, (again - now).total_seconds())
-        then = f"will be retried in {seconds:,.0f} s, at {again:%Y-%m-%d %H:%M:%S} UTC"
+        wait = f"{seconds:,.0f}" if seconds >= 1 else f"{seconds:.1g}"
+        then = f"will be retried in {wait} s, at {again:%Y-%m-%d %H:%M:%S} UTC"
     logger.log(
         level,
         "job %s (%s) in queue %s failed at attempt %s of %s and %s: %s",

@@ -32,8 +32,9 @@ async def watch_loop(
                 attempt.row.kind for attempt in attempts() if attempt.unit and attempt.unit.is_async
             )
             logger.warning(
-                "the event loop was blocked for %.1f s: a job blocks it instead of awaiting"
-                " (a synchronous worker would run in a thread); async jobs running: %s",
+                "the event loop was blocked for %.1f s: something computes in it instead of"
+                " awaiting, a job (a synchronous worker would run in a thread) or what else the"
+                " program does there; async jobs running: %s",
                 late,
                 ", ".join(kind for kind, _ in kinds.most_common(_MOST_KINDS)) or "none now",
             )
