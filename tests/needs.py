@@ -33,6 +33,8 @@ _ADVICE = {
     ),
     "htpasswd": "apt-get install apache2-utils",
     "nginx": "apt-get install nginx-light",
+    "Prometheus": "apt-get install prometheus",
+    "systemd": "apt-get install systemd",
 }
 """How to get each, where `make test` could not."""
 
@@ -93,6 +95,15 @@ def _nginx() -> str | None:
     return shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 
 
+def _prometheus() -> str | None:
+    """Its `promtool`, beside which the server itself is."""
+    return shutil.which("promtool") if shutil.which("prometheus") else None
+
+
+def _systemd() -> str | None:
+    return shutil.which("systemd-analyze")
+
+
 _FINDERS: dict[str, Callable[[], str | None]] = {
     "Caddy": _caddy,
     "Chromium": _chromium,
@@ -101,6 +112,8 @@ _FINDERS: dict[str, Callable[[], str | None]] = {
     "helm": _helm,
     "htpasswd": _htpasswd,
     "nginx": _nginx,
+    "Prometheus": _prometheus,
+    "systemd": _systemd,
 }
 
 
