@@ -21,6 +21,8 @@ CASES = sorted(path.stem.removesuffix("-values") for path in (CHART / "ci").glob
 """What the values files in the chart's folder `ci` are for, one each."""
 KUBERNETES = kubernetes_validate.latest_version()
 """The newest version whose schemas are here."""
+OLDEST_KUBERNETES = "1.27.0"
+"""The oldest that the chart says it is for."""
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -77,15 +79,20 @@ def container(manifest: Manifest) -> Manifest:
     return dict(found)
 
 
-def validate(manifest: Manifest) -> None:
+def validate(manifest: Manifest, kubernetes: str = KUBERNETES) -> None:
     """Raise where Kubernetes, or whose resource it is, would not know a field or take a value."""
     schema = SCHEMAS.get((manifest["apiVersion"], manifest["kind"]))
     if schema is None:
-        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+        kubernetes_validate.validate(manifest, kubernetes, strict=True)
     else:
         jsonschema.Draft202012Validator(schema).validate(manifest)
 
 
 def values_schema() -> dict[str, Any]:
     found: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+    return found
+
+
+def default_values() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     return found

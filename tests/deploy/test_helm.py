@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+import tarfile
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from riverui import __version__ as riverui_version
 from riverui.cli.main import riverui
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
@@ -14,9 +20,11 @@ from tests.deploy.chart import (
     CASES,
     CHART,
     KUBERNETES,
+    OLDEST_KUBERNETES,
     Manifest,
     Refused,
     container,
+    default_values,
     helm,
     of_kind,
     one,
@@ -51,6 +59,7 @@ def test_kubernetes_takes_every_manifest(case: str) -> None:
     assert manifests
     for manifest in manifests:
         validate(manifest)
+        validate(manifest, OLDEST_KUBERNETES)
     names = [(found["kind"], found["metadata"]["name"]) for found in manifests]
     assert len(set(names)) == len(names)
 
@@ -115,6 +124,56 @@ def test_services_budgets_and_policies_find_their_pods(case: str) -> None:
         assert len([each for each in labels if wanted.items() <= each.items()]) == 1, found
 
 
+def test_every_value_has_a_default_and_a_rule() -> None:
+    schema = values_schema()
+
+    def names(found: object, rule: dict[str, Any], path: str = "") -> None:
+        rule = schema["$defs"][rule["$ref"].rpartition("/")[2]] if "$ref" in rule else rule
+        if "properties" in rule:
+            assert isinstance(found, dict)
+            known = {name for name in rule["properties"] if name != "global"}
+            if path.endswith(".fallback"):
+                return
+            if path.endswith(("resources", "behavior", "authenticationRef")):
+                assert set(found) <= known, path
+                return
+            assert set(found) == known, path
+            for name in known:
+                names(found[name], rule["properties"][name], f"{path}.{name}")
+
+    names(default_values(), schema)
+    entry = schema["$defs"]["worker"]["properties"]
+    assert set(entry) == {"name", *schema["$defs"]["workerDefaults"]["properties"]}
+
+
+def test_every_value_has_a_comment() -> None:
+    """Above it, or above the first of a few that belong together."""
+    free = (
+        *("SecurityContext:", "securityContext:", "env:", "strategy:", "resources:"),
+        *("behavior:", "scaleDown:", "policies:"),
+    )
+    lines = [line for line in (CHART / "values.yaml").read_text().splitlines() if line.strip()]
+    bare = []
+    for before, line in pairwise(lines):
+        indent = len(line) - len(line.lstrip())
+        first = indent > len(before) - len(before.lstrip()) or not indent
+        told = before.lstrip().startswith("#") or before.endswith(free)
+        if re.match(r" *\w+:", line) and first and not told:
+            bare.append(line)
+    assert bare == []
+
+
+def test_the_chart_is_of_this_version_and_packs(tmp_path: Path) -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert about["appVersion"] == riverui_version
+    assert about["kubeVersion"] == f">={OLDEST_KUBERNETES}-0"
+    helm("package", CHART, "--destination", tmp_path)
+    with tarfile.open(tmp_path / f"riverui-{about['version']}.tgz") as package:
+        files = {name.removeprefix("riverui/") for name in package.getnames()}
+    assert {"Chart.yaml", "values.yaml", "values.schema.json", "templates/NOTES.txt"} <= files
+    assert not {name for name in files if name.startswith("ci/")}
+
+
 def test_a_worker_has_time_to_stop() -> None:
     manifests = rendered("worker")
     worker = one(manifests, "Deployment", "shop-riverui-worker-default")
@@ -160,6 +219,26 @@ def test_the_values_in_the_guide_are_taken(number: int, tmp_path: Path) -> None:
     assert manifests != rendered("minimal") or number == 0
     for manifest in manifests:
         validate(manifest)
+
+
+def test_the_commands_in_the_guide_are_helms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would ask a cluster is rendered instead."""
+    blocks = re.findall(r"(?ms)^```console\n(.*?)^```$", GUIDE)
+    commands = [line for block in blocks for line in block.splitlines() if line[:5] == "helm "]
+    assert len(commands) == 2
+    (tmp_path / "river.yaml").write_text(BLOCKS[0])
+    (tmp_path / "deploy").symlink_to(CHART.parents[1])
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for command in commands:
+        words = shlex.split(command.replace("upgrade --install", "template").partition(" > ")[0])
+        told.append(helm(*words[1:], "--kube-version", KUBERNETES))
+    assert told[0] == told[1]
+    # Names that the guide's other commands use.
+    for name in re.findall(r"service/(\w+)|job/([\w-]+)|delete job ([\w-]+)", GUIDE):
+        assert f"name: {''.join(name)}\n" in told[0]
 
 
 def _pods(manifests: tuple[Manifest, ...] | list[Manifest] | object) -> list[Manifest]:

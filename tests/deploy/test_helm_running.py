@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import httpx2
@@ -101,6 +102,7 @@ async def test_the_dashboard_answers_its_probes_where_they_ask(
     secrets = {
         "river-database/DATABASE_URL": database_url,
         "database/uri": database_url,
+        "database-read/DATABASE_URL_READ": database_url,
         "riverui-login/username": "ada",
         "riverui-login/password": "correct horse",
         "riverui-key/RIVERUI_SECRET_KEY": "0123456789abcdef",
@@ -176,9 +178,9 @@ async def test_the_migration_makes_the_tables(empty_database_url: str, tmp_path:
 
 def query(*sets: str) -> str:
     """Return what KEDA asks the database, for 8 pods of 20 jobs and the queues mail and a|b."""
-    (trigger,) = one(rendered("keda-postgresql", 'database.schema=""', *sets), "ScaledObject")[
-        "spec"
-    ]["triggers"]
+    (trigger,) = one(
+        rendered("keda-postgresql", *(sets or ['database.schema=""'])), "ScaledObject"
+    )["spec"]["triggers"]
     return str(trigger["metadata"]["query"])
 
 
@@ -202,15 +204,40 @@ async def test_keda_counts_the_jobs_that_need_workers(
             await factory.job(connection, state, queue=name, scheduled_at=ahead)
     one_queue = 1 + 1 + 2
     assert await counted(query()) == 2 * one_queue
-    assert await counted(query("workers[0].autoscaling.countRunning=false")) == 2 * 3
-    assert await counted(query('workers[0].autoscaling.queues=["mail"]')) == one_queue
+    assert (
+        await counted(query('database.schema=""', "workers[0].autoscaling.countRunning=false"))
+        == 2 * 3
+    )
+    assert (
+        await counted(query('database.schema=""', 'workers[0].autoscaling.queues=["mail"]'))
+        == one_queue
+    )
 
     await connection.execute("update river_queue set paused_at = now() where name = 'mail'")
     assert await counted(query()) == one_queue + 1, "what runs there goes on"
 
     for _ in range(200):
         await factory.job(connection, queue="a|b")
-    assert await counted(query()) == 1 + 8 * 20 + 1 + 2, "more makes no difference"
+    all_of_them = 1 + 8 * 20 + 1 + 2
+    assert await counted(query()) == all_of_them, "more makes no difference"
+
+    # In a schema, and as a user who may read no more than the guide says.
+    role = f"keda_{token_hex(6)}"
+    await connection.execute(
+        f"""
+        create schema river;
+        alter table river_job set schema river;
+        alter table river_queue set schema river;
+        create role {role};
+        grant usage on schema river to {role};
+        grant select on river.river_job, river.river_queue to {role};
+        """.encode()
+    )
+    try:
+        await connection.execute(f"set role {role}".encode())
+        assert await counted(query('database.schema="river"')) == all_of_them
+    finally:
+        await connection.execute(f"reset role; drop owned by {role}; drop role {role}".encode())
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ priority, scheduled_at, id) each reads so many of its entries at most, whatever 
 {{- define "riverui.waitingQuery" -}}
 {{- $scaling := .worker.autoscaling -}}
 {{- $most := mul (int $scaling.maxReplicas) (int $scaling.jobsPerReplica) -}}
-{{- $schema := ternary (printf "%s." .schema) "" (ne (default "" .schema) "") -}}
+{{- $schema := ternary (printf "\"%s\"." .schema) "" (ne (default "" .schema) "") -}}
 {{- $names := (include "riverui.scaledQueues" .worker | fromJson).names -}}
 select coalesce(sum(found.jobs), 0)::bigint
 from (
