@@ -10,7 +10,7 @@ from riverui.errors import ConfigError
 from riverui.storage.interface import Driver, MigrationSource, SyncDriver
 from riverui.storage.interface.migrations import MigrationTexts
 from riverui.storage.options import ConnectOptions, Watch
-from riverui.storage.postgres import connect as postgres
+from riverui.storage.postgres import connect as postgres, conninfo
 from riverui.storage.postgres.admin.migrations import PostgresMigrationTexts
 from riverui.storage.postgres.driver import MIGRATIONS
 from riverui.storage.sql import check_schema
@@ -145,6 +145,11 @@ def migration_texts(schema: str | None = None) -> MigrationTexts:
     ConfigError for a schema that cannot be one.
     """
     return PostgresMigrationTexts(check_schema(schema))
+
+
+def place(url: str) -> str:
+    """Return the host, port and name of a URL's database, to be shown: no user, no password."""
+    return conninfo.place(url)
 
 
 def _name(thing: object) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.cli.conftest import Ways
 from tests.cli.test_api import Stub, stub
@@ -137,6 +138,16 @@ def test_one_frame_is_the_same_on_both(run: Run, ways: Ways) -> None:
         known = re.sub(r"(\d+ m )?\d+ s\b", "<time>", known)
         found.append([line.split()[:6] for line in known.splitlines()])
     assert found[0] == found[1]
+
+
+def test_the_title_never_shows_a_password(run: Run, shop: str) -> None:
+    line = make_conninfo(shop, password="secret")
+    assert "password=secret" in line
+    code, out, err = run("top", "--once", DATABASE_URL=line)
+    assert (code, err) == (0, "")
+    title = out.splitlines()[0]
+    assert "secret" not in title
+    assert f"/{conninfo_to_dict(shop)['dbname']} " in title
 
 
 def test_it_needs_a_terminal(run: Run, shop: str) -> None:

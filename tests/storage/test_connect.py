@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ConfigError, DatabaseUnavailable
-from riverui.storage.postgres.conninfo import parse_url
+from riverui.storage.postgres.conninfo import parse_url, place
 from tests.drivers import connect
 from tests.storage.conftest import Make, one_page
 
@@ -138,3 +138,18 @@ async def test_a_database_that_is_away_is_told_by_the_exception_alone(
         await driver.ping()
     await driver.close()
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgres://ops:secret@db:5433/shop?password=secret", "db:5433/shop"),
+        ("host=db port=5433 user=ops password='se cret' dbname=shop", "db:5433/shop"),
+        ("host=/run/postgresql dbname=shop password=secret pool_max_conns=4", "/run/postgresql/shop"),
+        ("postgres:///shop", "shop"),
+        ("postgres://db", "db"),
+        ("", ""),
+    ],
+)
+def test_the_place_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert place(url) == shown

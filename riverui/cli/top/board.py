@@ -308,16 +308,19 @@ def once(api: Api, view: View, screen: Screen) -> list[str]:
 
 def shown_place(environ: Mapping[str, str], flags: Mapping[str, Any]) -> str:
     """Return what is asked, for the title: the dashboard's address or the database's host and
-    name, without passwords.
+    name, without passwords; ConfigError for a database's URL that cannot be read.
     """
     from urllib.parse import urlsplit
 
     from riverui.cli.api.chosen import dashboard_url
     from riverui.cli.client_settings import CLIENT_SETTINGS
     from riverui.cli.settings import choose, texts
+    from riverui.storage.connect import place
 
     values = choose(texts(flags), environ, CLIENT_SETTINGS)
-    url = dashboard_url(values) or values.text("database_url")
+    url = dashboard_url(values)
+    if not url:
+        return place(values.text("database_url"))
     try:
         parts = urlsplit(url)
     except ValueError:

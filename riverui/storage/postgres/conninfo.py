@@ -93,6 +93,18 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
     return parameters, size
 
 
+def place(url: str) -> str:
+    """Return where a URL or `key=value` line leads, in words to be shown: host, port and name of the
+    database, no user and no password; ConfigError for what cannot be read.
+    """
+    parameters, _ = parse_url(url)
+    server = parameters.get("host") or parameters.get("hostaddr", "")
+    known = [server, parameters.get("port", "")]
+    return "/".join(
+        word for word in (":".join(filter(None, known)), parameters.get("dbname")) if word
+    )
+
+
 def _without_driver(url: str) -> tuple[str, bool]:
     """Return SQLAlchemy's URL as other programs write it, and whether it was one for asyncpg, which
     says `ssl`.
