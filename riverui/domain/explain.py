@@ -116,9 +116,21 @@ def _calm(facts: JobFacts) -> str:
         return f"It is running{_since(job, facts.now)}, and nothing looks wrong."
     if job.state in FINALIZED:
         return "It has completed: there is nothing left to run."
+    if isinstance(facts.line, JobLine) and _passed_over(facts):
+        return (
+            f"It is next in line, but no job of kind {facts.job.kind} was taken lately: perhaps no"
+            " client of its queue has a worker for it."
+        )
     if isinstance(facts.line, JobLine):
         return "It is next in line, and nothing was found that holds it up."
     return "Nothing was found that holds it up."
+
+
+def _passed_over(facts: JobFacts) -> bool:
+    """Return whether the job waits though it is next, and so long that others must know why."""
+    if isinstance(facts.work, Unread) or facts.work.kind_at is not None:
+        return False
+    return facts.now - facts.job.scheduled_at > STARVED_AFTER
 
 
 def _state(facts: JobFacts) -> Check:

@@ -18,6 +18,7 @@ from riverui.domain.health_findings import (
     jobs,
     passed,
     unmeasured,
+    wait,
 )
 from riverui.domain.health_usual import (
     CULPRIT_SHARE,
@@ -246,8 +247,8 @@ def _limits(
         if now and known
         else ""
     )
-    count = f"{jobs(waiting.jobs, waiting.cap)} wait; "
-    evidence = f"{count}{jobs(running)} running{_slots(facts, queue)}{ended}{normal}."
+    count = wait(jobs(waiting.jobs, waiting.cap))
+    evidence = f"{count}; {jobs(running)} running{_slots(facts, queue)}{ended}{normal}."
     return Finding(
         check=failed("limits", "Its clients have free slots", evidence),
         cause=Cause.LIMITS,

@@ -18,6 +18,8 @@ from riverui.domain.health_findings import (
     jobs,
     passed,
     unmeasured,
+    wait,
+    waiting_too,
 )
 from riverui.domain.health_late import LateQueue, available, late_queues, leader_id, leads
 from riverui.domain.job_facts import Unread
@@ -116,8 +118,8 @@ def served(facts: HealthFacts) -> Finding:
         return passed(name, label, "Clients serve every queue that waits, or did until lately.")
     count = sum(q.row.available for q in idle)
     if not alive and not leads(facts) and not isinstance(facts.leader, Unread):
-        total = available((q.row for q in idle), facts)
-        words = f"{total[0].upper()}{total[1:]} wait, the oldest for {worst.words}."
+        total = wait(available((q.row for q in idle), facts))
+        words = f"{total[0].upper()}{total[1:]}, the oldest for {worst.words}."
         return Finding(
             check=failed(name, label, "No client runs a job, takes one, or leads."),
             level=Level.CRITICAL,
@@ -127,12 +129,12 @@ def served(facts: HealthFacts) -> Finding:
             detail="Start workers, or look why they ended.",
             action=HealthAction(label="See the queues", page="queues"),
         )
-    waits = available([worst.row], facts)
+    waits = wait(available([worst.row], facts))
     taken = facts.waiting.get(worst.name, _UNREAD)
     at = None if isinstance(taken, Unread) else taken.taken_at
     kinds = () if isinstance(taken, Unread) else tuple(taken.kinds)
     only = f"Or its clients have no worker for {cut(kinds[0])}." if len(kinds) == 1 else ""
-    others = f"{among(q.name for q in idle[1:])} wait too." if len(idle) > 1 else ""
+    others = waiting_too([q.name for q in idle[1:]])
     since = f"the last one {duration(facts.now - at)} ago" if at else "none lately"
     evidence = f"No job of queue {cut(worst.name)} is running, and nobody takes any: {since}."
     return Finding(
@@ -140,7 +142,7 @@ def served(facts: HealthFacts) -> Finding:
         level=worst.level,
         cause=Cause.NOBODY_WORKS,
         label=f"Nobody works queue {cut(worst.name)}.",
-        headline=f"{waits[0].upper()}{waits[1:]} wait, the oldest for {worst.words}.",
+        headline=f"{waits[0].upper()}{waits[1:]}, the oldest for {worst.words}.",
         detail=f"{only} {others}".strip(),
         culprit=culprit("queue", worst.name, worst.row.available / count)
         if count and worst.row.available * 2 >= count

@@ -84,6 +84,16 @@ def jobs(count: int, cap: int | None = None) -> str:
     return f"at least {words}" if cap is not None and count >= cap else words
 
 
+def wait(told: str) -> str:
+    """Return that so many jobs wait: "1 job waits", "17 jobs wait"."""
+    return f"{told} wait{'s' if told == jobs(1) else ''}"
+
+
+def waiting_too(names: Sequence[str]) -> str:
+    """Return that these wait as well: "mail waits too.", or nothing where there are none."""
+    return f"{among(names)} wait{'s' if len(names) == 1 else ''} too." if names else ""
+
+
 def among(names: Iterable[str], most: int = 3) -> str:
     """Return names as a list in words, the first few of them."""
     told = [cut(name) for name in names]

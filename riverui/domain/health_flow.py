@@ -20,6 +20,8 @@ from riverui.domain.health_findings import (
     passed,
     told,
     unmeasured,
+    wait,
+    waiting_too,
 )
 from riverui.domain.health_late import available, late_queues, leads, waited
 from riverui.domain.health_usual import (
@@ -54,7 +56,7 @@ def flow(facts: HealthFacts) -> HealthSection:
             words=worst.words,
             level=worst.level,
             known=worst.known,
-            others=f"{among(others)} wait too." if len(others) > 1 else "",
+            others=waiting_too(others),
         )
     return told(findings, _calm(facts))
 
@@ -108,10 +110,10 @@ def _paused(facts: HealthFacts) -> Finding:
             return passed(name, label, f"{paused:,} {verb} paused, and nothing waits there.")
         return passed(name, label, "No queue is paused.")
     held.sort(key=lambda row: waited(row, facts), reverse=True)
-    first, count = held[0], sum(row.available for row in held)
+    first = held[0]
     real = [row for row in facts.queues if row.queue.created_at is not None]
     every = len(real) > 1 and all(row.queue.paused_at is not None for row in real)
-    verb, total = "waits" if count == 1 else "wait", available(held, facts)
+    total = available(held, facts)
     since = max(
         (facts.now - row.queue.paused_at for row in held if row.queue.paused_at is not None),
         default=timedelta(0),
@@ -129,7 +131,7 @@ def _paused(facts: HealthFacts) -> Finding:
         cause=Cause.PAUSED,
         label=words,
         headline=(
-            f"{total[0].upper()}{total[1:]} {verb} there, the oldest for"
+            f"{total[0].upper()}{wait(total)[1:]} there, the oldest for"
             f" {duration(waited(first, facts))};"
             f" paused for {duration(since)}."
         ),

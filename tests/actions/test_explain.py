@@ -60,6 +60,21 @@ async def test_nothing_holds_the_next_job_up(driver: Driver, connection: Connect
     ]
 
 
+async def test_a_kind_that_nobody_takes(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await ended(connection)
+    new = await explained(driver, await job(connection, kind="mail_sent"))
+    assert new.headline == "It is next in line, and nothing was found that holds it up."
+    old = await explained(
+        driver, await job(connection, kind="mail_sent", scheduled_at=ago(minutes=5))
+    )
+    assert not old.blocked
+    assert old.headline == (
+        "It is next in line, but no job of kind mail_sent was taken lately: perhaps no client of"
+        " its queue has a worker for it."
+    )
+
+
 async def test_there_is_no_such_job(driver: Driver) -> None:
     assert await job_explain(driver, 7) is None
 

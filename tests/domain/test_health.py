@@ -226,6 +226,16 @@ def test_nobody_works() -> None:
     assert report.success.level is Level.OK
 
 
+def test_one_job_waits() -> None:
+    rows = [queue(name, available=1, waits=40 * MINUTE) for name in ("mail", "reports", "hooks")]
+    other = jobs(*running(kind="import", queue="imports"))
+    for count, others in ((1, ""), (2, "reports waits too."), (3, "reports and hooks wait too.")):
+        waits = {row.queue.name: waiting(1, {"a": (1, 0), "b": (0, 0)}, taken=None) for row in rows}
+        flow = judge(facts(queues=rows[:count], running=other, waiting=waits)).flow
+        assert flow.headline == "1 job waits, the oldest for 40 m 0 s."
+        assert flow.detail == others
+
+
 def test_nobody_works_one_queue() -> None:
     other = running(queue="hooks", kind="hook")
     report = judge(late(running=jobs(*other), waiting={"mail": waiting(400, taken=None)}))

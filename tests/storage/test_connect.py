@@ -145,7 +145,10 @@ async def test_a_database_that_is_away_is_told_by_the_exception_alone(
     [
         ("postgres://ops:secret@db:5433/shop?password=secret", "db:5433/shop"),
         ("host=db port=5433 user=ops password='se cret' dbname=shop", "db:5433/shop"),
-        ("host=/run/postgresql dbname=shop password=secret pool_max_conns=4", "/run/postgresql/shop"),
+        (
+            "host=/run/postgresql dbname=shop password=secret pool_max_conns=4",
+            "/run/postgresql/shop",
+        ),
         ("postgres:///shop", "shop"),
         ("postgres://db", "db"),
         ("", ""),

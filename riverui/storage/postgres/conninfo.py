@@ -94,8 +94,8 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
 
 
 def place(url: str) -> str:
-    """Return where a URL or `key=value` line leads, in words to be shown: host, port and name of the
-    database, no user and no password; ConfigError for what cannot be read.
+    """Return the host, port and name of the database of a URL or `key=value` line, to be shown: no
+    user and no password; ConfigError for what cannot be read.
     """
     parameters, _ = parse_url(url)
     server = parameters.get("host") or parameters.get("hostaddr", "")
