@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import psycopg
 import pytest
@@ -208,3 +211,19 @@ class TestGet:
             code, out, err = both("job", "get", "--", text)
             assert (code, out) == (2, "")
             assert "no job id" in err
+
+
+def test_what_asks_a_database_without_tables_says_so_once(empty_database_url: str) -> None:
+    """In a process of its own: pytest's handlers would keep what is logged off stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "riverui", "job", "list"],
+        capture_output=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": empty_database_url},
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "riverui: There are no River tables here: run `riverui migrate-up`."
+        " If they live in a schema of their own, set RIVER_SCHEMA.\n"
+    )

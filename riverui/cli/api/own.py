@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Coroutine
@@ -36,6 +37,10 @@ class OwnApi:
 
     def __init__(self, url: str | None, *, schema: str | None, user: str) -> None:
         """Connect; raise as the database does where it does not answer."""
+        # What is refused, the answer tells: of the log only riverui's own faults are wanted here.
+        self._log = logging.getLogger("riverui")
+        self._level = self._log.level
+        self._log.setLevel(logging.ERROR)
         self._driver = connect(url, schema=schema, max_size=_CONNECTIONS)
         self._app = build_app(
             self._driver,
@@ -72,6 +77,7 @@ class OwnApi:
         if self._loop.is_closed():
             return
         self._wait(self._end())
+        self._log.setLevel(self._level)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

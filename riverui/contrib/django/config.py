@@ -160,11 +160,11 @@ def river_settings() -> RiverSettings:
     known = {each.name.upper() for each in fields(RiverSettings)}
     for name in given:
         if name not in known:
-            raise ConfigError(f"RIVERUI: {_unknown(name, known)}.")
+            raise ConfigError(f"RIVERUI: {_unknown(name, known)}")
     try:
         return RiverSettings(**{name.lower(): value for name, value in given.items()})
     except ConfigError as error:
-        raise ConfigError(f"RIVERUI: {str(error).removesuffix('.')}.") from None
+        raise ConfigError(f"RIVERUI: {error}") from None
 
 
 def _unknown(name: object, known: set[str]) -> str:

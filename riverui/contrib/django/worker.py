@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from logging.config import dictConfig
 
 from django.conf import settings
@@ -18,7 +19,14 @@ def client() -> Client:
     """
     made = worker_client()
     told = settings.LOGGING
-    if "root" in told or "" in told.get("loggers", {}):
+    loggers = told.get("loggers", {})
+    if "root" in told or "" in loggers:
         # The command line has put a handler of its own there meanwhile.
         dictConfig({**told, "disable_existing_loggers": False})
+    elif "django" not in loggers:
+        # Django's own for the console of `runserver` would tell each of its lines a second time.
+        django = logging.getLogger("django")
+        for handler in django.handlers[:]:
+            if type(handler) is logging.StreamHandler:
+                django.removeHandler(handler)
     return made

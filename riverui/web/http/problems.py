@@ -101,14 +101,13 @@ _WORDS: Mapping[type[Exception], _Words] = {
         status=503,
         kind="schema",
         title="River's tables are too old",
-        hint="Then reload.",
         command="riverui migrate-up",
     ),
     SchemaMissing: _Words(
         status=503,
         kind="schema",
         title="No River tables yet",
-        hint="Then reload. If they live in a schema of their own, set RIVER_SCHEMA.",
+        hint="If they live in a schema of their own, set RIVER_SCHEMA.",
         command="riverui migrate-up",
     ),
     LockTimeout: _Words(

@@ -86,14 +86,17 @@ for attempt in (found.save, found.delete):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"QUEUE": {}}, "there is no setting 'QUEUE'; did you mean 'QUEUES'?"),
+        ({"QUEUE": {}}, "there is no setting 'QUEUE'; did you mean 'QUEUES'?\n"),
         ({"DATABASE": "other"}, "DATABASE: 'other' is not in DATABASES: 'default', 'lite'"),
         ({"DATABASE": "lite"}, "DATABASE: 'lite' is sqlite: River's tables need PostgreSQL"),
         ({"SCHEMA": "a.b"}, "SCHEMA: The schema name may hold only letters"),
         ({"QUEUES": {"mail": "x"}}, "QUEUES: 'mail': max_workers"),
         ({"QUEUES": {"mail": {"workers": 3}}}, "QUEUES: 'mail': "),
         ({"TASKS_MODULES": "tasks"}, "TASKS_MODULES: give a list"),
-        ({"OPTIONS": {"job_timout": 3}}, "OPTIONS: there is no setting 'job_timout'; did you mean"),
+        (
+            {"OPTIONS": {"job_timout": 3}},
+            "OPTIONS: there is no setting 'job_timout'; did you mean 'job_timeout'?\n",
+        ),
         ({"OPTIONS": {"retry_policy": "no.such"}}, "OPTIONS: retry_policy: No module named 'no'"),
         ({"OPTIONS": {"max_attempts": 0}}, "OPTIONS: max_attempts"),
         ({"OPTIONS": {"periodic_jobs": "no.such"}}, "OPTIONS: periodic_jobs: No module named"),
@@ -174,6 +177,30 @@ log.warning("told")
     assert run_django(program, database_url, LOGGING=own)[-1] == "own told"
     own.pop("root")
     assert run_django(program, database_url, LOGGING=own)[-1] == "riverui's told"
+
+
+def test_the_worker_tells_what_django_logs_once(database_url: str) -> None:
+    program = """
+import logging
+from riverui.contrib.django.worker import client
+logging.basicConfig(force=True, format="riverui's %(message)s", stream=sys.stdout)
+client()
+logging.getLogger("django.tasks").warning("told")
+"""
+    done = django_process(program, database_url, DEBUG=True)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in (done.stdout + done.stderr).splitlines() if "told" in line]
+    assert told == ["riverui's told"]
+    own = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"own": {"class": "logging.StreamHandler"}},
+        "loggers": {"django": {"handlers": ["own"], "propagate": False}},
+    }
+    done = django_process(program, database_url, DEBUG=True, LOGGING=own)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in (done.stdout + done.stderr).splitlines() if "told" in line]
+    assert told == ["told"], "the project's own handlers are left alone"
 
 
 def test_how_tests_work_jobs(database_url: str, run_django: RunDjango) -> None:
