@@ -124,11 +124,57 @@ def test_services_budgets_and_policies_find_their_pods(case: str) -> None:
         assert len([each for each in labels if wanted.items() <= each.items()]) == 1, found
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_ports_are_named_as_their_container_names_them(case: str) -> None:
+    manifests = rendered(case)
+    ports = {
+        found["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: [
+            port["name"] for port in container(found).get("ports", [])
+        ]
+        for found in _pods(manifests)
+    }
+    asked = 0
+    for found in manifests:
+        spec, labels = found.get("spec", {}), found["metadata"]["labels"]
+        named = [port["targetPort"] for port in spec.get("ports", [])]
+        named += [each["port"] for each in spec.get("endpoints", [])]
+        named += [each["port"] for each in spec.get("podMetricsEndpoints", [])]
+        if found["kind"] == "NetworkPolicy":
+            named += [port["port"] for rule in spec["ingress"] for port in rule["ports"]]
+        for name in named:
+            assert name in ports[labels["app.kubernetes.io/component"]], found
+        asked += len(named)
+    assert asked or not of_kind(manifests, "Service")
+
+
+def test_a_prefix_is_told_to_all_who_need_it() -> None:
+    manifests = rendered("full")
+    (rule, *_) = one(manifests, "Ingress")["spec"]["rules"]
+    assert rule["http"]["paths"][0]["path"] == "/river"
+    (match,) = one(manifests, "HTTPRoute")["spec"]["rules"][0]["matches"]
+    assert match["path"] == {"type": "PathPrefix", "value": "/river"}
+    inside = container(one(manifests, "Deployment", "river"))
+    assert {"name": "PATH_PREFIX", "value": "/river"} in inside["env"]
+
+
+def test_what_keda_scales_has_no_number_of_its_own() -> None:
+    manifests = rendered("several-workers")
+    scaled = one(manifests, "Deployment", "shop-riverui-worker-mail")
+    assert "replicas" not in scaled["spec"]
+    reference = one(manifests, "ScaledObject")["spec"]["scaleTargetRef"]
+    assert reference == {"name": scaled["metadata"]["name"]}
+    assert one(manifests, "Deployment", "shop-riverui-worker-reports")["spec"]["replicas"] == 2
+    budgets = {found["metadata"]["name"] for found in of_kind(manifests, "PodDisruptionBudget")}
+    assert budgets == {"shop-riverui-worker-mail", "shop-riverui-worker-reports"}
+    quiet = container(one(manifests, "Deployment", "shop-riverui-worker-rest"))
+    assert "--metrics" not in quiet["args"], "an entry's false wins over a true of workerDefaults"
+
+
 def test_every_value_has_a_default_and_a_rule() -> None:
     schema = values_schema()
 
     def names(found: object, rule: dict[str, Any], path: str = "") -> None:
-        rule = schema["$defs"][rule["$ref"].rpartition("/")[2]] if "$ref" in rule else rule
+        rule = schema["definitions"][rule["$ref"].rpartition("/")[2]] if "$ref" in rule else rule
         if "properties" in rule:
             assert isinstance(found, dict)
             known = {name for name in rule["properties"] if name != "global"}
@@ -142,8 +188,8 @@ def test_every_value_has_a_default_and_a_rule() -> None:
                 names(found[name], rule["properties"][name], f"{path}.{name}")
 
     names(default_values(), schema)
-    entry = schema["$defs"]["worker"]["properties"]
-    assert set(entry) == {"name", *schema["$defs"]["workerDefaults"]["properties"]}
+    entry = schema["definitions"]["worker"]["properties"]
+    assert set(entry) == {"name", *schema["definitions"]["workerDefaults"]["properties"]}
 
 
 def test_every_value_has_a_comment() -> None:
