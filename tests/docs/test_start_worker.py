@@ -66,9 +66,13 @@ def _the_failure_is_seen(reader: Reader) -> None:
     """Where the page sends its reader in the dashboard."""
     base = f"http://127.0.0.1:{reader.port('8080')}"
     with httpx2.Client(base_url=base) as browser:
-        listed = browser.get("/jobs?state=retryable").text
-        assert "KeyError" in listed
-        assert "/jobs/3" in listed
+
+        def listed() -> str:
+            return browser.get("/jobs?state=retryable").text
+
+        # The worker says so first, and writes it then.
+        wait_for(lambda: "/jobs/3" in listed(), seconds=PATIENCE)
+        assert "KeyError" in listed()
         assert "Bonjour, Bob!" in browser.get("/jobs/2").text
         assert "Retry" in browser.get("/jobs/3").text
 
