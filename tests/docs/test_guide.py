@@ -39,6 +39,7 @@ GUIDE = (
     "guarantees",
     "leader",
     "recipes/outbox",
+    "maintenance",
     "recipes/webhooks",
     "recipes/fan-out",
     "recipes/many-files",

@@ -1,0 +1,168 @@
+"""Each statement of the page about the database runs, and tells what the page says it tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+from psycopg import AsyncConnection, errors
+from psycopg.rows import DictRow
+
+from riverui import Client, ClientConfig, Job, QueueConfig, Workers, connect
+from riverui.storage.interface import Driver
+from riverui.storage.migrations import migrate
+from riverui.storage.options import ConnectOptions
+from tests.docs.programs import DOCS
+from tests.factory import job
+from tests.interop.look import eventually
+
+PAGE = (DOCS / "database-care.md").read_text(encoding="utf-8")
+STATEMENTS = re.findall(r"```sql\n(.*?);?\n```", PAGE, re.DOTALL)
+Connection = AsyncConnection[DictRow]
+
+
+def with_words(*words: str) -> str:
+    """Return the page's one statement that has all of these words."""
+    (found,) = [each for each in STATEMENTS if all(word in each for word in words)]
+    return str(found)
+
+
+async def rows(connection: Connection, statement: str) -> list[DictRow]:
+    """Return what a statement gives."""
+    return await (await connection.execute(statement)).fetchall()
+
+
+async def test_every_statement_runs(connection: Connection, driver: Driver) -> None:
+    await migrate(driver, "up", line="riverui")
+    await job(connection)
+    assert len(STATEMENTS) == 11
+    for statement in STATEMENTS:
+        await connection.execute(statement)
+
+
+async def test_sizes_by_state_and_by_table(connection: Connection, driver: Driver) -> None:
+    await migrate(driver, "up", line="riverui")
+    for state in ("available", "completed", "completed"):
+        await job(connection, state)
+    told = {row["state"]: row["count"] for row in await rows(connection, with_words("by state"))}
+    assert told == {"completed": 2, "available": 1}
+    tables = {row["relname"] for row in await rows(connection, with_words("pg_indexes_size"))}
+    assert {"river_job", "river_queue", "riverui_workflow"} <= tables
+
+
+async def test_the_settings_of_autovacuum_are_kept_by_rivers_migrations(
+    connection: Connection, driver: Driver
+) -> None:
+    await migrate(driver, "down", target_version=5)
+    await connection.execute(with_words("alter table"))
+    await migrate(driver, "up")
+    (row,) = await rows(
+        connection, "select reloptions from pg_class where oid = 'river_job'::regclass"
+    )
+    assert "autovacuum_vacuum_scale_factor=0.01" in row["reloptions"]
+    assert len(row["reloptions"]) == 4
+
+
+async def test_who_holds_vacuum_back_is_found(connection: Connection, database_url: str) -> None:
+    statement = with_words("open_for")
+    async with await AsyncConnection.connect(database_url, application_name="forgetful") as other:
+        await other.execute("select txid_current()")
+        (found,) = [
+            row
+            for row in await rows(connection, statement)
+            if row["application_name"] == "forgetful"
+        ]
+        assert found["state"] == "idle in transaction"
+        assert found["pid"] == other.info.backend_pid
+        await rows(connection, f"select pg_terminate_backend({found['pid']})")
+        with pytest.raises(errors.AdminShutdown):
+            await other.execute("select 1")
+
+
+async def test_what_a_broken_rebuild_left_is_found_and_dropped(
+    connection: Connection, database_url: str
+) -> None:
+    async with await AsyncConnection.connect(database_url) as other:
+        await other.execute("lock table river_job in row exclusive mode")
+        await connection.execute("set statement_timeout = '200ms'")
+        with pytest.raises(errors.QueryCanceled):
+            await connection.execute("reindex index concurrently river_job_kind")
+    await connection.execute("set statement_timeout = 0")
+    left = [
+        row for row in await rows(connection, with_words("indisvalid as valid")) if not row["valid"]
+    ]
+    assert [row["index"] for row in left] == ["river_job_kind_ccnew"]
+    for row in await rows(connection, with_words("run_this")):
+        await connection.execute(row["run_this"])
+    assert await rows(connection, with_words("run_this")) == []
+
+
+async def test_the_largest_jobs_come_first(connection: Connection) -> None:
+    await job(connection)
+    large = await job(connection, args={"text": "".join(map(str, range(5_000)))})
+    assert (await rows(connection, with_words("pg_column_size(args)")))[0]["id"] == large
+
+
+@dataclass
+class Nothing:
+    kind: ClassVar[str] = "nothing"
+
+
+async def test_a_job_is_updated_twice_and_never_hot(
+    connection: Connection, database_url: str
+) -> None:
+    workers = Workers()
+
+    @workers.work
+    async def nothing(job: Job[Nothing]) -> None: ...
+
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=50)}, workers=workers)
+    async with Client(database_url, config) as client:
+        inserted = await client.insert_many([Nothing()] * 200)
+        await client.wait_many([each.job.id for each in inserted], timeout=timedelta(minutes=1))
+
+    async def told() -> Sequence[DictRow]:
+        return await rows(
+            connection,
+            "select n_tup_ins, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"
+            " where relname = 'river_job' and n_tup_upd >= 400",
+        )
+
+    (row,) = await eventually(told)
+    assert (row["n_tup_ins"], row["n_tup_upd"], row["n_tup_hot_upd"]) == (200, 400, 0)
+
+
+async def test_connections_as_the_page_counts_them(
+    connection: Connection, database_url: str, driver: Driver
+) -> None:
+    """A pool is of four, unless the address or the program says otherwise; none has more."""
+    await migrate(driver, "up", line="riverui")
+    assert ConnectOptions().max_size == 4
+    workers = Workers()
+
+    @workers.work
+    async def nothing(job: Job[Nothing]) -> None: ...
+
+    def config(**settings: Any) -> ClientConfig:
+        return ClientConfig(
+            queues={"default": QueueConfig(max_workers=50)}, workers=workers, **settings
+        )
+
+    async def connected(name: str) -> int:
+        found = await rows(connection, with_words("datname = current_database()"))
+        return sum(row["count"] for row in found if row["application_name"] == name)
+
+    slim = {"poll_only": True, "leader_election_disabled": True}
+    for name, settings, most in (("worker", {}, 9), ("slim", slim, 7)):
+        async with Client(f"{database_url}&application_name={name}", config(**settings)) as client:
+            inserted = await client.insert_many([Nothing()] * 100)
+            await client.wait_many([each.job.id for each in inserted], timeout=timedelta(minutes=1))
+            assert 2 <= await connected(name) <= most
+    inserting = connect(f"{database_url}&application_name=inserting&pool_max_conns=2")
+    await Client(inserting).insert(Nothing(), scheduled_at=datetime(2100, 1, 1, tzinfo=UTC))
+    assert 1 <= await connected("inserting") <= 2
+    await inserting.close()
