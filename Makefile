@@ -13,6 +13,10 @@ BIN := $(VENV)/bin
 # Tools that came as wheels are found beside Python; the tests share all processors and one Postgres.
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist worksteal --durations 10
 
+# A walk through all that needs other packages, of about a minute.
+LOWEST := tests/test_public.py tests/test_cli.py tests/web/test_app.py tests/web/test_jobs.py tests/worker/test_worker.py \
+	tests/worker/test_sentry.py tests/worker/test_telemetry.py tests/worker/test_metrics.py
+
 .DEFAULT_GOAL := help
 .PHONY: help demo example test test-quick test-lowest check fix bench screens docs release clean
 
@@ -32,6 +36,9 @@ test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; 
 test-quick: $(VENV)/.dev-ready ## the tests that need neither a browser nor Go
 	@VENV="$(VENV)" sh .ci/provide quick
 	@$(PYTEST) -m "not browser and not interop" $(ARGS)
+
+test-lowest: $(VENV)-lowest/.ready ## dashboard, client, worker and commands with the lowest versions that pyproject.toml allows
+	@PATH="$(abspath $(VENV)-lowest/bin):$$PATH" $(VENV)-lowest/bin/python -m pytest -n logical --dist worksteal $(or $(ARGS),$(LOWEST))
 
 check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates
 	@$(BIN)/ruff format --check --output-format concise . || { echo "formatting: run make fix"; exit 1; }
@@ -63,6 +70,10 @@ clean: ## remove what these targets made
 $(VENV)/.dev-ready: pyproject.toml uv.lock .ci/setup
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup dev
 	@touch $(VENV)/.demo-ready $@
+
+$(VENV)-lowest/.ready: pyproject.toml .ci/lowest.py .ci/setup
+	@VENV="$(VENV)-lowest" PYTHON="$(PYTHON)" sh .ci/setup lowest
+	@touch $@
 
 $(VENV)/.bench-ready: pyproject.toml uv.lock .ci/setup
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup bench

@@ -100,9 +100,14 @@ def built(folder: Path) -> list[Path]:
     run(*build, "--outdir", folder / "dist", folder / "clone", SOURCE_DATE_EPOCH=epoch)
     run(*build, "-w", "-o", folder / "again", folder / "clone", SOURCE_DATE_EPOCH=epoch)
     (wheel,) = (folder / "dist").glob("*.whl")
-    if wheel.read_bytes() != (folder / "again" / wheel.name).read_bytes():
-        raise Refused("the wheel out of the sdist is not that out of the clone: compare them")
+    compare(wheel, folder / "again" / wheel.name)
     return sorted((folder / "dist").iterdir())
+
+
+def compare(wheel: Path, again: Path) -> None:
+    """Refuse wheels that are not the same, byte for byte."""
+    if wheel.read_bytes() != again.read_bytes():
+        raise Refused("the wheel out of the sdist is not that out of the clone: compare them")
 
 
 def too_large(files: list[Path]) -> Iterator[str]:
