@@ -78,8 +78,14 @@ def problems(number: str) -> Iterator[str]:
                 f"CHANGELOG.md: [{number}] has no date: write "
                 f"`## [{number}] – {datetime.now(UTC):%Y-%m-%d}`"
             )
-    if run("git", "tag", "--list", f"v{number}"):
-        yield f"the tag v{number} is there already: raise __version__ in riverui/__init__.py"
+    # The workflow that the tag starts makes the files once more.
+    if tagged := run("git", "tag", "--list", f"v{number}", "--format=%(objectname)").strip():
+        commit = run("git", "rev-parse", f"{tagged}^{{commit}}")
+        if commit != run("git", "rev-parse", "HEAD"):
+            yield (
+                f"the tag v{number} is that of another commit: "
+                "raise __version__ in riverui/__init__.py"
+            )
 
 
 def has_uv() -> bool:

@@ -355,9 +355,9 @@ def test_a_release_is_refused_with_all_that_is_wrong(tmp_path: Path) -> None:
     assert tomorrow == f"not ready: CHANGELOG.md: the date of [{number}] is yet to come"
 
     changes.write_text(dated)
-    run("git", "tag", f"v{number}", cwd=folder)
+    run("git", "tag", f"v{number}", "HEAD~1", cwd=folder)
     (tagged,) = not_ready(folder)
-    assert tagged.startswith(f"not ready: the tag v{number} is there already: ")
+    assert tagged.startswith(f"not ready: the tag v{number} is that of another commit: ")
 
     source.write_text(code.replace(f'__version__ = "{number}"', '__version__ = "9.9"'))
     run("git", "commit", "--quiet", "-am", "Another", cwd=folder)
@@ -366,9 +366,10 @@ def test_a_release_is_refused_with_all_that_is_wrong(tmp_path: Path) -> None:
     assert other.startswith(f"not ready: CHANGELOG.md: its newest section is {number}, ")
 
     source.write_text(code)
-    run("git", "tag", "-d", f"v{number}", cwd=folder)
     (folder / "pyproject.toml").write_text("[")
     run("git", "commit", "--quiet", "-am", "Broken", cwd=folder)
+    # A tag of the very commit is that of this release: its workflow makes the files once more.
+    run("git", "tag", "--force", f"v{number}", cwd=folder)
     (broken,) = not_ready(folder)
     assert broken.startswith("not ready: ")
     assert " -m build " in broken
