@@ -273,6 +273,12 @@ def test_it_says_which_pythons_it_is_for(metadata: Message) -> None:
     assert minors == list(range(minors[0], minors[-1] + 1))
 
 
+def test_every_extra_is_told() -> None:
+    told = (ROOT / "docs/getting-started.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| `(\w+)` \|", told.partition("## Extras")[2])
+    assert rows == sorted(tomllib.loads(PROJECT)["project"]["optional-dependencies"])
+
+
 def test_every_extra_can_be_installed(wheel: Path, bare_python: Path) -> None:
     extras = tomllib.loads(PROJECT)["project"]["optional-dependencies"]
     assert len(extras) > 5
