@@ -143,7 +143,7 @@ def serving(python: Path, **environment: str) -> Iterator[str]:
         text=True,
     )
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 httpx2.get(f"{url}/api/health-checks/minimal").raise_for_status()
