@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from docs._site import reference
@@ -21,25 +20,20 @@ def settings() -> dict[str, Any]:
     return project
 
 
-def nav(source: Path) -> Iterator[Nav]:
-    """Yield the navigation, without the pages that are not there and with the generated ones."""
-    for entry in settings()["nav"]:
-        yield from _present(entry, source)
-
-
-def _present(entry: Nav, source: Path) -> Iterator[Nav]:
-    if isinstance(entry, str):
-        if entry.endswith("/"):
-            yield from reference.names(entry)
-        elif (source / entry).exists():
-            yield entry
-        return
-    ((title, inner),) = entry.items()
-    if isinstance(inner, str):
-        if (source / inner).exists():
-            yield entry
-    elif present := [each for part in inner for each in _present(part, source)]:
-        yield {title: present}
+def nav(entries: Sequence[Nav]) -> list[Nav]:
+    """Return the navigation with the generated pages in the places kept for them."""
+    made: list[Nav] = []
+    for entry in entries:
+        if isinstance(entry, str):
+            made += reference.names(entry) if entry.endswith("/") else [entry]
+        else:
+            made.append(
+                {
+                    title: inner if isinstance(inner, str) else nav(inner)
+                    for title, inner in entry.items()
+                }
+            )
+    return made
 
 
 def places(entries: Sequence[Nav]) -> Iterator[str]:

@@ -100,5 +100,5 @@ def stage(folder: Path) -> None:
         place.write_text(staged(name, file), encoding="utf-8")
     shutil.copytree(DOCS / "screens", folder / "screens")
     (folder / "assets").mkdir()
-    shutil.copy(ROOT / "static/favicon.svg", folder / "assets/favicon.svg")
-    shutil.copy(DOCS / "_site/site.css", folder / "assets/site.css")
+    for file in ("static/favicon.svg", "docs/_site/site.css", "docs/_site/site.js"):
+        shutil.copy(ROOT / file, folder / "assets")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 
+import httpx2
 import pytest
 
-from tests.docs.programs import BLOCK, DOCS, run
+from tests.docs.programs import BLOCK, DOCS, program, run
 
 GUIDE = (
     "getting-started",
@@ -58,16 +59,24 @@ async def test_a_page_of_the_guide_runs(
     await run(name, monkeypatch)
 
 
-async def test_the_readmes_program_runs(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_readmes_program_runs(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
-    blocks = BLOCK.findall((DOCS.parent / "README.md").read_text(encoding="utf-8"))
-    code = compile(blocks[0][1], "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    module = ModuleType("readme")
+    module = ModuleType("shop")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    await eval(code, module.__dict__)
-    assert capsys.readouterr().out == "['bear', 'tiger', 'whale']\n"
+    exec(compile(program(DOCS.parent / "README.md"), "README.md", "exec"), module.__dict__)
+    async with (
+        module.lifespan(module.app),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(module.app), base_url="http://127.0.0.1:8000"
+        ) as browser,
+    ):
+        (job,) = (await module.client.job_list()).jobs
+        done = await module.client.wait(job.id, timeout=timedelta(seconds=60))
+        assert done.output == ["bear", "tiger", "whale"]
+        page = await browser.get(f"/jobs/{job.id}")
+        assert page.status_code == 200
+        assert "whale" in page.text
+    await module.client.driver.close()
 
 
 _FILE = re.compile(r"^```(?:python|ini)\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

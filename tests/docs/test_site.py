@@ -28,6 +28,7 @@ RUN_BY = {
     "README.md": "tests/docs/test_guide.py",
     "docs/django.md": "tests/docs/test_django.py",
     "docs/sentry.md": "tests/worker/test_sentry.py",
+    "docs/start-dashboard.md": "tests/docs/test_start_dashboard.py",
     "docs/start-worker.md": "tests/docs/test_start_worker.py",
     "docs/worker-processes.md": "tests/worker/test_worker.py",
 }
