@@ -100,5 +100,5 @@ def stage(folder: Path) -> None:
         place.write_text(staged(name, file), encoding="utf-8")
     shutil.copytree(DOCS / "screens", folder / "screens")
     (folder / "assets").mkdir()
-    for file in ("static/favicon.svg", "docs/_site/site.css", "docs/_site/site.js"):
-        shutil.copy(ROOT / file, folder / "assets")
+    for asset in ("static/favicon.svg", "docs/_site/site.css", "docs/_site/site.js"):
+        shutil.copy(ROOT / asset, folder / "assets")
