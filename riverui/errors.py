@@ -90,6 +90,10 @@ class TooManyConnections(DatabaseUnavailable):
     """
 
 
+class ServerTooOld(DatabaseUnavailable):
+    """The database server is too old for riverui: it needs PostgreSQL 13 or newer."""
+
+
 class QueryTimeout(DatabaseError):
     """The query took longer than its time limit and was stopped."""
 

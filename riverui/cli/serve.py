@@ -18,6 +18,7 @@ from riverui.cli.settings import (
     help_text,
     settings_options,
     texts,
+    with_password_file,
 )
 from riverui.web.config import DashboardConfig, ServeConfig
 
@@ -72,6 +73,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         secret_key=values.secret("secret_key") or None,
     )
     url = database_url(values, environ)
+    read = values.text("database_url_read")
 
     # Loading makes no garbage to speak of; looking for some takes a tenth of the time to start.
     gc.disable()
@@ -83,7 +85,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         config=config,
         dashboard=dashboard_config,
         database_url=url,
-        database_url_read=values.text("database_url_read") or None,
+        database_url_read=with_password_file(read, values) if read else None,
         hosts=None if config.authenticated or config.no_auth else _own_names(config),
         schema=values.text("schema") or None,
     )

@@ -60,6 +60,17 @@ SETTINGS = (
         ),
     ),
     Setting(
+        name="database_password_file",
+        group="Database",
+        env="DATABASE_PASSWORD_FILE",
+        metavar="FILE",
+        default_words="the URL's password",
+        help=(
+            "File with the database's password, read again for each new connection: it may change"
+            " while riverui runs."
+        ),
+    ),
+    Setting(
         name="database_url_read",
         group="Database",
         env="DATABASE_URL_READ",
@@ -416,12 +427,25 @@ def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
     Raise ConfigError where nothing names a database.
     """
     if url := values.text("database_url"):
-        return url
+        return with_password_file(url, values)
     if any(environ.get(name) for name in ("PGDATABASE", "PGHOST", "PGHOSTADDR", "PGSERVICE")):
-        return None
+        return with_password_file("", values) or None
     raise ConfigError(
         "no database: set DATABASE_URL (or PGHOST, PGDATABASE, …), or try `riverui demo`"
     )
+
+
+def with_password_file(url: str, values: Values) -> str:
+    """Return the URL with the file that holds its password, where one is named."""
+    from urllib.parse import quote
+
+    file = values.texts.get("database_password_file", "").strip()
+    if not file:
+        return url
+    if "://" not in url:
+        escaped = file.replace("\\", r"\\").replace("'", r"\'")
+        return f"{url} password_file='{escaped}'".strip()
+    return f"{url}{'&' if '?' in url else '?'}password_file={quote(file, safe='')}"
 
 
 def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:

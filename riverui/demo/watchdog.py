@@ -249,13 +249,7 @@ def _cluster(runner: Runner, home: Path, *, fresh: bool) -> Path:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         _give(new, runner)
-        options = (
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--no-instructions",
-            "--no-locale",
-            "--no-sync",
-        )
+        options = ("--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
         runner.run("initdb", "--pgdata", new, "--username", USER, *options)
         # initdb may be stopped halfway: only a whole cluster gets the name.
         new.rename(cluster)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver, MigrationSource, SyncDriver
 from riverui.storage.interface.migrations import MigrationTexts
-from riverui.storage.options import ConnectOptions, Watch
+from riverui.storage.options import ConnectOptions, Password, Watch
 from riverui.storage.postgres import connect as postgres, conninfo
 from riverui.storage.postgres.admin.migrations import PostgresMigrationTexts
 from riverui.storage.postgres.driver import MIGRATIONS
@@ -26,6 +26,7 @@ def connect(
     *,
     schema: str | None = None,
     pool: AsyncConnectionPool[Any] | None = None,
+    password: Password | None = None,
     max_size: int = _DEFAULTS.max_size,
     connect_timeout: timedelta = _DEFAULTS.connect_timeout,
     pool_timeout: timedelta = _DEFAULTS.pool_timeout,
@@ -42,11 +43,13 @@ def connect(
     `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what
     libpq does not know is sent as a server setting, as pgx does. SQLAlchemy's
     `postgresql+asyncpg://` and its like are taken as well. With `pool`, the host app's pool is used
-    and never closed. `dashboard` names a process of `riverui serve`: others on the same database
-    see it. `watch` is told of each statement before it runs.
+    and never closed. `password` is called for each new connection and returns what to sign in with,
+    or an awaitable of it: for tokens that expire. `dashboard` names a process of `riverui serve`:
+    others on the same database see it. `watch` is told of each statement before it runs.
     """
     options = ConnectOptions(
         schema=schema,
+        password=password,
         max_size=max_size,
         connect_timeout=connect_timeout,
         pool_timeout=pool_timeout,
@@ -64,6 +67,7 @@ def connect_sync(
     *,
     schema: str | None = None,
     pool: ConnectionPool[Any] | None = None,
+    password: Password | None = None,
     max_size: int = _DEFAULTS.max_size,
     connect_timeout: timedelta = _DEFAULTS.connect_timeout,
     pool_timeout: timedelta = _DEFAULTS.pool_timeout,
@@ -78,6 +82,7 @@ def connect_sync(
     """
     options = ConnectOptions(
         schema=schema,
+        password=password,
         max_size=max_size,
         connect_timeout=connect_timeout,
         pool_timeout=pool_timeout,

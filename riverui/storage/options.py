@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 Watch = Callable[[str, str, Sequence[Any]], None]
 """Is told of each statement before it runs: the block's name, the SQL as sent, its parameters."""
+
+Password = Callable[[], str | Awaitable[str]]
+"""Returns the password for a connection that is made now."""
 
 DASHBOARD_PREFIX = "riverui serve "
 """What the `application_name` of a dashboard's connections begins with; then comes its own name."""
@@ -32,6 +35,8 @@ class ConnectOptions:
     """For each statement that may write."""
     lock_timeout: timedelta = timedelta(seconds=2)
     """For a row that another transaction holds."""
+    password: Password | None = None
+    """Asked for each new connection; None where the address says all."""
     dashboard: str = ""
     """The name by which one dashboard process is known to others on the same database."""
     watch: Watch | None = None

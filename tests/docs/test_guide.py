@@ -31,6 +31,7 @@ GUIDE = (
     "operating",
     "extending",
     "testing",
+    "databases",
     "dead-letters",
     "concurrency-limits",
     "fair-shares",

@@ -28,6 +28,7 @@ FAILURES: list[tuple[Exception, int, str]] = [
     (errors.LockTimeout(), 503, "Nothing was changed"),
     (errors.PermissionDenied(), 503, "--read-only"),
     (errors.ReadOnlyDatabase(), 403, "This database is read-only."),
+    (errors.ServerTooOld(), 503, "Upgrade it"),
     (errors.StandbyConflict(), 503, "Try again in a moment."),
     (errors.StandbyLacks(), 503, "unlogged tables"),
     (errors.DatabaseError("odd"), 503, "odd"),

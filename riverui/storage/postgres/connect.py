@@ -8,7 +8,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from riverui.errors import ConfigError
 from riverui.storage.options import DASHBOARD_PREFIX, ConnectOptions
-from riverui.storage.postgres.conninfo import conninfo
+from riverui.storage.postgres.conninfo import Address, conninfo
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.foreign_transactions import sqlalchemy_engine_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
@@ -32,8 +32,10 @@ def connect(
     seconds = options.pool_timeout.total_seconds()
     if pool is None:
         name = f"{DASHBOARD_PREFIX}{options.dashboard}" if options.dashboard else "riverui"
-        text, size = conninfo(url, options.connect_timeout, name=name[:_MOST_NAME])
-        lends = OwnPool(text, size=size or options.max_size, timeout=seconds)
+        address, size = conninfo(
+            url, options.connect_timeout, name=name[:_MOST_NAME], password=options.password
+        )
+        lends = OwnPool(address, size=size or options.max_size, timeout=seconds)
     elif url is not None:
         raise ConfigError(_ONE_OF_TWO)
     elif isinstance(pool, AsyncConnectionPool):
@@ -57,9 +59,11 @@ def connect_sync(url: str | None, pool: object, options: ConnectOptions) -> Post
         raise ConfigError(_ONE_OF_TWO)
     if pool is not None and not isinstance(pool, ConnectionPool):
         raise ConfigError("The pool must be a psycopg_pool.ConnectionPool.")
-    text, size = ("", None) if pool is not None else conninfo(url, options.connect_timeout)
+    address, size = Address(""), None
+    if pool is None:
+        address, size = conninfo(url, options.connect_timeout, password=options.password)
     return PostgresSyncDriver(
-        text,
+        address,
         schema=check_schema(options.schema),
         size=size or options.max_size,
         pool_timeout=options.pool_timeout,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable
 from datetime import timedelta
+from functools import partial
+from inspect import iscoroutine
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
 
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, DatabaseUnavailable
+from riverui.storage.options import Password
 
 _PGX_PARAMETERS = frozenset(
     {"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"}
@@ -26,14 +30,71 @@ _LEAST_CONNECT_SECONDS = 2
 """libpq takes fewer seconds for two."""
 
 
+class Address:
+    """Where a database is and how to sign in there, asked for each new connection."""
+
+    def __init__(self, text: str, password: Password | None = None) -> None:
+        self._text = text
+        self._password = password
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may be another one for the next connection."""
+        return self._password is not None
+
+    async def now(self) -> str:
+        """Return libpq's connection string for a connection that is made now; DatabaseUnavailable
+        without a password.
+        """
+        if self._password is None:
+            return self._text
+        password = _asked(self._password)
+        return self._with(await password if isinstance(password, Awaitable) else password)
+
+    def now_sync(self) -> str:
+        """Return the same where nothing may be awaited; ConfigError for a password that has to
+        be.
+        """
+        if self._password is None:
+            return self._text
+        password = _asked(self._password)
+        if isinstance(password, Awaitable):
+            if iscoroutine(password):
+                password.close()
+            raise ConfigError("A client without asyncio needs a password that is not awaited.")
+        return self._with(password)
+
+    def _with(self, password: str) -> str:
+        return make_conninfo(self._text, password=password)
+
+
+def _asked(password: Password) -> str | Awaitable[str]:
+    try:
+        return password()
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"The database's password cannot be read: {error.strerror} ({error.filename}).",
+            public="The database's password cannot be read.",
+        ) from error
+
+
 def conninfo(
-    url: str | None, connect_timeout: timedelta, *, name: str = "riverui"
-) -> tuple[str, int | None]:
-    """Return libpq's connection string with riverui's own defaults, and pgx's `pool_max_conns` if
-    the URL has it. The server shows `name` for the connections. ConfigError for a URL that cannot
-    be read.
+    url: str | None,
+    connect_timeout: timedelta,
+    *,
+    name: str = "riverui",
+    password: Password | None = None,
+) -> tuple[Address, int | None]:
+    """Return the address with riverui's own defaults, and pgx's `pool_max_conns` if the URL has it.
+
+    The server shows `name` for the connections. The password is what `password` returns for each
+    new connection, or stands in the URL's `password_file`, or in the URL. ConfigError for a URL
+    that cannot be read.
     """
     parameters, size = parse_url(url or "")
+    file = parameters.pop("password_file", "")
+    if file and password is None:
+        password = partial(_first_line, file)
     seconds = max(_LEAST_CONNECT_SECONDS, round(connect_timeout.total_seconds()))
     text = make_conninfo(
         **{
@@ -43,12 +104,17 @@ def conninfo(
             **parameters,
         }
     )
-    return text, size
+    return Address(text, password), size
 
 
-def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
-    """Return a URL or `key=value` line as libpq's parameters, and pgx's `pool_max_conns` if it is
-    there; ConfigError for what cannot be read.
+def _first_line(file: str) -> str:
+    # Editors and `echo` end a file with a newline that is no part of the secret.
+    return Path(file).read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
+
+
+def parse_url(url: str) -> tuple[dict[str, str], int | None]:
+    """Return a URL or `key=value` line as libpq's parameters and our own `password_file`, and pgx's
+    `pool_max_conns` if it is there; ConfigError for what cannot be read.
     """
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     extra: dict[str, str] = {}
@@ -69,7 +135,7 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
     elif "://" in url:
         raise ConfigError("The database URL must start with postgres:// or postgresql://.")
     else:
-        names = "|".join(sorted(_PGX_PARAMETERS))
+        names = "|".join(sorted({*_PGX_PARAMETERS, "password_file"}))
         pgx = rf"\b(pool_\w+|{names})\s*=\s*('(?:[^'\\]|\\.)*'|\S+)"
         extra = {match[1]: match[2].strip("'") for match in re.finditer(pgx, url)}
         url = re.sub(pgx, "", url)
@@ -81,6 +147,8 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
         # libpq's own words would quote the line, and with it the password.
         raise ConfigError("The database URL is not valid.") from None
     size = _size(extra.pop("pool_max_conns", None))
+    if file := extra.pop("password_file", ""):
+        parameters["password_file"] = file
     settings = [
         f"-c {key}=" + re.sub(r"[\\ ]", r"\\\g<0>", value)
         for key, value in extra.items()

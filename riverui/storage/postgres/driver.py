@@ -7,6 +7,7 @@ What it offers is told by riverui.storage.interface; here is how Postgres does i
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -33,7 +34,14 @@ from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
-from riverui.storage.postgres.sessions import configure, is_closed_by_server, read_only
+from riverui.storage.postgres.sessions import (
+    YUGABYTE,
+    configure,
+    is_closed_by_server,
+    is_direct,
+    product_of,
+    read_only,
+)
 from riverui.storage.postgres.shared_listener import SharedListener
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
 from riverui.storage.postgres.statements import Statements, load_queries
@@ -61,6 +69,7 @@ _BEGIN = (
 )
 
 
+log = logging.getLogger("riverui")
 _Kind = TypeVar("_Kind", bound=PostgresExecutor)
 
 
@@ -70,7 +79,9 @@ class PostgresDriver:
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES)
     library = ("psycopg", version("psycopg"))
     migrations = MIGRATIONS
-    product = "PostgreSQL"
+    product: str = "PostgreSQL"
+    """What it is; another one that speaks the same protocol is known from the first connection on.
+    """
 
     def __init__(
         self,
@@ -194,6 +205,7 @@ class PostgresDriver:
         """
         try:
             async with self._pooled() as connection:
+                self.meet(connection)
                 yield PostgresMigrations(
                     connection, self._queries, self._schema, self._watch, limits=self._limits
                 )
@@ -204,17 +216,42 @@ class PostgresDriver:
 
     async def listener(self) -> PostgresListener:
         """Return a new Listener on a connection of its own."""
-        return PostgresListener(await self._pool.connect(), self._schema, self._limits)
+        return PostgresListener(await self._hearing(), self._schema, self._limits)
 
     async def shared_listener(self) -> SharedListener:
         """Return a new Listener on the connection of all who call this for the same pool."""
         pool = self._pool
-        return SharedListener(pool.shared_by, self._schema, pool.connect, self._limits)
+        return SharedListener(pool.shared_by, self._schema, self._hearing, self._limits)
+
+    async def _hearing(self) -> Connection:
+        """Return a connection for a listener, and tell the log where it may hear nothing."""
+        connection = await self._pool.connect()
+        try:
+            self.meet(connection)
+            if not await is_direct(connection, self._action_timeout.total_seconds()):
+                log.warning(
+                    "there is a pooler before the database: in transaction mode no notifications"
+                    " come through it; connect directly, or set poll_only"
+                )
+        except BaseException as error:
+            await connection.close()
+            if isinstance(error, psycopg.Error):
+                raise translate(error) from error
+            raise
+        return connection
 
     async def ping(self) -> None:
         """Run a trivial query; raises as any call does."""
         async with self.reading() as executor:
             await executor._rows("ping")
+
+    def meet(self, connection: Connection) -> None:
+        """Learn from a connection what it leads to; ServerTooOld where that cannot be used."""
+        if not self._database:
+            self.product = product_of(connection, self._limits.oldest_server)
+            if self.product == YUGABYTE:
+                log.warning("%s is not tested with riverui: docs/databases.md tells more", YUGABYTE)
+        self._database = connection.info.dbname
 
     async def close(self) -> None:
         """Close every connection that the driver opened itself; safe to call twice."""
@@ -253,7 +290,7 @@ class PostgresDriver:
                         # once.
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
-                    self._database = connection.info.dbname
+                    self.meet(connection)
                     self._read_only = read_only(connection)
                     try:
                         yield connection
@@ -292,7 +329,7 @@ class PostgresDriver:
         connection = await self._pool.connect()
         try:
             prepares = await configure(connection, limit.total_seconds())
-            self._database = connection.info.dbname
+            self.meet(connection)
             yield self._executor(connection, limit, prepares=prepares)
         except SchemaMissing as error:
             raise await self._schema_error(error, limit, oldest=OLDEST_FOR_ENGINES) from error
@@ -425,7 +462,7 @@ class _Ready(AbstractAsyncContextManager[Connection]):
                 _end_if_cancelled(task, cancelled)
                 if not last or not is_closed_by_server(connection):
                     if not self._driver._database:
-                        self._driver._database = connection.info.dbname
+                        self._driver.meet(connection)
                     return connection
                 await connection.close()
                 await self._driver._pool.reachability.check(since=time.monotonic())

@@ -15,6 +15,10 @@ class PostgresLimits:
     """For an answer to reach us, on top of the statement's own limit: more than any network needs
     that still works.
     """
+    oldest_server: int = 13
+    """Major version from which on a server is taken: Postgres no longer mends older ones, and no
+    test runs on them.
+    """
 
     # Listening
     listener_ping_seconds: float = 5.0

@@ -13,7 +13,7 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from typing import Any
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -22,6 +22,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from riverui.errors import DatabaseUnavailable
+from riverui.storage.postgres.conninfo import Address
 from riverui.storage.postgres.errors import refused
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.round_trips import Prepared
@@ -163,11 +164,11 @@ class OwnPool:
     event loop is closed.
     """
 
-    def __init__(self, conninfo: str, *, size: int, timeout: float) -> None:
+    def __init__(self, address: Address, *, size: int, timeout: float) -> None:
         self.size = size
         self.shared_by: object = self
         self.reachability = Reachability(self.connect)
-        self._conninfo = conninfo
+        self._address = address
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
@@ -216,7 +217,7 @@ class OwnPool:
         DatabaseUnavailable.
         """
         try:
-            return await AsyncConnection.connect(self._conninfo, **_KEYWORDS)
+            return await AsyncConnection.connect(await self._address.now(), **_KEYWORDS)
         except (psycopg.Error, OSError) as error:
             raise refused(error) from error
 
@@ -243,7 +244,8 @@ class OwnPool:
             if self._pool is None:
                 leave_to_exceptions()
                 pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-                    self._conninfo,
+                    await self._address.now(),
+                    connection_class=_signing(self._address),
                     kwargs=_KEYWORDS,
                     max_lifetime=_LIFETIME,
                     max_size=self.size,
@@ -257,6 +259,22 @@ class OwnPool:
                 await pool.open()
                 self._loop, self._pool = asyncio.get_running_loop(), pool
             return self._pool
+
+
+def _signing(address: Address) -> type[Connection]:
+    """Return a kind of connection that asks how to sign in when it is made, where that changes."""
+    if not address.changes:
+        return AsyncConnection
+
+    class Signing(AsyncConnection[Any]):
+        """psycopg's pool before 3.3 takes the address once and for all."""
+
+        @classmethod
+        async def connect(cls, conninfo: str = "", **given: Any) -> Self:
+            """Make one that signs in with the password of this moment."""
+            return await super().connect(await address.now(), **given)
+
+    return Signing
 
 
 class HostPool:

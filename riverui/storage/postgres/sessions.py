@@ -9,10 +9,14 @@ import psycopg
 from psycopg import AsyncRawCursor, BaseConnection
 from psycopg.rows import tuple_row
 
+from riverui.errors import ServerTooOld
 from riverui.storage.postgres.client_timeout import ClientTimeout
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
+
+YUGABYTE = "YugabyteDB"
+"""Speaks Postgres's protocol, and says what it is in its version."""
 
 _SETTINGS = (
     "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit ="
@@ -36,6 +40,15 @@ def is_closed_by_server(connection: BaseConnection[Any]) -> bool:
     except (psycopg.Error, OSError):
         return True
     return False
+
+
+def product_of(connection: BaseConnection[Any], oldest: int) -> str:
+    """Return what kind of server it is; ServerTooOld below the `oldest` major version."""
+    told = (connection.pgconn.parameter_status(b"server_version") or b"").decode()
+    major = connection.info.server_version // 10_000
+    if major < oldest:
+        raise ServerTooOld(f"This is PostgreSQL {told}: riverui needs {oldest} or newer.")
+    return YUGABYTE if "-YB-" in told else "PostgreSQL"
 
 
 def read_only(connection: BaseConnection[Any]) -> str:
@@ -67,14 +80,21 @@ async def let_prepare(connection: Connection, limit: float) -> bool:
     Behind such a pooler the server's process is another one each time, and what is prepared or set
     would stay with strangers.
     """
+    if not await is_direct(connection, limit):
+        return False
+    connection.prepare_threshold = 0
+    return True
+
+
+async def is_direct(connection: Connection, limit: float) -> bool:
+    """Return whether the server at the other end is Postgres itself, not a pooler in front of
+    it.
+    """
     async with ClientTimeout(connection, limit):
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
         await cursor.execute(b"select pg_backend_pid()", prepare=False)
         row = await cursor.fetchone()
-    if row is None or row[0] != connection.info.backend_pid:
-        return False
-    connection.prepare_threshold = 0
-    return True
+    return row is not None and row[0] == connection.info.backend_pid
 
 
 async def set_clock(connection: Connection, limit: float) -> None:

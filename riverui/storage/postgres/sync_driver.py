@@ -20,12 +20,13 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
+from riverui.storage.postgres.conninfo import Address
 from riverui.storage.postgres.driver import PostgresDriver, beginning, schema_error
 from riverui.storage.postgres.errors import refused, translate
 from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.sessions import is_closed_by_server
+from riverui.storage.postgres.sessions import is_closed_by_server, product_of
 from riverui.storage.postgres.statements import load_queries
 from riverui.storage.postgres.sync_executor import (
     PsycopgConnection,
@@ -50,7 +51,7 @@ class PostgresSyncDriver:
 
     def __init__(
         self,
-        conninfo: str,
+        address: Address,
         *,
         schema: str | None,
         size: int,
@@ -60,7 +61,7 @@ class PostgresSyncDriver:
         pool: ConnectionPool[Any] | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self._conninfo = conninfo
+        self._address = address
         self._queries = load_queries(schema)
         self.schema = schema
         self._size = size
@@ -102,7 +103,7 @@ class PostgresSyncDriver:
         """Return a new listener on a connection of its own; DatabaseUnavailable where there is
         none.
         """
-        return PostgresSyncListener(self._conninfo, self.schema)
+        return PostgresSyncListener(self._address.now_sync(), self.schema)
 
     def close(self) -> None:
         """Close what it opened itself; safe to call twice."""
@@ -160,6 +161,7 @@ class PostgresSyncDriver:
                 if is_closed_by_server(connection) and attempt < pool.max_size:
                     connection.close()
                     continue
+                product_of(connection, LIMITS.oldest_server)
                 autocommit = connection.autocommit
                 if not autocommit:
                     connection.autocommit = True
@@ -179,7 +181,8 @@ class PostgresSyncDriver:
             if self._own is None:
                 leave_to_exceptions()
                 self._own = ConnectionPool(
-                    self._conninfo,
+                    self._address.now_sync(),
+                    connection_class=_signing(self._address),
                     # No prepared statements: through a pooler they would land on another server.
                     kwargs={"autocommit": True, "prepare_threshold": None},
                     max_lifetime=_LIFETIME,
@@ -201,10 +204,26 @@ class PostgresSyncDriver:
         """Return why the pool gives no connection, found out by a connection of our own."""
         if self._given is None:
             try:
-                psycopg.connect(self._conninfo).close()
+                psycopg.connect(self._address.now_sync()).close()
             except (psycopg.Error, OSError) as error:
                 return refused(error)
         return DatabaseUnavailable("No database connection became free in time.")
+
+
+def _signing(address: Address) -> type[Connection[Any]]:
+    """Return a kind of connection that asks how to sign in when it is made, where that changes."""
+    if not address.changes:
+        return Connection
+
+    class Signing(Connection[Any]):
+        """psycopg's pool before 3.3 takes the address once and for all."""
+
+        @classmethod
+        def connect(cls, conninfo: str = "", **given: Any) -> Self:
+            """Make one that signs in with the password of this moment."""
+            return super().connect(address.now_sync(), **given)
+
+    return Signing
 
 
 class _Limited(PsycopgConnection):

@@ -28,6 +28,7 @@ from riverui.errors import (
     RiveruiError,
     SchemaMissing,
     SchemaTooOld,
+    ServerTooOld,
     SignalAttemptMismatch,
     SignalConflict,
     SignInNeeded,
@@ -96,6 +97,12 @@ _WORDS: Mapping[type[Exception], _Words] = {
         hint=(
             "Check that it is running and that DATABASE_URL is right. This page recovers by itself."
         ),
+    ),
+    ServerTooOld: _Words(
+        status=503,
+        kind="database",
+        title="The database server is too old",
+        hint="Upgrade it, or give riverui another one.",
     ),
     SchemaTooOld: _Words(
         status=503,
