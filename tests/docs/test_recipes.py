@@ -109,6 +109,10 @@ async def test_webhooks_once_an_event_and_by_what_is_answered(
         assert 0 <= waits.total_seconds() - wait <= 60
     assert rows["limited"]["errors"]
     assert {rows[name]["state"] for name in ("moved", "unkind")} == {"discarded"}
+    async with await AsyncConnection.connect(database_url, autocommit=True) as own:
+        await page.order_paid(Client(database_url), own, 9)
+    again = (await jobs(connection))[before + 5 :]
+    assert {row["args"]["receiver"] for row in again} == {"moved", "unkind"}
 
 
 async def test_webhooks_that_failed_for_good_become_dead_letters(
