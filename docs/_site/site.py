@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from docs._site import commands, llms, reference
-from docs._site.nav import nav, places, settings
+from docs._site.nav import nav, settings
 from docs._site.stage import stage
 
 BUILDER = "zensical"
@@ -39,9 +39,6 @@ def build(folder: Path) -> Path:
         (source / name).write_text(markdown, encoding="utf-8")
     project = settings()
     project |= {"docs_dir": "source", "site_dir": "site", "nav": nav(project["nav"])}
-    for name in places(project["nav"]):
-        if not (source / name).exists():
-            (source / name).write_text(f"# {name.removesuffix('.md')}\n\nTo be written.\n")
     # JSON is YAML, and so what MkDocs reads, too.
     (folder / "mkdocs.yml").write_text(json.dumps(project, indent=1), encoding="utf-8")
     done = subprocess.run(  # noqa: S603 - our own words
