@@ -24,7 +24,7 @@ from tests.worker.conftest import wait_for
 
 DOCS = Path(__file__).parent.parent / "docs" / "embedding.md"
 BLOCK = re.compile(r"^```(nginx|caddyfile)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NGINX, CADDY, CADDY_BELOW, CADDY_WITHOUT = (
+NGINX_BESIDE, NGINX, CADDY, CADDY_BELOW, CADDY_WITHOUT = (
     text for _, text in BLOCK.findall(DOCS.read_text(encoding="utf-8"))
 )
 NGINX_BELOW = NGINX.replace("location / {", "location /river/ {")
@@ -124,3 +124,29 @@ def test_an_operator_looks_around_and_presses_a_button_through_a_proxy(
             begin = operator.get(f"{site}{base}")
             assert begin.is_redirect
             assert httpx2.URL(begin.headers["Location"]).path.startswith(base)
+
+
+def test_app_and_dashboard_under_one_address(database_url: str, tmp_path: Path) -> None:
+    port, app, dashboard = free_port(), free_port(), free_port()
+    (tmp_path / "index.html").write_text("the shop", encoding="utf-8")
+    serve = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(app)]
+    told = re.search(r"`riverui (--host 127.0.0.1 .* --prefix /riverui)`", DOCS.read_text("utf-8"))
+    assert told
+    riverui = [sys.executable, "-m", "riverui", *told[1].replace("8080", str(dashboard)).split()]
+    config = NGINX_BESIDE.replace("8000", str(app)).replace("8080", str(dashboard))
+    environ = {
+        "DATABASE_URL": database_url,
+        "RIVER_BASIC_AUTH_USER": "ops",
+        "RIVER_BASIC_AUTH_PASS": "a long password",
+    }
+    with psycopg.connect(database_url) as connection:
+        connection.execute("insert into river_queue (name, updated_at) values ('default', now())")
+    host = f"shop.example:{port}"
+    with (
+        running([*serve, "--directory", tmp_path], app),
+        running(riverui, dashboard, **environ),
+        running(nginx(config, port, tmp_path), port),
+        httpx2.Client(auth=OPS, headers={"Host": host}) as operator,
+    ):
+        assert operator.get(f"http://127.0.0.1:{port}/").text == "the shop"
+        look_around(operator, f"http://127.0.0.1:{port}/riverui", origin=f"http://{host}")

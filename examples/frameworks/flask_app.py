@@ -1,4 +1,6 @@
-"""Flask with SQLAlchemy: the app inserts jobs, and a process of its own works them."""
+"""Flask with SQLAlchemy: the app inserts jobs and shows the dashboard; a process of its own works
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,10 @@ import os
 from flask import Flask, abort
 from sqlalchemy import create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, sessionmaker
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 import riverui
+from riverui.contrib.wsgi import wsgi
 
 DATABASE_URL = os.environ["DATABASE_URL"]
 engine = create_engine("postgresql+psycopg://" + DATABASE_URL.partition("://")[2])
@@ -41,7 +45,11 @@ worker = riverui.Client(
 )
 """Works them: `riverui worker examples.frameworks.flask_app:worker`."""
 
+dashboard = riverui.create_app(DATABASE_URL, basic_auth=("ops", "a long password"))
 app = Flask(__name__)
+app.wsgi_app = DispatcherMiddleware(  # type: ignore[method-assign]  # as Flask has it done
+    app.wsgi_app, {"/riverui": wsgi(dashboard)}
+)
 Base.metadata.create_all(engine)
 
 

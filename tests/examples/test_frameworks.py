@@ -77,7 +77,7 @@ def any_ended(programs: list[Program]) -> bool:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_who_signs_up_is_welcomed_and_the_dashboard_shows_it(name: str, database_url: str) -> None:
     app, beside = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
-    dashboard = {"Flask": f"{beside}/riverui", "aiohttp": beside}.get(name, f"{app}/riverui")
+    dashboard = beside if name == "aiohttp" else f"{app}/riverui"
     environ = {
         "DATABASE_URL": database_url,
         "DASHBOARD_PORT": beside.rpartition(":")[2],
