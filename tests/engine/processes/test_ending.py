@@ -317,3 +317,15 @@ async def test_an_interpreter_that_does_not_start_is_the_job_s_error(
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     row = await apart.acted("where")
     assert "could not be started" in row["errors"][0]["error"]
+
+
+async def test_where_no_process_can_be_started_every_job_that_waits_for_one_fails(
+    apart: IsolatedPlayground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    apart.isolated()
+    waiting = [await apart.act("where", max_attempts=1) for _ in range(3)]
+    await apart.start()
+    for job_id in waiting:
+        row = await apart.in_state(job_id, "discarded")
+        assert "could not be started" in row["errors"][0]["error"]

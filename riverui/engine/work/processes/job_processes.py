@@ -229,6 +229,7 @@ class JobProcesses:
         except OSError as error:
             self._processes.discard(process)
             self._fail_one(f"The job's process could not be started: {error}")
+            self._start_some()
 
     def _changed(self, process: JobProcess) -> None:
         if not process.ended:
