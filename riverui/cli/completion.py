@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import click
 
+_BEFORE = {"zsh": "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"}
+"""What a shell needs first: zsh completes nothing by itself before its `compinit`."""
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -17,5 +20,7 @@ def completion(ctx: click.Context, /, shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None
+    if shell in _BEFORE:
+        click.echo(_BEFORE[shell])
     click.echo(found(ctx.find_root().command, {}, "riverui", "_RIVERUI_COMPLETE").source())
     return 0

@@ -96,3 +96,12 @@ def test_each_shell_gets_its_own(run: Run, shell: str) -> None:
 
 def test_no_other_shell_is_known(run: Run) -> None:
     assert run("completion", "tcsh")[0] == 2
+
+
+def test_zsh_gets_its_compinit_first(run: Run) -> None:
+    code, out, _ = run("completion", "zsh")
+    assert code == 0
+    first, rest = out.split("\n", 1)
+    assert "functions[compdef]" in first
+    assert first.endswith("|| { autoload -Uz compinit && compinit; }")
+    assert "compdef _riverui_completion riverui" in rest
