@@ -38,7 +38,13 @@ GUIDE = (CHART.parents[2] / "docs/kubernetes.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?ms)^```yaml\n(.*?)^```$", GUIDE)
 """The guide's values files."""
 OF_THE_CHART = {
-    *("PATH_PREFIX", "PORT", "RIVERUI_API_TOKENS", "RIVERUI_API_TOKENS_FILE"),
+    *(
+        "DATABASE_PASSWORD_FILE",
+        "PATH_PREFIX",
+        "PORT",
+        "RIVERUI_API_TOKENS",
+        "RIVERUI_API_TOKENS_FILE",
+    ),
     *("RIVERUI_ENCRYPTION_KEYS_FILE", "RIVERUI_HTPASSWD_FILE", "RIVERUI_NO_AUTH", "RIVER_HOST"),
     "RIVER_SCHEMA",
 }

@@ -21,6 +21,7 @@ import httpx2
 import psycopg
 import pytest
 from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow
 
 from tests import factory
@@ -174,6 +175,27 @@ async def test_the_migration_makes_the_tables(empty_database_url: str, tmp_path:
     with psycopg.connect(empty_database_url) as connection:
         found = connection.execute("select distinct line from river_migration order by 1")
         assert found.fetchall() == [("main",), ("riverui",)]
+
+
+async def test_a_password_comes_from_a_file(empty_database_url: str, tmp_path: Path) -> None:
+    place = conninfo_to_dict(empty_database_url)
+    database = {
+        "existingSecret": "postgres",
+        "asFile": True,
+        "host": place["host"],
+        "port": int(str(place.get("port", 5432))),
+        "name": place["dbname"],
+        "user": place["user"],
+        "sslmode": "prefer",
+    }
+    inside = container(one(rendered("minimal", f"database={json.dumps(database)}"), "Job"))
+    environ = environment(
+        inside, {"database/password": str(place.get("password", "secret"))}, tmp_path
+    )
+    assert "PGPASSWORD" not in environ
+    assert environ["DATABASE_PASSWORD_FILE"] == str(tmp_path / "database/password")
+    async with running(inside, environ) as migration:
+        assert await migration.process.wait() == 0, migration.lines
 
 
 def query(*sets: str) -> str:

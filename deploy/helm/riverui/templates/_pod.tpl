@@ -1,8 +1,8 @@
 {{/* What the pods of dashboard, workers and migrations have in common. */}}
 
 {{/*
-The database's address, as River UI and libpq name it. Takes (dict "root" $ "database" … "file" whether the address is to
-be read from a file).
+The database's address, as River UI and libpq name it. Takes (dict "database" … "file" whether the Secret is read from a
+file).
 */}}
 {{- define "riverui.databaseEnv" -}}
 {{- $database := .database -}}
@@ -17,11 +17,16 @@ be read from a file).
   value: {{ $database.user | quote }}
 - name: PGSSLMODE
   value: {{ $database.sslmode | quote }}
+{{- if .file }}
+- name: DATABASE_PASSWORD_FILE
+  value: /etc/riverui/database/{{ $database.passwordKey }}
+{{- else }}
 - name: PGPASSWORD
   valueFrom:
     secretKeyRef:
       name: {{ $database.existingSecret }}
       key: {{ $database.passwordKey }}
+{{- end }}
 {{- else if .file }}
 - name: DATABASE_URL_FILE
   value: /etc/riverui/database/{{ $database.urlKey }}
@@ -47,6 +52,12 @@ be read from a file).
     items:
       - key: {{ .key }}
         path: {{ .key }}
+{{- end }}
+
+{{/* The Secret as a file, where it is read from one. */}}
+{{- define "riverui.databaseVolume" -}}
+{{- $key := ternary .passwordKey .urlKey (ne (default "" .host) "") -}}
+{{- include "riverui.secretVolume" (dict "name" "database" "secret" .existingSecret "key" $key) -}}
 {{- end }}
 
 {{/* Says what is missing where nothing names the database. */}}
