@@ -145,7 +145,9 @@ def public_errors() -> list[type[errors.RiveruiError]]:
 
 @pytest.mark.parametrize("error", public_errors(), ids=lambda error: error.__name__)
 def test_each_class_of_errors_is_told_with_its_default(error: type[errors.RiveruiError]) -> None:
-    (row,) = re.findall(rf"^\| `{error.__name__}` \| (.*?) \| (.+) \|$", PAGE, re.MULTILINE)
+    found = re.findall(rf"^\| `{error.__name__}` \| (.*?) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert found, "it has no row in the last table"
+    (row,) = found
     told, when = dotted(row[0].strip("`").strip()), row[1]
     default = dotted((error.__doc__ or "").partition("\n\n")[0])
     assert when
