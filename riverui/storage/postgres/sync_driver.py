@@ -5,11 +5,10 @@ inside the caller's transaction.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from threading import Event, Lock, Thread
+from threading import Lock
 from typing import Any, Self
 
 import psycopg
@@ -19,13 +18,11 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.options import Watch
-from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.conninfo import Address
 from riverui.storage.postgres.driver import PostgresDriver, beginning, schema_error
 from riverui.storage.postgres.errors import refused, translate
 from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server, product_of
 from riverui.storage.postgres.statements import load_queries
 from riverui.storage.postgres.sync_executor import (
@@ -36,6 +33,7 @@ from riverui.storage.postgres.sync_executor import (
     adopted,
 )
 from riverui.storage.postgres.sync_listener import PostgresSyncListener
+from riverui.storage.postgres.sync_time_limits import LimitedConnection, TimeLimits
 
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
@@ -77,6 +75,7 @@ class PostgresSyncDriver:
         """
         self._opening = Lock()
         self._process = os.getpid()
+        self._time_limits = TimeLimits()
 
     def transaction(
         self, *, timeout: timedelta | None = None
@@ -116,7 +115,10 @@ class PostgresSyncDriver:
     @asynccontextmanager
     async def _executing(self, limit: timedelta, *, begin: bool) -> AsyncIterator[SyncTransaction]:
         try:
-            with self._connection() as lent, _Limited(lent, limit, stops=not begin) as connection:
+            with (
+                self._connection() as lent,
+                LimitedConnection(lent, limit, self._limits(), stops=not begin) as connection,
+            ):
                 if begin:
                     with self._begun(connection, limit):
                         yield self._executor(connection)
@@ -194,6 +196,11 @@ class PostgresSyncDriver:
                 )
             return self._own
 
+    def _limits(self) -> TimeLimits:
+        if self._time_limits.process != os.getpid():
+            self._time_limits = TimeLimits()
+        return self._time_limits
+
     def _leave_inherited(self) -> None:
         """Leave the pool alone after a fork, as by a web server that loads the program first."""
         if self._process != os.getpid():
@@ -224,79 +231,3 @@ def _signing(address: Address) -> type[Connection[Any]]:
             return super().connect(address.now_sync(), **given)
 
     return Signing
-
-
-class _Limited(PsycopgConnection):
-    """A connection on which no statement takes much longer than `limit`; see ClientTimeout.
-
-    With `stops` the server, which has no limit of its own then, is asked to stop what takes longer.
-    What goes on for some seconds more loses its connection. One thread watches all statements.
-    """
-
-    def __init__(self, connection: Connection[Any], limit: timedelta, *, stops: bool) -> None:
-        super().__init__(connection)
-        self._began: float | None = None
-        """When the statement began that runs now."""
-        self._ended = Event()
-        self._limit = limit.total_seconds()
-        self._lock = Lock()
-        """Whoever holds it acts on the statement that runs, not on the next one."""
-        self._stops = stops
-
-    def __enter__(self) -> Self:
-        Thread(target=self._watch, name="riverui time limit", daemon=True).start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-
-    def ask(self, text: str, values: Sequence[Any]) -> Rows:
-        """See SyncConnection."""
-        with self._timed():
-            return super().ask(text, values)
-
-    def run(self, text: str) -> None:
-        """See SyncConnection."""
-        with self._timed():
-            super().run(text)
-
-    def copy(self, text: str, rows: str) -> None:
-        """See SyncConnection."""
-        with self._timed():
-            super().copy(text, rows)
-
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        self._began = time.monotonic()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._began = None
-
-    def _watch(self) -> None:
-        grace = LIMITS.grace_seconds
-        wait, asked = self._limit, None
-        while not self._ended.wait(wait):
-            with self._lock:
-                if (began := self._began) is None:
-                    wait = self._limit
-                    continue
-                over = time.monotonic() - began - self._limit
-                if over < 0:
-                    wait = -over
-                elif self._stops and asked != began:
-                    self._ask_to_stop()
-                    wait, asked = grace, began
-                elif over < grace:
-                    wait = grace - over
-                else:
-                    hang_up(self._connection)
-                    return
-
-    def _ask_to_stop(self) -> None:
-        try:
-            self._connection.cancel_safe(timeout=LIMITS.grace_seconds)
-        except (OSError, psycopg.Error):
-            # Nobody knows whether it still comes.
-            hang_up(self._connection)
