@@ -31,6 +31,7 @@ from riverui.errors import (
 )
 from riverui.storage.interface import at_once
 from riverui.storage.interface.engine_params import JobInsertParams
+from riverui.storage.postgres import sync_time_limits
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
 from tests.drivers import connect_sync
 from tests.guests import GUESTS, Begin
@@ -274,6 +275,38 @@ def test_what_takes_too_long(database_url: str) -> None:
             sync_insert(driver, [UNIQUE])
     assert sync_insert(driver, [UNIQUE])[0].unique_skipped_as_duplicate
     driver.close()
+
+
+def test_a_short_limit_counts_beside_a_long_one(database_url: str) -> None:
+    driver = connect_sync(database_url, action_timeout=timedelta(hours=1))
+
+    async def look_twice(holder: psycopg.Connection[Any]) -> None:
+        async with driver.autocommit() as patient:
+            assert await patient.job_row_get(1) is None
+            holder.execute("lock table river_job in access exclusive mode")
+            async with driver.autocommit(timeout=timedelta(milliseconds=100)) as hasty:
+                await hasty.job_row_get(1)
+
+    with psycopg.connect(database_url) as holder, pytest.raises(QueryTimeout):
+        at_once(look_twice(holder))
+    driver.close()
+
+
+def test_one_thread_watches_many_statements(
+    sync_driver: PostgresSyncDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    class Counted(threading.Thread):
+        def start(self) -> None:
+            started.append(self.name)
+            super().start()
+
+    monkeypatch.setattr(sync_time_limits, "Thread", Counted)
+    for _ in range(40):
+        sync_insert(sync_driver, [insert_params()])
+    # It stays for ten seconds after the last of them.
+    assert 1 <= len(started) < 20
 
 
 def test_no_database() -> None:
