@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.settings import choose, database_url, settings_options, texts
-from riverui.errors import ConfigError
+from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.settings import settings_options
+from riverui.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
-    from riverui.domain.explain import Explanation
-    from riverui.domain.jobs import JobShowRow
+    from riverui.web.sections.jobs.explain import JobExplanation
 
 _MARKS = {"passed": "✓", "failed": "✗", "unknown": "?"}
 """What stands before each check."""
 
 
-@settings_options("database_url", "schema")
+@settings_options(settings=CLIENT_SETTINGS)
 @click.command("explain")
 @click.argument("job_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="The answer of the API's /explain.")
 @click.pass_obj
 def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any) -> int:
-    """Tell why the job with this ID is not running.
+    """Tell why the job with this ID is not running: asks the database, or with --api a running
+    dashboard.
 
     Prints the first reason found and every check: ✓ for what holds nothing up, ✗ for what does, ?
     for what cannot be told. Exit code 0 where nothing was found, 1 where something holds the job
@@ -34,47 +35,27 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
 
     if not (job_id.isascii() and job_id.isdecimal() and is_bigint(int(job_id[:20]))):
         raise ConfigError("a job id is a whole number, such as 9381022")
-    found = _explained(environ, flags, int(job_id))
-    if found is None:
-        raise ConfigError(f"job not found: {job_id}")
-    job, explanation = found
+    from riverui.cli.api.chosen import asked_api
+    from riverui.web.api.serializers import dump
+    from riverui.web.sections.jobs.explain import JobExplanation
+
+    try:
+        with asked_api(environ, flags) as api:
+            found = api.read(f"/api/jobs/{int(job_id)}/explain", JobExplanation)
+    except NotFound:
+        raise ConfigError(f"job not found: {job_id}") from None
     if as_json:
-        from riverui.web.api.serializers import dump
-        from riverui.web.sections.jobs.explain import JobExplanation
-
-        click.echo(dump(JobExplanation.of(job, explanation)))
+        click.echo(dump(found))
     else:
-        _tell(job, explanation)
-    return 1 if explanation.blocked else 0
+        _tell(found)
+    return 1 if found.blocked else 0
 
 
-def _explained(
-    environ: Mapping[str, str], flags: Mapping[str, Any], job_id: int
-) -> tuple[JobShowRow, Explanation] | None:
-    import asyncio
-
-    from riverui.actions.explain import job_explain
-    from riverui.storage.connect import connect
-
-    values = choose(texts(flags), environ)
-    driver = connect(
-        database_url(values, environ), schema=values.text("schema") or None, max_size=1
-    )
-
-    async def run() -> tuple[JobShowRow, Explanation] | None:
-        try:
-            return await job_explain(driver, job_id)
-        finally:
-            await driver.close()
-
-    return asyncio.run(run())
-
-
-def _tell(job: JobShowRow, explanation: Explanation) -> None:
+def _tell(found: JobExplanation) -> None:
     """Print an explanation; names out of the database cannot move the terminal's cursor."""
     from riverui.web.view.format import plain
 
-    click.echo(f"Job {job.id} ({job.state.value}): {plain(explanation.headline)}\n")
-    width = max(len(check.label) for check in explanation.checks)
-    for check in explanation.checks:
+    click.echo(f"Job {found.id} ({found.state}): {plain(found.headline)}\n")
+    width = max(len(check.label) for check in found.checks)
+    for check in found.checks:
         click.echo(f"{_MARKS[check.result]} {check.label:{width}}  {plain(check.evidence)}")

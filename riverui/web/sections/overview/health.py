@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.checks import Result
 from riverui.domain.health import HealthReport, HealthSection
 from riverui.errors import BadRequest
 from riverui.web.api import requests, serializers
@@ -20,7 +19,7 @@ from riverui.web.view.format import plain
 
 MARKS = {"ok": "✓", "warn": "⚠", "critical": "✗", "unknown": "?"}
 """What stands before each section of the text."""
-_CHECK_MARKS = {Result.PASSED: "✓", Result.FAILED: "✗", Result.UNKNOWN: "?"}
+_CHECK_MARKS = {"passed": "✓", "failed": "✗", "unknown": "?"}
 
 LevelName = Literal["ok", "unknown", "warn", "critical"]
 Format = Literal["json", "text"]
@@ -173,7 +172,7 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
         )
 
 
-def text(report: HealthReport) -> str:
+def text(report: HealthReportAnswer) -> str:
     """Return a report for people and for programs that read text, its checks below each answer.
 
     Names out of the database cannot move a terminal's cursor.
@@ -191,7 +190,7 @@ def text(report: HealthReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _step(section: HealthSection) -> str:
+def _step(section: HealthAnswer) -> str:
     """Return what to do next, in words."""
     action = section.action
     if action is None:
@@ -209,7 +208,7 @@ async def show(request: Request) -> Response:
         raise BadRequest("format must be json or text.")
     report = await dashboard(request).health.get()
     if wished == "text":
-        return Response(text(report), media_type="text/plain; charset=utf-8")
+        return Response(text(HealthReportAnswer.of(report)), media_type="text/plain; charset=utf-8")
     return serializers.reply(HealthReportAnswer.of(report, request))
 
 
