@@ -30,6 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs/states.md"
 GONE = "gone"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 HOURS_AGO = timedelta(hours=5)
+"""How long these jobs have been running: longer than the rescuer lets any run, an hour."""
 UNKNOWN = "asked for by somebody else"
 """A kind that no client here works, so that nothing but what is meant moves its jobs."""
 
