@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from secrets import token_hex
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import AsyncConnection, sql
@@ -16,6 +17,12 @@ from psycopg.rows import DictRow, dict_row
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
+
+# How long an example takes tells of the machine, not of what is tested.
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
 
 pytest_plugins = ["tests.needs", "tests.pgbouncer", "tests.postgres"]
 
