@@ -112,8 +112,8 @@ def value(client: httpx2.Client, expression: str) -> float | None:
 
 
 def answer(client: httpx2.Client, address: str, **params: str) -> Any:
-    response = client.get(address, params=params)
-    read = response.json()
+    # Until it has read what it keeps it answers 503.
+    read = client.get(address, params=params).raise_for_status().json()
     assert read["status"] == "success", (params, read)
     return read["data"]
 

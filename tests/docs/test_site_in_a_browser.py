@@ -153,12 +153,7 @@ TOO_WIDE = """() => {
 }"""
 
 
-@pytest.mark.parametrize(
-    "page",
-    [{"viewport": PHONE, "color_scheme": scheme} for scheme in ("light", "dark")],
-    indirect=True,
-    ids=["light", "dark"],
-)
+@pytest.mark.parametrize("page", [{"viewport": PHONE}], indirect=True, ids=["phone"])
 async def test_no_page_is_wider_than_a_phone(page: Page, site: Path) -> None:
     wide = {}
     for each in addresses(site):
