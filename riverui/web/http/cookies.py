@@ -10,7 +10,7 @@ from dataclasses import asdict
 from functools import lru_cache
 
 from itsdangerous import BadData, URLSafeTimedSerializer
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from riverui.web.http.context import dashboard
@@ -66,25 +66,31 @@ def write_preferences(request: Request, response: Response, preferences: Prefere
     set_cookie(request, response, _PURPOSE, cookie, max_age=_YEAR_SECONDS)
 
 
-def cookie_name(request: Request, purpose: str) -> str:
+def cookie_name(request: HTTPConnection, purpose: str, *, base: str | None = None) -> str:
     """Return a name of its own for each dashboard on a host: browsers send `/` cookies to `/river`
-    too.
+    too. `base` is the base path, where the gate has not noted it yet.
     """
-    base = "".join(char if char.isalnum() else "-" for char in base_path(request))
-    return f"riverui{base}_{purpose}"
+    base = base_path(request) if base is None else base
+    return f"riverui{''.join(char if char.isalnum() else '-' for char in base)}_{purpose}"
 
 
 def set_cookie(
-    request: Request, response: Response, purpose: str, value: str, *, max_age: int
+    request: HTTPConnection,
+    response: Response,
+    purpose: str,
+    value: str,
+    *,
+    max_age: int,
+    base: str | None = None,
 ) -> None:
     """Set a cookie that scripts cannot read and other sites cannot send along; `max_age` is in
-    seconds.
+    seconds. `base` is as for `cookie_name`.
     """
     response.set_cookie(
-        cookie_name(request, purpose),
+        cookie_name(request, purpose, base=base),
         value,
         max_age=max_age,
-        path=base_path(request) or "/",
+        path=(base_path(request) if base is None else base) or "/",
         secure=request.url.scheme == "https",
         httponly=True,
         samesite="lax",

@@ -13,6 +13,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from riverui.web.http.cookies import cookie_name, set_cookie
+from riverui.web.http.gate import SAFE_METHODS
 from riverui.web.http.urls import PATH_SAFE, own_path
 from riverui.web.live.read_replica import ReadReplica, on_primary
 
@@ -20,7 +22,6 @@ _PURPOSE = "changed"
 """What the cookie's name ends with, and the salt of its signature."""
 _REFUSED = 400
 """Status from which on nothing was changed."""
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _MARGIN_SECONDS = 1.0
 """Added to the time of a change: it is signed in whole seconds, and the clocks of two machines
 differ.
@@ -47,11 +48,9 @@ class OwnChanges:
             await self._app(scope, receive, send)
             return
         base = quote(own_path(scope)[0], safe=PATH_SAFE)
-        # One for each dashboard on a host: browsers send `/` cookies to `/river` too.
-        name = f"riverui{''.join(each if each.isalnum() else '-' for each in base)}_{_PURPOSE}"
         request = HTTPConnection(scope)
-        self._learn(request.cookies.get(name, ""))
-        if scope["method"] in _SAFE_METHODS:
+        self._learn(request.cookies.get(cookie_name(request, _PURPOSE, base=base), ""))
+        if scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
 
@@ -59,15 +58,8 @@ class OwnChanges:
             if message["type"] == "http.response.start" and message["status"] < _REFUSED:
                 self._replica.changed()
                 kept = Response()
-                kept.set_cookie(
-                    name,
-                    str(self._signer.dumps("", salt=_PURPOSE)),
-                    max_age=self._seconds,
-                    path=base or "/",
-                    secure=request.url.scheme == "https",
-                    httponly=True,
-                    samesite="lax",
-                )
+                value = str(self._signer.dumps("", salt=_PURPOSE))
+                set_cookie(request, kept, _PURPOSE, value, max_age=self._seconds, base=base)
                 MutableHeaders(scope=message).append("set-cookie", kept.headers["set-cookie"])
             await send(message)
 
