@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
-from playwright.async_api import Browser, FloatRect, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 FOLDER = Path(__file__).parent.parent / "docs/screens"
 WIDE = ViewportSize(width=1280, height=800)
@@ -50,8 +50,17 @@ SCREENS = {
 
 INCIDENTS = ("bad-deploy", "dead-worker", "slow-dependency")
 """Those whose front page the documentation shows, each played by a demo of its own."""
-SHOWN = ("jobs", "jobs-running", "job-failed", "queues")
-"""What the documentation shows besides."""
+SHOWN = (
+    "bad-deploy-dark",
+    "bad-deploy-light",
+    "dead-worker-light",
+    "job-failed-light",
+    "job-failed-light-phone",
+    "jobs-dark",
+    "jobs-light",
+    "slow-dependency-light",
+)
+"""The pictures that README and documentation show."""
 _PLAYED = 8
 """Seconds that an incident is played before its picture: figures are read within them."""
 
@@ -87,15 +96,10 @@ def demo(incident: str = "") -> Iterator[str]:
             process.communicate(timeout=30)
 
 
-async def photograph(page: Page, url: str, name: str, path: Path, *, phone: bool) -> None:
-    """Save a picture of one page."""
+async def photograph(page: Page, url: str, name: str, path: Path) -> None:
+    """Save a picture of one page, as much of it as a screen shows."""
     await open_screen(page, url, name)
-    if phone:
-        height = await page.evaluate("document.documentElement.scrollHeight")
-        clip = FloatRect(x=0, y=0, width=PHONE["width"], height=min(height, 2 * PHONE["height"]))
-        taken = await page.screenshot(path=path, full_page=True, clip=clip, animations="disabled")
-    else:
-        taken = await page.screenshot(path=path, animations="disabled")
+    taken = await page.screenshot(path=path, animations="disabled")
     print(f"{path}  {len(taken) // 1000} kB")
 
 
@@ -123,7 +127,10 @@ async def main() -> None:
         "--wait", type=float, default=20, help="seconds to let the demo move (%(default)s)"
     )
     arguments = parser.parse_args()
-    names = arguments.names or [*(SCREENS if arguments.all else SHOWN), *INCIDENTS]
+    names = arguments.names or [*SCREENS, *INCIDENTS]
+    chosen = None if arguments.names or arguments.all else SHOWN
+    if chosen:
+        names = [name for name in names if any(_of(name, picture) for picture in chosen)]
     if unknown := set(names) - {*SCREENS, *INCIDENTS}:
         raise SystemExit(f"there is no {', '.join(unknown)}")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -135,7 +142,7 @@ async def main() -> None:
         if pages := [name for name in names if name in SCREENS]:
             with nullcontext(arguments.url) if arguments.url else demo() as url:
                 await asyncio.sleep(arguments.wait)
-                await take(browser, url, pages, arguments.to, phones=(False, True))
+                await take(browser, url, pages, arguments.to, chosen)
         for name in names:
             if name in INCIDENTS:
                 with demo(name) as url:
@@ -144,21 +151,20 @@ async def main() -> None:
                     await page.goto(url)
                     await asyncio.sleep(_PLAYED)
                     await page.close()
-                    await take(browser, url, [name], arguments.to, themes=THEMES[:1])
+                    await take(browser, url, [name], arguments.to, chosen)
         await browser.close()
 
 
+def _of(name: str, picture: str) -> bool:
+    """Return whether that is a picture of this page."""
+    return re.fullmatch(f"{name}-({'|'.join(THEMES)})(-phone)?", picture) is not None
+
+
 async def take(
-    browser: Browser,
-    url: str,
-    names: Sequence[str],
-    folder: Path,
-    *,
-    themes: Sequence[Literal["light", "dark"]] = THEMES,
-    phones: Sequence[bool] = (False,),
+    browser: Browser, url: str, names: Sequence[str], folder: Path, chosen: Sequence[str] | None
 ) -> None:
-    """Save pictures of pages in these themes."""
-    for theme, phone in itertools.product(themes, phones):
+    """Save pictures of pages in all forms, or only those chosen."""
+    for theme, phone in itertools.product(THEMES, (False, True)):
         context = await browser.new_context(
             color_scheme=theme,
             has_touch=phone,
@@ -169,8 +175,9 @@ async def take(
         )
         page = await context.new_page()
         for name in names:
-            path = folder / f"{name}-{theme}{'-phone' if phone else ''}.png"
-            await photograph(page, url, name, path, phone=phone)
+            picture = f"{name}-{theme}{'-phone' if phone else ''}"
+            if chosen is None or picture in chosen:
+                await photograph(page, url, name, folder / f"{picture}.png")
         await context.close()
 
 

@@ -21,7 +21,7 @@ from riverui.errors import DatabaseError
 
 _TICK = 0.5
 """Seconds between two rounds of orders: the dashboard looks every few seconds."""
-_NEW_PER_SECOND = 1.8
+_NEW_PER_SECOND = 1.5
 """New jobs in the mean: as many as the shop's workers get done."""
 _BURST = 40
 """Push notifications of one campaign: enough for a queue that one sees grow and shrink."""

@@ -39,18 +39,22 @@ _KEY = b"a key of 32 bytes, for the demo!"
 """Seals the args of payouts. A real one is a secret."""
 _PAGES = 4_000
 """Pages of a book: a workflow as wide as they get."""
-_BOOK_EVERY = timedelta(minutes=20)
+_BOOK_EVERY = timedelta(minutes=80)
 """Longer than its pages take, so that the list of workflows is mostly orders."""
 _ORDER_EVERY = timedelta(seconds=15)
 """About as long as one takes: one or two are under way at any time."""
 _APPROVED_AFTER = timedelta(seconds=40)
 """How long a person takes to approve an order; some are never looked at."""
+_OTHERS_EVERY = timedelta(seconds=4)
+"""Between two rounds of what comes all the time: a page shows something new, and the shop's other
+jobs are still most of what it shows.
+"""
 _TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")
 _TICK = 1.0
 """Seconds between two looks for what is due."""
 _DECLINED = 0.06
 """Share of orders whose payment fails for good."""
-_REFUSED = 1 / 60
+_REFUSED = 1 / 15
 """Share of questions that the vendor refuses: one a minute."""
 _REFUSED_FOR = timedelta(minutes=2)
 """How long those stay among the jobs before they become dead letters: soon enough to be seen."""
@@ -102,7 +106,7 @@ class SyncCatalogue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AskVendor:
-    """A question to a vendor who allows ninety a minute."""
+    """A question to a vendor who allows twenty a minute."""
 
     kind: ClassVar[str] = "ask_vendor"
     parcel: int
@@ -161,7 +165,7 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
             plugins=[Encryption(keys=[_KEY], include_kinds=[PayOut.kind])],
             queues={
                 "orders": QueueConfig(max_workers=12),
-                "scans": QueueConfig(max_workers=20),
+                "scans": QueueConfig(max_workers=3),
                 "accounts": QueueConfig(max_workers=10),
                 "tenants": QueueConfig(
                     max_workers=20,
@@ -171,7 +175,7 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
                 ),
                 "vendor": QueueConfig(
                     max_workers=10,
-                    rate_limit=RateLimit(limit=90, per=timedelta(minutes=1), burst=10),
+                    rate_limit=RateLimit(limit=20, per=timedelta(minutes=1), burst=5),
                 ),
                 "newsletters": QueueConfig(max_workers=2),
             },
@@ -210,7 +214,7 @@ def _workers(rng: Random) -> Workers:
 
     @workers.work(ScanPage)
     async def scan(job: Job[ScanPage]) -> None:
-        await take(0.5, 1.5)
+        await take(1.5, 4.5)
 
     @workers.work(ChangeAccount)
     async def change(job: Job[ChangeAccount]) -> None:
@@ -305,15 +309,18 @@ class Orders:
         await book.insert()
 
     def _others(self, now: datetime) -> list[Any]:
-        """Return what comes every second, and now and then."""
+        """Return what comes all the time, and now and then."""
         rng = self._rng
-        jobs: list[Any] = [
-            ChangeAccount(customer_id=rng.randrange(40), cents=rng.randrange(-5_000, 5_000)),
-            AskVendor(parcel=rng.randrange(10**9)),
-            SyncCatalogue(tenant_id=rng.choice(_TENANTS), article=rng.randrange(100_000)),
-        ]
+        jobs: list[Any] = []
+        if self._is_due("others", now, _OTHERS_EVERY):
+            customer = rng.randrange(40)
+            jobs += [
+                *(ChangeAccount(customer_id=customer, cents=cents) for cents in (-450, 990)),
+                AskVendor(parcel=rng.randrange(10**9)),
+                SyncCatalogue(tenant_id=rng.choice(_TENANTS), article=rng.randrange(100_000)),
+            ]
         if self._is_due("newsletter", now, timedelta(minutes=3)):
-            jobs += [SendNewsletter(to=f"customer-{n}@example.com") for n in range(250)]
+            jobs += [SendNewsletter(to=f"customer-{n}@example.com") for n in range(100)]
         if self._is_due("payouts", now, timedelta(seconds=50)):
             jobs += [
                 PayOut(iban=f"DE{rng.randrange(10**20):020}", cents=rng.randrange(100, 90_000))

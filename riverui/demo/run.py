@@ -34,8 +34,10 @@ from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
 
 _DATABASE = "shop"
 _INCIDENT_DATABASE = "incident"
-_HISTORY = 8_000
-"""Jobs of the shop's last day: inserted within a second, and enough for pages to turn."""
+_HISTORY = 12_000
+"""Jobs of the shop's last day: inserted within two seconds, and towards its end nearly as many a
+minute as come from then on, so that charts do not begin with a step.
+"""
 _SEED = 20_261_121
 """Of the dice, so that each demo begins with the same past."""
 _GRACE_SECONDS = 1

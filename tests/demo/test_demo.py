@@ -76,8 +76,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def test_it_is_up_within_seconds(demo: Demo) -> None:
-    # 3 s on an idle machine.
-    assert demo.seconds < 15
+    # 4 s on an idle machine, ten times as long on a busy one.
+    assert demo.seconds < 90
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_ctrl_c_ends_it_and_the_data_stay(demo: Demo) -> None:
     newest = demo.ask("select max(id) from river_job")[0][0]
     folder = (demo.home / "socket").resolve()
     # 0.3 s on an idle machine.
-    assert demo.stop() < 8
+    assert demo.stop() < 25
     assert demo.process.returncode == 0
     assert "Traceback" not in demo.words
     assert not alive(demo.postgres)
