@@ -200,7 +200,7 @@ class JobResults:
         self._limits = limits
         self.listening = False
         """Whether ends of jobs are heard of, as far as it knows."""
-        self._listens = not poll_only and LISTENING in client.driver.capabilities
+        self._poll_only = poll_only
         self._logger = client.logger
         self._task: asyncio.Task[None] | None = None
         self._untold: set[int] = set()
@@ -241,6 +241,11 @@ class JobResults:
         finally:
             self.waiting.pop(waiting, None)
             self._wake_up.set()
+
+    @property
+    def _listens(self) -> bool:
+        """Whether to hear notifications, as far as it is known what the database sends."""
+        return not self._poll_only and LISTENING in self._driver.capabilities
 
     async def close(self) -> None:
         """Let nobody wait any longer; safe to call twice."""
@@ -292,7 +297,7 @@ class JobResults:
                 ):
                     return
                 continue
-            if self._listens and self._ears is None:
+            if self._ears is None and self._listens:
                 self._ears = loop.create_task(self._hear(), name="riverui results, notifications")
             now = loop.time()
             look_at = next_look(self.waiting, looked_at, limits)
@@ -348,7 +353,7 @@ class JobResults:
                 self._logger.debug("nobody can tell of jobs that have ended: %s", error)
             else:
                 self._on_connect()
-            if own is not None:
+            if own is not None and self._listens:
                 await own.run()
             await asyncio.get_running_loop().create_future()
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -33,6 +33,7 @@ from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import (
     ConfigError,
     DatabaseError,
+    NotSupported,
     QueueAlreadyAdded,
     QueueNotFound,
     TooManyConnections,
@@ -139,19 +140,16 @@ class ClientRuntime:
     async def start(self) -> None:
         """Bring everything up, or take down what came up and raise why."""
         client = self._client
-        for part in missing(client.driver):
-            if part in _NEEDED:
-                self._logger.info("not supported by %s: %s", client.driver.product, part.missing)
         try:
             self.runner.start()
             if self.runner.logs is not None:
                 self._serve("job logs", self.runner.logs.run)
             if self.notifier is not None:
-                self.notifier.subscribe(INSERT, self._on_insert)
-                self.notifier.subscribe(JOB_WANTED, self.runner.wanted.want)
-                self.notifier.on_reconnect(self._reports.look)
-                await self.notifier.connect()
-                self._serve("notifier", self.notifier.run)
+                await self._listen(self.notifier)
+            for part in missing(client.driver):
+                if part in _NEEDED:
+                    product = client.driver.product
+                    self._logger.info("not supported by %s: %s", product, part.missing)
             self._serve("queue reports", self._reports.run)
             self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
             self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
@@ -174,6 +172,20 @@ class ClientRuntime:
             if isinstance(error, TooManyConnections):
                 raise TooManyConnections(f"{error} {_CONNECTIONS}") from error
             raise
+
+    async def _listen(self, notifier: Notifier) -> None:
+        """Hear notifications from now on; poll where the database turns out to send none."""
+        notifier.subscribe(INSERT, self._on_insert)
+        notifier.subscribe(JOB_WANTED, self.runner.wanted.want)
+        notifier.on_reconnect(self._reports.look)
+        try:
+            await notifier.connect()
+        except NotSupported:
+            self.notifier = None
+            self._producer_parts = replace(self._producer_parts, notifier=None)
+            self._reports.look_seconds = self._client.limits.look_seconds_without_notifier
+        else:
+            self._serve("notifier", notifier.run)
 
     async def add_queue(self, name: str, queue: QueueConfig) -> None:
         """Begin to serve a queue. QueueAlreadyAdded where it is served already."""

@@ -272,12 +272,15 @@ def number(text: str) -> tuple[str, tuple[str, ...]]:
 class Queries:
     """All blocks of some files, for one schema."""
 
-    def __init__(self, files: Iterable[Path], schema: str | None) -> None:
+    def __init__(
+        self, files: Iterable[Path], schema: str | None, *, adapt: Callable[[str], str] = str
+    ) -> None:
+        """Read the files; `adapt` makes of their text what the server at hand takes."""
         self._texts: dict[str, str] = {}
         self._ready: dict[Hashable, tuple[str, tuple[tuple[int, str], ...]]] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
         for file in files:
-            blocks = read_blocks(qualify(file.read_text(encoding="utf-8"), schema))
+            blocks = read_blocks(adapt(qualify(file.read_text(encoding="utf-8"), schema)))
             if twice := blocks.keys() & self._texts.keys():
                 raise KeyError(f"SQL block named twice: {', '.join(sorted(twice))}")
             self._texts.update(blocks)

@@ -120,6 +120,11 @@ async def client(url: str, attempts: list[int]) -> AsyncIterator[Client]:
 
 
 async def test_riverui_works_on(server: str) -> None:
+    await works_on(server)
+
+
+async def works_on(server: str) -> None:
+    """Migrate an empty database, work its jobs, look at its pages and migrate it away again."""
     driver = connect(server)
     for line in ("main", "riverui"):
         await migrate(driver, "up", line=line)

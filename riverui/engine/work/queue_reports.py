@@ -45,7 +45,8 @@ class QueueReports:
         self._attempts = attempts
         self._driver = driver
         self._logger = logger
-        self._look_seconds = look_seconds
+        self.look_seconds = look_seconds
+        """From one look to the next."""
         self._queues = queues
         self._wake_up = WakeUp()
 
@@ -61,7 +62,7 @@ class QueueReports:
         failures = 0
         while True:
             pass_on_cancellation()
-            seconds = self._look_seconds
+            seconds = self.look_seconds
             await self._wake_up.wait(min(seconds, backoff(failures)) if failures else seconds)
             due = time.monotonic() >= report_at
             try:

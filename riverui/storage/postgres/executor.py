@@ -6,13 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from riverui.storage.interface import (
-    CAPABILITIES,
-    LISTENING,
-    MIGRATIONS,
-    WORKING,
-    Capability,
-)
+from riverui.storage.interface import Capability
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
 from riverui.storage.postgres.browse.explanations import Explanations
 from riverui.storage.postgres.browse.failed_jobs import FailedJobStatements
@@ -93,12 +87,10 @@ class OptionalOperations(
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
-    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
-        LISTENING,
-        MIGRATIONS,
-        WORKING,
-    }
-    """All but those that the driver offers by itself."""
+    @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """All that the server has, but those that the driver offers by itself."""
+        return self._queries.executor_offers
 
 
 class PostgresExecutor(PageOperations, EngineOperations, OptionalOperations):

@@ -17,7 +17,6 @@ from typing import Any, cast
 
 from riverui.errors import RiveruiError
 from riverui.storage.interface import (
-    CAPABILITIES,
     LISTENING,
     MIGRATIONS,
     REINDEXING,
@@ -38,18 +37,22 @@ class EngineDriver:
     There are no time limits but those of the engine.
     """
 
-    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
-        LISTENING,
-        MIGRATIONS,
-        REINDEXING,
-        WORKING,
-    }
     library = PostgresDriver.library
-    product = PostgresDriver.product
 
     def __init__(self, engine: Any, driver: PostgresDriver) -> None:
         self._engine = engine
         self._driver = driver
+
+    @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """What the server has, but what needs connections of riverui's own."""
+        needs_own = {LISTENING, MIGRATIONS, REINDEXING, WORKING}
+        return frozenset(self._driver.capabilities) - needs_own
+
+    @property
+    def product(self) -> str:
+        """What the server is, as far as it is known."""
+        return self._driver.product
 
     def __repr__(self) -> str:
         return f"<EngineDriver {self.database}, schema {self.schema_in_use or '?'}>"
@@ -125,12 +128,16 @@ class EngineDriver:
 class SyncEngineDriver:
     """A SyncDriver on a SQLAlchemy Engine, or Connection."""
 
-    capabilities = PostgresSyncDriver.capabilities
     is_synchronous = True
 
     def __init__(self, engine: Any, driver: PostgresSyncDriver) -> None:
         self._engine = engine
         self._driver = driver
+
+    @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """What the server has, as far as it is known."""
+        return self._driver.capabilities
 
     @property
     def schema(self) -> str | None:

@@ -12,7 +12,7 @@ from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.sql import Queries
+from riverui.storage.postgres.statements import PostgresQueries
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
@@ -36,7 +36,7 @@ class SqlAlchemyExecutor(PostgresTransaction):
     def __init__(
         self,
         connection: SqlAlchemyConnection,
-        queries: Queries,
+        queries: PostgresQueries,
         schema: str | None,
         watch: Watch | None = None,
         *,

@@ -23,6 +23,7 @@ from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
+from riverui.storage.postgres.products import POSTGRES, Product
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
@@ -31,9 +32,19 @@ _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 """Where Postgres counts its microseconds from."""
 
 
-def load_queries(schema: str | None) -> Queries:
-    """Return Postgres's SQL blocks for one schema."""
-    return Queries(sorted(Path(__file__).parent.glob("*/*.sql")), schema)
+class PostgresQueries(Queries):
+    """All SQL blocks for one schema, as one kind of server takes them."""
+
+    def __init__(self, schema: str | None, product: Product = POSTGRES) -> None:
+        files = sorted(Path(__file__).parent.glob("*/*.sql"))
+        super().__init__(files, schema, adapt=product.adapted)
+        self.product = product
+        self.executor_offers = product.executor_offers
+
+
+def load_queries(schema: str | None, product: Product = POSTGRES) -> PostgresQueries:
+    """Return the SQL blocks for one schema, as a kind of server takes them."""
+    return PostgresQueries(schema, product)
 
 
 def instant(value: datetime | None) -> datetime | str | None:
@@ -85,7 +96,7 @@ class Statements:
     def __init__(
         self,
         connection: Connection,
-        queries: Queries,
+        queries: PostgresQueries,
         schema: str | None,
         watch: Watch | None = None,
         *,

@@ -5,7 +5,7 @@ inside the caller's transaction.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from threading import Lock
@@ -16,14 +16,16 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
+from riverui.errors import DatabaseError, DatabaseUnavailable, NotSupported, SchemaMissing
+from riverui.storage.interface import LISTENING, Capability
 from riverui.storage.options import Watch
 from riverui.storage.postgres.conninfo import Address
 from riverui.storage.postgres.driver import PostgresDriver, beginning, schema_error
 from riverui.storage.postgres.errors import refused, translate
 from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
-from riverui.storage.postgres.sessions import is_closed_by_server, product_of
+from riverui.storage.postgres.products import POSTGRES, YUGABYTE, tell
+from riverui.storage.postgres.sessions import is_closed_by_server, product_of, product_told
 from riverui.storage.postgres.statements import load_queries
 from riverui.storage.postgres.sync_executor import (
     PsycopgConnection,
@@ -42,10 +44,10 @@ _LIFETIME = 1800.0
 class PostgresSyncDriver:
     """A SyncDriver of a Postgres database with River's tables; opens itself at first use."""
 
-    capabilities = SyncTransaction.capabilities
+    capabilities: Collection[Capability[Any]] = POSTGRES.executor_offers
     is_synchronous = True
     library = PostgresDriver.library
-    product = PostgresDriver.product
+    product: str = PostgresDriver.product
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class PostgresSyncDriver:
         """
         self._opening = Lock()
         self._process = os.getpid()
+        self._product_known = False
         self._time_limits = TimeLimits()
 
     def transaction(
@@ -91,7 +94,7 @@ class PostgresSyncDriver:
 
     async def adopt(self, transaction: object) -> SyncTransaction:
         """Return the operations inside the caller's own transaction; TypeError for what is none."""
-        return self._executor(adopted(transaction))
+        return await self._executor(adopted(transaction))
 
     @property
     def listens(self) -> bool:
@@ -100,8 +103,10 @@ class PostgresSyncDriver:
 
     def sync_listener(self) -> PostgresSyncListener:
         """Return a new listener on a connection of its own; DatabaseUnavailable where there is
-        none.
+        none, NotSupported where nothing would be heard.
         """
+        if not self._queries.product.notifies:
+            raise NotSupported(LISTENING.missing)
         return PostgresSyncListener(self._address.now_sync(), self.schema)
 
     def close(self) -> None:
@@ -121,9 +126,9 @@ class PostgresSyncDriver:
             ):
                 if begin:
                     with self._begun(connection, limit):
-                        yield self._executor(connection)
+                        yield await self._executor(connection)
                 else:
-                    yield self._executor(connection)
+                    yield await self._executor(connection)
         except PoolTimeout as error:
             raise self._unavailable() from error
         except SchemaMissing as error:
@@ -142,8 +147,21 @@ class PostgresSyncDriver:
             raise
         connection.run("commit")
 
-    def _executor(self, connection: SyncConnection) -> SyncTransaction:
+    async def _executor(self, connection: SyncConnection) -> SyncTransaction:
+        if not self._product_known:
+            await self._learn(connection)
         return SyncTransaction(connection, self._queries, self.schema, self._watch)
+
+    async def _learn(self, connection: SyncConnection) -> None:
+        """Take in what kind of server it is, and speak to it accordingly from here on."""
+        self.product = product_told(connection.server_version)
+        if self.product == YUGABYTE:
+            executor = SyncTransaction(connection, self._queries, self.schema)
+            product = await executor.yugabyte_get()
+            self._queries = load_queries(self.schema, product)
+            self.capabilities = product.executor_offers
+            tell(product)
+        self._product_known = True
 
     async def _schema_error(self, error: SchemaMissing) -> Exception:
         """Return the error to raise; see schema_error."""

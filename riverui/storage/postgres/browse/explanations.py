@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from riverui.domain.job_facts import JobLine, JobLock, QueueWork
 from riverui.domain.job_holds import JobHolder, ShareLine
 from riverui.domain.partitions import Partition
+from riverui.errors import NotSupported
 from riverui.storage.postgres.engine.candidates import key_of
 from riverui.storage.postgres.statements import Statements, instant
 
@@ -55,6 +56,8 @@ class Explanations(Statements):
 
     async def job_lock_get(self, id: int) -> JobLock | None:
         """Return what is known of the lock on a job's row; None without such a job."""
+        if not self._queries.product.system_columns:
+            raise NotSupported("Locks on a job cannot be read on this database.")
         row = await self._row("job_lock_get", {"id": id})
         return None if row is None else JobLock(**row._asdict())
 
