@@ -15,15 +15,16 @@ ENV UV_COMPILE_BYTECODE=1 \
     UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
 RUN --mount=type=cache,target=/root/.cache/uv \
-    --mount=type=bind,source=uv.lock,target=uv.lock \
-    --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
+    --mount=type=bind,source=uv.lock,target=/src/uv.lock \
+    --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
     uv sync --locked --no-dev --no-install-project --extra "${EXTRA}"
 COPY . /src
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-dev --no-editable --extra "${EXTRA}"
-# The user that it runs as may not write the compiled templates.
+# The user that it runs as may not write the compiled templates. uv leaves a file that everybody may write.
 RUN /opt/riverui/bin/python -P -c \
-    "import asyncio; from riverui.web.view import render; asyncio.run(render.load_templates(render.environment()))"
+    "import asyncio; from riverui.web.view import render; asyncio.run(render.load_templates(render.environment()))" && \
+    rm -f /opt/riverui/.lock
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=dev
@@ -33,7 +34,9 @@ LABEL org.opencontainers.image.title="riverui" \
       org.opencontainers.image.licenses="MIT" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin riverui
+# By hand, as not every base has useradd, and it takes so high a number only under protest and with another group.
+RUN echo "riverui:x:10001:" >> /etc/group && \
+    echo "riverui:x:10001:10001::/nonexistent:/usr/sbin/nologin" >> /etc/passwd
 COPY --from=build /opt/riverui /opt/riverui
 # Without authentication riverui refuses to listen on 0.0.0.0, so the image is closed until RIVER_BASIC_AUTH_USER and
 # RIVER_BASIC_AUTH_PASS or RIVERUI_HTPASSWD_FILE are set, or RIVERUI_NO_AUTH=1 says that something else protects it.

@@ -88,6 +88,9 @@ def test_the_image_is_small_and_powerless(dockerfile: Dockerfile) -> None:
         "${PYTHON_IMAGE}",
     ], "one base, so the venv fits"
     assert dockerfile.all("USER") == [f"{UID}:{UID}"]
+    (names,) = dockerfile.all("RUN")
+    assert f":{UID}:{UID}:" in names, "user and group have a name"
+    assert f':{UID}:"' in names
     assert not dockerfile.all("VOLUME")
     copied = dockerfile.all("COPY")
     assert copied == ["--from=build /opt/riverui /opt/riverui"], "no sources, no tools"
@@ -109,6 +112,8 @@ def test_the_build_takes_the_lock_and_known_extras(dockerfile: Dockerfile) -> No
     for line in syncs:
         for source in re.findall(r"source=([^,]+),", line):
             assert (ROOT / source).is_file()
+        for target in re.findall(r"target=([^, ]+)", line):
+            assert target.startswith("/"), "buildah and Podman of Debian 12 take no other"
 
 
 def test_the_images_own_steps_give_a_server_that_serves(
@@ -357,7 +362,7 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
                 [interpreter(), "-m", "venv", str(venv)],
                 [f"{venv}/bin/pip", "install", ".[speed]"],
             ]
-        steps.append(shlex.split(compiling.replace("/opt/riverui", str(venv))))
+        steps.append(["sh", "-c", compiling.replace("/opt/riverui", str(venv))])
         environ = {
             **os.environ,
             **dockerfile.environment(stage=-2),
@@ -371,6 +376,12 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
             )
             assert done.returncode == 0, done.stderr
         assert any(venv.rglob("templates/__pycache__/*.jinja")), "templates are not compiled"
+        open_to_all = [
+            path
+            for path in venv.rglob("*")
+            if not path.is_symlink() and path.stat().st_mode & 0o002
+        ]
+        assert open_to_all == []
         shutil.rmtree(source)
         yield venv
 
