@@ -32,6 +32,10 @@ _SCHEMA_LENGTH = 46
 """Characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside River's
 longest topic.
 """
+_MOST_FILES = 128
+"""Files whose blocks are kept in pieces, so that the next driver of the same process, be it in
+another schema, need not read them: three times the 37 that Postgres's driver has.
+"""
 _MOST_TEXTS = 512
 """Statements whose text is kept, before all are written again; see _MOST_COLUMNS."""
 _MOST_COLUMNS = 512
@@ -259,6 +263,24 @@ def _shape(fragment: Fragment, owners: list[Fragment], seen: dict[int, int]) -> 
     return source, place, (*fragment.values,), (*slots,)
 
 
+class _Parsed(NamedTuple):
+    """One block, ready to be written."""
+
+    text: str
+    pieces: Pieces
+    slots: frozenset[str]
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _parsed(text: str) -> Mapping[str, _Parsed]:
+    """Return the blocks of a file's text by their names."""
+    found: dict[str, _Parsed] = {}
+    for name, block in read_blocks(text).items():
+        pieces = parse(block)
+        found[name] = _Parsed(block, pieces, frozenset(_slots(pieces)))
+    return found
+
+
 @lru_cache(maxsize=512)
 def number(text: str) -> tuple[str, tuple[str, ...]]:
     """Return a block's text with `$1`, `$2`, … for its parameters, and their names in that
@@ -276,16 +298,17 @@ class Queries:
         self, files: Iterable[Path], schema: str | None, *, adapt: Callable[[str], str] = str
     ) -> None:
         """Read the files; `adapt` makes of their text what the server at hand takes."""
-        self._texts: dict[str, str] = {}
+        blocks: dict[str, _Parsed] = {}
         self._ready: dict[Hashable, tuple[str, tuple[tuple[int, str], ...]]] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
         for file in files:
-            blocks = read_blocks(adapt(qualify(file.read_text(encoding="utf-8"), schema)))
-            if twice := blocks.keys() & self._texts.keys():
+            more = _parsed(adapt(qualify(file.read_text(encoding="utf-8"), schema)))
+            if twice := more.keys() & blocks.keys():
                 raise KeyError(f"SQL block named twice: {', '.join(sorted(twice))}")
-            self._texts.update(blocks)
-        self._blocks = {name: parse(text) for name, text in self._texts.items()}
-        self._slots = {name: frozenset(_slots(found)) for name, found in self._blocks.items()}
+            blocks.update(more)
+        self._texts = {name: block.text for name, block in blocks.items()}
+        self._blocks = {name: block.pieces for name, block in blocks.items()}
+        self._slots = {name: block.slots for name, block in blocks.items()}
 
     @property
     def names(self) -> Sequence[str]:
