@@ -82,15 +82,27 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def template_database(admin_url: str) -> Iterator[str]:
     """Yield the name of a migrated, empty database that others are cloned from."""
     name = create_database(admin_url)
-
-    async def fill() -> None:
-        driver = connect(with_database(admin_url, name))
-        await migrate(driver, "up")
-        await driver.close()
-
-    asyncio.run(fill())
+    _migrate(with_database(admin_url, name), "main")
     yield name
     drop_database(admin_url, name)
+
+
+@pytest.fixture(scope="session")
+def own_template_database(admin_url: str, template_database: str) -> Iterator[str]:
+    """Yield the name of one that has riverui's own tables as well."""
+    name = create_database(admin_url, template=template_database)
+    _migrate(with_database(admin_url, name), "riverui")
+    yield name
+    drop_database(admin_url, name)
+
+
+def _migrate(url: str, line: str) -> None:
+    async def up() -> None:
+        driver = connect(url)
+        await migrate(driver, "up", line=line)
+        await driver.close()
+
+    asyncio.run(up())
 
 
 @pytest.fixture
@@ -102,9 +114,18 @@ def empty_database_url(admin_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def database_url(admin_url: str, template_database: str) -> Iterator[str]:
-    """Yield a database with River's tables and nothing in them."""
-    name = create_database(admin_url, template=template_database)
+def own_tables() -> None:
+    """Let this test's database have riverui's own tables: see `database_url`."""
+
+
+@pytest.fixture
+def database_url(admin_url: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield a database with River's tables and nothing in them; with riverui's own for a test, or
+    one of its fixtures, that asks for `own_tables`. Copying them is much quicker than making them.
+    """
+    own = "own_tables" in request.fixturenames
+    template = request.getfixturevalue("own_template_database" if own else "template_database")
+    name = create_database(admin_url, template=template)
     yield with_database(admin_url, name)
     drop_database(admin_url, name)
 

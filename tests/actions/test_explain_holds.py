@@ -22,7 +22,6 @@ from riverui.storage.interface.clients import ClientLife, ClientParams, ClientSt
 from riverui.storage.interface.limits import LeaseParams
 from riverui.storage.interface.rates import BucketParams, Take
 from tests.factory import WORKER, job, queue
-from tests.own_tables import OWN_TABLES
 
 PASSED, FAILED, UNKNOWN = Result.PASSED, Result.FAILED, Result.UNKNOWN
 BY_TENANT = Partition(by_args=("tenant",))
@@ -31,9 +30,8 @@ Tell = Callable[..., Awaitable[ClientLife]]
 
 
 @pytest.fixture
-async def tell(driver: Driver, connection: Connection) -> Tell:
+async def tell(driver: Driver, connection: Connection, own_tables: None) -> Tell:
     """Return what makes a client known that works the queue by rules; the queue is there."""
-    await connection.execute(OWN_TABLES)
     await queue(connection)
 
     async def register(id: str = WORKER, **terms: Any) -> ClientLife:

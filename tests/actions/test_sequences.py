@@ -15,13 +15,11 @@ from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import SEQUENCES, Driver
 from riverui.storage.interface.job_actions import SkipReason
 from tests.factory import job
-from tests.own_tables import OWN_TABLES
 from tests.sequences import KEY, Line
 
 
 @pytest.fixture
-async def line(driver: Driver, connection: AsyncConnection[Any]) -> Line:
-    await connection.execute(OWN_TABLES)
+async def line(driver: Driver, connection: AsyncConnection[Any], own_tables: None) -> Line:
     return Line(driver, connection)
 
 

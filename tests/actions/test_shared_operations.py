@@ -47,9 +47,8 @@ Begin = Callable[..., SharedOperations]
 
 
 @pytest.fixture
-async def dashboards(driver: Driver) -> AsyncIterator[Begin]:
+async def dashboards(driver: Driver, own_tables: None) -> AsyncIterator[Begin]:
     """Make the operations of one dashboard each time that it is called."""
-    await migrate(driver, "up", line="riverui")
     made: list[SharedOperations] = []
 
     def begin(

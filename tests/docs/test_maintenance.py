@@ -40,8 +40,6 @@ from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
 from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
-from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from tests.docs.programs import DOCS
 from tests.factory import job, queue
 from tests.interop.look import eventually, jobs, settled
@@ -193,12 +191,6 @@ class Leader:
 def leader(database_url: str, connection: Connection) -> Leader:
     """Return what leads this test's database."""
     return Leader(database_url, connection)
-
-
-@pytest.fixture
-async def own_tables(driver: Driver) -> None:
-    """Make riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
 
 
 def ago(**span: float) -> datetime:

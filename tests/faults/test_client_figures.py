@@ -15,9 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.domain.figures import WINDOWS, Tally
-from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from riverui.web.config import DashboardConfig
 from riverui.web.live.client_figures import StoredClientFigures
 from riverui.web.live.collector import Collector
@@ -57,14 +55,6 @@ async def main() -> None:
 asyncio.run(main())
 """
 """Snoozes every job once, and tells figures five times a second."""
-
-
-@pytest.fixture
-async def line(database_url: str) -> None:
-    """Let the database have riverui's own tables."""
-    driver = connect(database_url)
-    await migrate(driver, "up", line="riverui")
-    await driver.close()
 
 
 async def begin_worker(tmp_path: Path, database_url: str) -> Process:
@@ -116,7 +106,7 @@ async def charts(driver: Driver) -> Tally:
     return total
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_a_killed_worker_loses_what_it_had_not_told_and_charts_lose_nothing(
     connection: Connection, database_url: str, driver: Driver, tmp_path: Path
 ) -> None:
@@ -142,7 +132,7 @@ async def test_a_killed_worker_loses_what_it_had_not_told_and_charts_lose_nothin
     assert 30 <= shown.snoozed <= 40
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_a_fleet_of_three_of_which_two_tell(
     connection: Connection, database_url: str, driver: Driver, tmp_path: Path
 ) -> None:

@@ -51,14 +51,6 @@ async def jobs(connection: AsyncConnection[Any]) -> AsyncConnection[Any]:
     return connection
 
 
-@pytest.fixture
-async def line(database_url: str) -> None:
-    """Make riverui's own tables."""
-    driver = connect(database_url)
-    await migrate(driver, "up", line="riverui")
-    await driver.close()
-
-
 async def cancel_all(client: httpx2.AsyncClient) -> str:
     """Start to cancel every retryable job, as a person does; return the operation's address."""
     preview = parse((await client.get("/jobs/bulk?verb=cancel&state=retryable&q=kind:mail")).text)
@@ -114,7 +106,7 @@ async def check_history(client: httpx2.AsyncClient, where: str) -> None:
 
 
 async def test_one_is_killed_and_the_other_ends_it(
-    database_url: str, jobs: AsyncConnection[Any], line: None
+    database_url: str, jobs: AsyncConnection[Any], own_tables: None
 ) -> None:
     async with (
         replica(database_url, **KEY) as first,
@@ -145,7 +137,7 @@ async def test_one_is_killed_and_the_other_ends_it(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_single_dashboard_goes_on_after_a_restart(
-    number: int, database_url: str, jobs: AsyncConnection[Any], line: None
+    number: int, database_url: str, jobs: AsyncConnection[Any], own_tables: None
 ) -> None:
     async with replica(database_url, **KEY) as first, browser(first.port) as client:
         where = await cancel_all(client)
@@ -167,7 +159,7 @@ async def test_a_single_dashboard_goes_on_after_a_restart(
 
 
 async def test_a_killed_worker_is_followed_by_another(
-    database_url: str, jobs: AsyncConnection[Any], line: None
+    database_url: str, jobs: AsyncConnection[Any], own_tables: None
 ) -> None:
     async with (
         replica(database_url, "--workers", "2") as server,
@@ -188,7 +180,7 @@ async def test_a_killed_worker_is_followed_by_another(
 
 
 async def test_one_that_is_held_up_does_nothing_twice(
-    database_url: str, jobs: AsyncConnection[Any], line: None
+    database_url: str, jobs: AsyncConnection[Any], own_tables: None
 ) -> None:
     """It is stopped as a machine without processor time is, and goes on when another has."""
     async with replica(database_url, **KEY) as first, browser(first.port) as client:

@@ -33,9 +33,8 @@ STATUS = ClientStatus(
 
 
 @pytest.fixture
-async def driver(driver: PostgresDriver) -> PostgresDriver:
+def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

@@ -16,7 +16,6 @@ from riverui.domain.error_groups import (
 )
 from riverui.domain.jobs import JobState
 from riverui.errors import SchemaMissing
-from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.factory import attempt_error
 from tests.storage.conftest import Make
@@ -156,9 +155,8 @@ async def test_long_texts_are_cut_and_what_is_too_large_is_left_out(
 
 
 @pytest.fixture
-async def kept(driver: PostgresDriver) -> PostgresDriver:
+async def kept(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
     """Return a driver on a database that has the table of groups."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

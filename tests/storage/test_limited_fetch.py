@@ -16,16 +16,14 @@ from riverui.storage.interface.clients import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.limits import LeaseParams, LimitedFetch, LimitedFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
-from tests.own_tables import OWN_TABLES
 from tests.storage.conftest import Make
 
 BY_KEY = Partition(by_args=("key",))
 
 
 @pytest.fixture
-async def fetcher(driver: PostgresDriver, make: Make) -> Fetcher:
+async def fetcher(driver: PostgresDriver, make: Make, own_tables: None) -> Fetcher:
     """Return a database with the tables, and ways to fetch there."""
-    await make.connection.execute(OWN_TABLES)
     return Fetcher(driver, make)
 
 

@@ -19,14 +19,12 @@ from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
-from tests.own_tables import OWN_TABLES
 from tests.storage.conftest import Make
 
 
 @pytest.fixture
-async def lender(driver: PostgresDriver, make: Make) -> Lender:
+async def lender(driver: PostgresDriver, make: Make, own_tables: None) -> Lender:
     """Return a database with the tables, and ways to borrow there."""
-    await make.connection.execute(OWN_TABLES)
     return Lender(driver, make)
 
 

@@ -20,9 +20,8 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-async def driver(driver: PostgresDriver) -> PostgresDriver:
+def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

@@ -20,9 +20,8 @@ SLOW = BucketParams(queue="default", limit=0.01, per=timedelta(seconds=1), burst
 
 
 @pytest.fixture
-async def driver(driver: PostgresDriver) -> PostgresDriver:
+def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

@@ -12,7 +12,6 @@ from riverui.domain.figures import OTHER, Tally
 from riverui.domain.rollups import DAY, HOUR, MINUTE, TEN_MINUTES, Rollup, Stretch, Waiting
 from riverui.domain.sketch import FIRST_BIN, LAST_BIN, Sketch
 from riverui.errors import SchemaMissing
-from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.own import packed_bins
 from tests.drivers import connect
@@ -21,9 +20,8 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-async def driver(driver: PostgresDriver) -> PostgresDriver:
+def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

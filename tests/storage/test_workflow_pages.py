@@ -11,16 +11,14 @@ from psycopg import AsyncConnection
 from riverui.domain.workflow_pages import TaskNeighbour, WorkflowPageParams
 from riverui.storage.interface import WORKFLOW_PAGES, Driver
 from riverui.storage.interface.workflow_pages import WorkflowPageExecutor
-from tests.own_tables import OWN_TABLES
 from tests.workflows import DIAMOND, fan, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
 
 
 @pytest.fixture
-async def own(connection: Connection) -> Connection:
+async def own(connection: Connection, own_tables: None) -> Connection:
     """Return a connection to a database with riverui's own tables."""
-    await connection.execute(OWN_TABLES)
     return connection
 
 

@@ -15,7 +15,6 @@ from riverui.domain.figures import Tally
 from riverui.domain.rollups import HOUR, Rollup
 from riverui.storage.connect import connect
 from riverui.storage.interface import ROLLUPS, Driver
-from riverui.storage.migrations import migrate
 from tests.factory import leader
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -145,10 +144,6 @@ async def test_forged_cookies_are_ignored(client: httpx2.AsyncClient) -> None:
 class TestOwnTables:
     """The tables of riverui's own: their sizes, and how stored figures are deleted."""
 
-    @pytest.fixture
-    async def line(self, driver: Driver) -> None:
-        await migrate(driver, "up", line="riverui")
-
     async def fill(self, driver: Driver) -> None:
         at = datetime(2026, 11, 22, 12, tzinfo=UTC)
         tally = Tally(completed=1)
@@ -165,7 +160,7 @@ class TestOwnTables:
 
     async def test_their_sizes_are_told(
         self,
-        line: None,
+        own_tables: None,
         client: httpx2.AsyncClient,
         reader: httpx2.AsyncClient,
         driver: Driver,
@@ -185,7 +180,7 @@ class TestOwnTables:
 
     async def test_stored_figures_are_deleted_once_that_is_confirmed(
         self,
-        line: None,
+        own_tables: None,
         client: httpx2.AsyncClient,
         driver: Driver,
         connection: AsyncConnection[Any],

@@ -11,7 +11,6 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from tests import factory
-from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 from tests.workflows import DIAMOND, workflow
@@ -22,9 +21,8 @@ PAGES = {"page 1": ("completed", ()), "page 2": ("running", ())}
 
 
 @pytest.fixture
-async def own(connection: Connection) -> Connection:
+async def own(connection: Connection, own_tables: None) -> Connection:
     """Return a connection to a database with riverui's own tables."""
-    await connection.execute(OWN_TABLES)
     return connection
 
 

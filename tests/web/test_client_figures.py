@@ -30,13 +30,7 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
-async def line(driver: Driver) -> None:
-    """Let the database have riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
-
-
-@pytest.fixture
-async def later(driver: Driver, line: None) -> Later:
+async def later(driver: Driver, own_tables: None) -> Later:
     return Later(driver)
 
 
@@ -238,7 +232,7 @@ async def test_tables_that_go_while_it_reads_do_no_harm(
 
 
 async def test_of_very_much_the_newest_minutes_are_read(
-    connection: Connection, driver: Driver, line: None
+    connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     await connection.execute(
         "insert into riverui_rollup (step, bucket, queue, kind, source, completed)"

@@ -12,7 +12,6 @@ from psycopg import AsyncConnection
 
 from riverui.storage.interface import DEAD_JOBS, Driver
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
-from riverui.storage.migrations import migrate
 from tests.factory import attempt_error, job
 from tests.web.api.test_openapi import validate
 from tests.web.html import Element, parse
@@ -22,11 +21,6 @@ Connection = AsyncConnection[dict[str, Any]]
 
 PATH, API = "/dead-letters", "/api/dead-letters"
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def tables(driver: Driver) -> None:
-    await migrate(driver, "up", line="riverui")
 
 
 async def bury(driver: Driver) -> None:
@@ -87,14 +81,14 @@ async def test_where_the_table_is_missing_it_says_how_to_have_it(
 
 
 async def test_an_empty_list_says_how_to_turn_it_on(
-    client: httpx2.AsyncClient, tables: None
+    client: httpx2.AsyncClient, own_tables: None
 ) -> None:
     page = await get(client, PATH)
     assert "ClientConfig(dead_letter=DeadLetterConfig(enabled=True))" in page.text
 
 
 async def test_the_list_and_its_search(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     mail = await dead(connection, driver, "SMTP: Mailbox <full>", kind="mail", queue="a")
     report = await dead(connection, driver, "KeyError", kind="report", queue="b", errors=None)
@@ -116,7 +110,9 @@ async def test_the_list_and_its_search(
     await get(client, f"{PATH}?kinds=mail", status=400)
 
 
-async def test_a_number_leads_to_its_dead_letter(client: httpx2.AsyncClient, tables: None) -> None:
+async def test_a_number_leads_to_its_dead_letter(
+    client: httpx2.AsyncClient, own_tables: None
+) -> None:
     answer = await client.get(PATH, params={"match": " #42"})
     assert (answer.status_code, answer.headers["location"]) == (302, f"{PATH}/42")
     assert (await client.get(PATH, params={"match": "#" + "9" * 19})).status_code == 200
@@ -124,7 +120,7 @@ async def test_a_number_leads_to_its_dead_letter(client: httpx2.AsyncClient, tab
 
 
 async def test_page_after_page(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     for _ in range(105):
         await job(connection, "discarded", finalized_at=LONG_AGO, errors=None)
@@ -138,7 +134,7 @@ async def test_page_after_page(
 
 
 async def test_a_search_that_gives_up_says_how_far_it_went(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     rare = await dead(connection, driver, "rare", errors=[attempt_error(1, "rare")])
     await connection.execute(
@@ -158,7 +154,7 @@ async def test_a_search_that_gives_up_says_how_far_it_went(
 
 
 async def test_one_dead_letter(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     found = await dead(
         connection,
@@ -185,14 +181,14 @@ async def test_one_dead_letter(
 
 
 async def test_the_list_of_discarded_jobs_leads_here(
-    client: httpx2.AsyncClient, tables: None
+    client: httpx2.AsyncClient, own_tables: None
 ) -> None:
     assert f'href="{PATH}"' in (await client.get("/jobs?state=discarded")).text
     assert f'href="{PATH}"' not in (await client.get("/jobs?state=running")).text
 
 
 async def test_ticked_ones_are_retried(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None, htmx: Htmx
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None, htmx: Htmx
 ) -> None:
     unique: dict[str, Any] = {"unique_key": b"\x05", "unique_states": "10000001"}
     blocked = await dead(connection, driver, **unique)
@@ -212,7 +208,7 @@ async def test_ticked_ones_are_retried(
 
 
 async def test_deleting_asks_first(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     found = await dead(connection, driver)
     kept = await dead(connection, driver)
@@ -228,13 +224,13 @@ async def test_deleting_asks_first(
 
 @pytest.mark.parametrize("given", [{"ids": "x"}, {"ids": "9" * 19}, {"ids": ["1"] * 1_001}])
 async def test_ids_that_are_none(
-    client: httpx2.AsyncClient, tables: None, given: dict[str, Any]
+    client: httpx2.AsyncClient, own_tables: None, given: dict[str, Any]
 ) -> None:
     assert (await client.post(f"{PATH}/retry", data=given)).status_code == 400
 
 
 async def test_who_may_only_look_changes_nothing(
-    reader: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    reader: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     found = await dead(connection, driver)
     page = await get(reader, PATH)
@@ -248,7 +244,7 @@ async def test_who_may_only_look_changes_nothing(
 
 
 async def test_hostile_texts_are_shown_as_they_are(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     nasty = "<script>alert(1)</script>"
     found = await dead(
@@ -262,7 +258,7 @@ async def test_hostile_texts_are_shown_as_they_are(
 
 
 async def test_programs(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     first = await dead(connection, driver, "one", kind="mail")
     second = await dead(connection, driver, "two", kind="report")

@@ -24,11 +24,6 @@ PATH, API = "/periodic", "/api/pro/periodic-jobs"
 SOON = datetime.now(UTC) + timedelta(hours=3)
 
 
-@pytest.fixture
-async def tables(driver: Driver) -> None:
-    await migrate(driver, "up", line="riverui")
-
-
 async def keep(driver: Driver, *ids: str, at: datetime = SOON) -> None:
     async with driver.transaction() as transaction:
         storage = DURABLE_PERIODIC.on(transaction)
@@ -48,7 +43,7 @@ async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Eleme
 
 
 async def test_what_is_kept_is_shown(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     await come(connection, "reports.hourly", 500, 440, 380)
     await keep(driver, "reports.hourly", "never.came")
@@ -67,7 +62,7 @@ async def test_what_is_kept_is_shown(
 
 
 async def test_pausing_running_and_resuming(
-    client: httpx2.AsyncClient, driver: Driver, tables: None
+    client: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
     for verb in ("pause", "run"):
@@ -87,7 +82,7 @@ async def test_pausing_running_and_resuming(
 
 
 async def test_another_schedule_is_asked_for(
-    client: httpx2.AsyncClient, driver: Driver, tables: None
+    client: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
     asked = parse((await client.post(f"{PATH}/schedule", data={"id": "nightly"})).text)
@@ -106,7 +101,7 @@ async def test_another_schedule_is_asked_for(
 
 @pytest.mark.parametrize("schedule", ["whenever", "* * * *", "0 " * 150, "*/5 * * * *\0"])
 async def test_a_schedule_that_makes_no_sense(
-    client: httpx2.AsyncClient, driver: Driver, tables: None, schedule: str
+    client: httpx2.AsyncClient, driver: Driver, own_tables: None, schedule: str
 ) -> None:
     await keep(driver, "nightly")
     answer = await client.post(f"{PATH}/schedule", data={"id": "nightly", "schedule": schedule})
@@ -125,7 +120,7 @@ async def test_what_cannot_be_changed(client: httpx2.AsyncClient, driver: Driver
 
 
 async def test_who_may_only_look_is_offered_nothing(
-    reader: httpx2.AsyncClient, driver: Driver, tables: None
+    reader: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
     page = await get(reader, PATH)
@@ -145,7 +140,7 @@ async def test_river_uis_address_answers_ours_where_pros_table_is_missing(
 
 
 async def test_ours_in_river_uis_shape(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "b", "a", "stale", "unplanned")
     await connection.execute(
@@ -171,7 +166,7 @@ async def test_ours_in_river_uis_shape(
 
 
 async def test_programs_look_after_them(
-    client: httpx2.AsyncClient, driver: Driver, tables: None
+    client: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     path = "/api/periodic-jobs"
     await keep(driver, "nightly", "a/b pause")
@@ -222,7 +217,7 @@ async def test_programs_without_the_table(client: httpx2.AsyncClient) -> None:
 
 
 async def test_programs_that_may_only_look(
-    reader: httpx2.AsyncClient, driver: Driver, tables: None
+    reader: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
     path = "/api/periodic-jobs/nightly"

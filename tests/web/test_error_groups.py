@@ -18,7 +18,6 @@ from riverui import create_app
 from riverui.domain.fingerprints import error_signature
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.rights import Access
 from riverui.web.auth.sign_in import SignIn
@@ -45,9 +44,8 @@ def dashboard_limits() -> DashboardLimits:
 
 
 @pytest.fixture
-async def kept(driver: Driver) -> Driver:
+async def kept(driver: Driver, own_tables: None) -> Driver:
     """Return the driver of a database that remembers groups."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

@@ -20,7 +20,6 @@ from riverui.engine.features.waits.service import WaitEvaluator
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.storage.interface import Driver
 from tests import factory
-from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 from tests.workflows import DIAMOND, workflow
@@ -54,9 +53,8 @@ _MANY = (
 
 
 @pytest.fixture
-async def own(connection: Connection) -> Connection:
+async def own(connection: Connection, own_tables: None) -> Connection:
     """Return a connection to a database with riverui's own tables."""
-    await connection.execute(OWN_TABLES)
     return connection
 
 

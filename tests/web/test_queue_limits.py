@@ -217,9 +217,10 @@ async def told_rate(driver: Driver, queue_name: str = "hooks", **rate: Any) -> N
 
 
 @pytest.fixture
-async def limited(driver: Driver, connection: AsyncConnection[Any]) -> AsyncConnection[Any]:
+async def limited(
+    driver: Driver, connection: AsyncConnection[Any], own_tables: None
+) -> AsyncConnection[Any]:
     """Return a connection to a database with a client that works a rated queue."""
-    await connection.execute(OWN_TABLES)
     await queue(connection, "hooks", metadata={"team": "mail"})
     await told_rate(
         driver, limit=90, per=timedelta(minutes=1), burst=20, partition=Partition(by_args=("to",))

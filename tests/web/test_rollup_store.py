@@ -29,7 +29,6 @@ from riverui.domain.rollups import (
 from riverui.domain.sketch import Sketch
 from riverui.storage.connect import connect
 from riverui.storage.interface import ROLLUPS, Driver
-from riverui.storage.migrations import migrate
 from riverui.web.live.rollup_store import store
 from tests.drivers import connect as connect_postgres
 
@@ -40,9 +39,8 @@ NOON = begin(datetime.now(UTC), DAY) - timedelta(hours=12)
 
 
 @pytest.fixture
-async def driver(driver: Driver) -> Driver:
+def driver(driver: Driver, own_tables: None) -> Driver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

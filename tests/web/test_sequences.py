@@ -11,14 +11,12 @@ from psycopg import AsyncConnection
 
 from riverui.storage.interface import SEQUENCES, Driver
 from tests import factory
-from tests.own_tables import OWN_TABLES
 from tests.sequences import KEY, Line
 from tests.web.html import Element, parse
 
 
 @pytest.fixture
-async def line(driver: Driver, connection: AsyncConnection[Any]) -> Line:
-    await connection.execute(OWN_TABLES)
+async def line(driver: Driver, connection: AsyncConnection[Any], own_tables: None) -> Line:
     return Line(driver, connection)
 
 

@@ -36,9 +36,8 @@ NOW = OperationTimes(believe=timedelta(0))
 
 
 @pytest.fixture
-async def driver(driver: Driver) -> Driver:
+def driver(driver: Driver, own_tables: None) -> Driver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

@@ -54,9 +54,8 @@ class Clock:
 
 
 @pytest.fixture
-async def driver(driver: Driver) -> Driver:
+def driver(driver: Driver, own_tables: None) -> Driver:
     """With riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
     return driver
 
 

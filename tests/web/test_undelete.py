@@ -13,18 +13,12 @@ from riverui.actions import dead_letters
 from riverui.actions.pilot import PartsPilot
 from riverui.storage.interface import SEQUENCES, Driver
 from riverui.storage.interface.job_actions import SkipReason
-from riverui.storage.migrations import migrate
 from tests.factory import attempt_error, job
 from tests.web.html import parse
 
 Connection = AsyncConnection[dict[str, Any]]
 Htmx = Callable[..., dict[str, str]]
 SAME = {"Sec-Fetch-Site": "same-origin"}
-
-
-@pytest.fixture
-async def tables(driver: Driver) -> None:
-    await migrate(driver, "up", line="riverui")
 
 
 async def rows(connection: Connection, table: str) -> dict[int, Mapping[str, Any]]:
@@ -51,7 +45,7 @@ def undo_fields(text: str) -> dict[str, str]:
 
 
 async def test_what_is_deleted_is_kept_and_put_back_as_it_was(
-    client: httpx2.AsyncClient, connection: Connection, tables: None, htmx: Htmx
+    client: httpx2.AsyncClient, connection: Connection, own_tables: None, htmx: Htmx
 ) -> None:
     ids = [
         await job(connection, state, kind="mail", queue="q", errors=[attempt_error(1, "boom")])
@@ -80,7 +74,7 @@ async def test_what_is_deleted_is_kept_and_put_back_as_it_was(
 
 
 async def test_without_javascript_the_notice_comes_with_the_next_page(
-    client: httpx2.AsyncClient, connection: Connection, tables: None
+    client: httpx2.AsyncClient, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed")
     asked = await client.post("/jobs/delete", data={"ids": str(found)})
@@ -97,7 +91,7 @@ async def test_without_javascript_the_notice_comes_with_the_next_page(
 
 
 async def test_what_is_removed_for_good_is_not_kept(
-    client: httpx2.AsyncClient, connection: Connection, tables: None, htmx: Htmx
+    client: httpx2.AsyncClient, connection: Connection, own_tables: None, htmx: Htmx
 ) -> None:
     found = await job(connection, "completed")
     answer = await delete(client, htmx, found, for_good="1")
@@ -121,17 +115,21 @@ async def test_without_the_table_a_job_is_deleted_for_good(
 
 
 @pytest.mark.parametrize("deleted", ["", "yesterday", "2026-11-22"])
-async def test_a_time_that_is_none(client: httpx2.AsyncClient, tables: None, deleted: str) -> None:
+async def test_a_time_that_is_none(
+    client: httpx2.AsyncClient, own_tables: None, deleted: str
+) -> None:
     assert (await client.post("/jobs/undelete", data={"deleted": deleted})).status_code == 400
 
 
-async def test_who_may_only_look_undoes_nothing(reader: httpx2.AsyncClient, tables: None) -> None:
+async def test_who_may_only_look_undoes_nothing(
+    reader: httpx2.AsyncClient, own_tables: None
+) -> None:
     given = {"deleted": "2026-11-22T00:00:00+00:00"}
     assert (await reader.post("/jobs/undelete", data=given)).status_code == 403
 
 
 async def test_the_shelf_tells_who_deleted_it(
-    client: httpx2.AsyncClient, driver: Driver, connection: Connection, tables: None
+    client: httpx2.AsyncClient, driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed", metadata={"trace": "a1"})
     await dead_letters.delete_jobs(driver, [found], user="ann <b>")
@@ -146,7 +144,7 @@ async def test_the_shelf_tells_who_deleted_it(
 
 
 async def test_each_undoes_only_what_is_their_own(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     first, second = [await job(connection, "completed") for _ in range(2)]
     deleted = await dead_letters.delete_jobs(driver, [first], user="ann")
@@ -159,7 +157,7 @@ async def test_each_undoes_only_what_is_their_own(
 
 
 async def test_whose_unique_key_is_taken_stays_a_dead_letter(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     unique: dict[str, Any] = {"unique_key": b"\x05", "unique_states": "10000001"}
     blocked = await job(connection, "available", **unique)
@@ -174,7 +172,7 @@ async def test_whose_unique_key_is_taken_stays_a_dead_letter(
 
 
 async def test_metadata_that_are_no_object(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     ids = [await job(connection, "completed") for _ in range(3)]
     for found, metadata in zip(ids, ("[1]", "7", "null"), strict=True):
@@ -189,7 +187,7 @@ async def test_metadata_that_are_no_object(
 
 
 async def test_a_number_that_a_dead_letter_has_already_is_not_deleted(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed")
     await dead_letters.delete_jobs(driver, [found], user="")
@@ -204,7 +202,7 @@ async def test_a_number_that_a_dead_letter_has_already_is_not_deleted(
 
 
 async def test_a_job_of_a_sequence_gets_back_into_line(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     metadata = {"seq_key": "order", "riverui:sequence": {}}
     ids = [await job(connection, state, metadata=metadata) for state in ("available", "pending")]
@@ -225,7 +223,7 @@ async def test_a_job_of_a_sequence_gets_back_into_line(
 
 
 async def test_a_waiting_task_of_a_workflow_stays_a_dead_letter(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     waiting = await job(connection, "available", metadata={"workflow_id": "w", "task": "a"})
     ended = await job(connection, "completed", metadata={"workflow_id": "w", "task": "b"})
@@ -237,7 +235,7 @@ async def test_a_waiting_task_of_a_workflow_stays_a_dead_letter(
 
 
 async def test_workers_are_told_of_what_is_available_again(
-    driver: Driver, connection: Connection, tables: None
+    driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "available", queue="mail")
     deleted = await dead_letters.delete_jobs(driver, [found], user="")

@@ -13,20 +13,12 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY
 from tests.factory import job
 from tests.web.html import Element, parse
 
 Connection = AsyncConnection[DictRow]
 Htmx = Callable[..., dict[str, str]]
-
-
-@pytest.fixture
-async def line(driver: Driver) -> None:
-    """Let the database have riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
 
 
 async def client_row(connection: Connection, name: str, silent: float = 0, **columns: Any) -> None:
@@ -67,7 +59,7 @@ def cards(page: Element) -> list[Element]:
     return page.all("article")
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_a_client_and_what_it_has_in_hand(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -112,7 +104,7 @@ async def test_a_client_and_what_it_has_in_hand(
     assert "Rescue now" not in text
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_a_silent_client_and_what_comes_of_that(
     client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -140,7 +132,7 @@ async def test_a_silent_client_and_what_comes_of_that(
     assert "Rescue now" not in (await get(reader)).text
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_a_client_started_again_under_its_old_id_is_told_from_the_dead_one(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -157,7 +149,7 @@ async def test_a_client_started_again_under_its_old_id_is_told_from_the_dead_one
     assert "1 running" in living.text
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_rescue_now(
     client: httpx2.AsyncClient,
     reader: httpx2.AsyncClient,
@@ -203,7 +195,7 @@ async def test_rescue_now(
     assert "declared dead already" in again.text
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_what_cannot_be_rescued(client: httpx2.AsyncClient, connection: Connection) -> None:
     await client_row(connection, "alive", 1.2)
     job_id = await held(connection, "alive")
@@ -219,7 +211,7 @@ async def test_what_cannot_be_rescued(client: httpx2.AsyncClient, connection: Co
     assert await cursor.fetchone() == {"state": "running"}
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_more_jobs_than_one_statement_takes(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -256,7 +248,7 @@ async def test_without_the_table_jobs_tell_of_clients(
     assert "migration 005" in answer.text
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_clients_of_other_languages_stand_below(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -277,7 +269,7 @@ async def test_clients_of_other_languages_stand_below(
     assert "2 h ago" in rows[1][1]
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_what_somebody_else_wrote_there_breaks_nothing(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:

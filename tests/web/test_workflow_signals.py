@@ -22,7 +22,6 @@ from riverui.engine.features.workflows.workflow import Workflow
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
-from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
@@ -32,9 +31,10 @@ APPROVED = Wait("approved", [SignalTerm("approved", "approval", label="Approved"
 
 
 @pytest.fixture
-async def ada(connection: Connection, driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+async def ada(
+    connection: Connection, driver: Driver, own_tables: None
+) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield the browser of somebody who may do everything, on a database with the tables."""
-    await connection.execute(OWN_TABLES)
     app = create_app(driver, authenticate=lambda _: Access(user="ada", rights=EVERYTHING))
     async with browser(app) as client:
         yield client

@@ -32,9 +32,8 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-async def own(connection: Connection) -> Connection:
+async def own(connection: Connection, own_tables: None) -> Connection:
     """Return a connection to a database with riverui's own tables."""
-    await connection.execute(OWN_TABLES)
     return connection
 
 

@@ -13,7 +13,6 @@ from riverui.engine.features.workflows.workflow import Workflow
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.work.worker import Job, JobCancel
 from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground
 
 
@@ -103,10 +102,9 @@ def chain(workflow: Workflow, *names: str) -> Workflow:
 
 @pytest.fixture
 async def shop(
-    connection: psycopg.AsyncConnection[Any], database_url: str, driver: Driver
+    connection: psycopg.AsyncConnection[Any], database_url: str, driver: Driver, own_tables: None
 ) -> AsyncIterator[Workshop]:
     """Yield a playground with the tables of workflows."""
-    await migrate(driver, "up", line="riverui")
     workshop = Workshop(connection, database_url)
     yield workshop
     await workshop.consistent()

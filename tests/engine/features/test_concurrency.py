@@ -29,9 +29,8 @@ BY_VALUE = PartitionConfig(by_args=["value"])
 
 
 @pytest.fixture
-async def limited(play: Playground) -> Limited:
+async def limited(play: Playground, own_tables: None) -> Limited:
     """Return a playground with riverui's own tables."""
-    await play.connection.execute(OWN_TABLES)
     return Limited(play)
 
 

@@ -36,9 +36,7 @@ LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 ON = DeadLetterConfig(enabled=True)
 
 
-@pytest.fixture(autouse=True)
-async def tables(driver: Driver) -> None:
-    await migrate(driver, "up", line="riverui")
+pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 @pytest.fixture

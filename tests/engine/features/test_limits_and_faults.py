@@ -20,7 +20,6 @@ from riverui import ConcurrencyConfig
 from riverui.engine.config import QueueConfig
 from riverui.engine.work.worker import Job
 from tests.engine.conftest import Playground, Task
-from tests.own_tables import OWN_TABLES
 
 BEAT = timedelta(seconds=0.25)
 """Between two signs of life: a client that is killed is declared dead within a second or so."""
@@ -136,9 +135,8 @@ class Killable:
 
 
 @pytest.fixture
-async def notes(play: Playground) -> Notes:
+async def notes(play: Playground, own_tables: None) -> Notes:
     """Return the notes of a playground whose own jobs are noted too."""
-    await play.connection.execute(OWN_TABLES)
     notes = Notes()
 
     async def work(job: Job[Task]) -> None:

@@ -42,7 +42,6 @@ from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateP
 from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground, Task
 from tests.engine.features.test_sequence_keys import in_sequence, keys
-from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 
 IN_LINE = InsertOpts(sequence=SequenceOpts())
@@ -93,8 +92,9 @@ async def nothing(job: Job[Task]) -> None:
 
 
 @pytest.fixture
-async def lines(connection: AsyncConnection[DictRow], database_url: str) -> AsyncIterator[Lines]:
-    await connection.execute(OWN_TABLES)
+async def lines(
+    connection: AsyncConnection[DictRow], database_url: str, own_tables: None
+) -> AsyncIterator[Lines]:
     playground = Lines(connection, database_url)
     yield playground
     await playground.close()

@@ -110,10 +110,9 @@ class Lobby(Playground):
 
 @pytest.fixture
 async def lobby(
-    connection: psycopg.AsyncConnection[Any], database_url: str, driver: Driver
+    connection: psycopg.AsyncConnection[Any], database_url: str, driver: Driver, own_tables: None
 ) -> AsyncIterator[Lobby]:
     """Yield a playground with the tables of workflows and signals."""
-    await migrate(driver, "up", line="riverui")
     lobby = Lobby(driver, connection, database_url)
     yield lobby
     await lobby.close()

@@ -41,9 +41,7 @@ class Report:
     name: str = ""
 
 
-@pytest.fixture(autouse=True)
-async def tables(driver: Driver) -> None:
-    await migrate(driver, "up", line="riverui")
+pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from tests.demo_errors import PYTHON_TRACE
 from tests.factory import attempt_error, job
 from tests.web.api.conftest import Get
@@ -24,8 +23,7 @@ Connection = AsyncConnection[dict[str, Any]]
 
 
 @pytest.fixture
-async def kept(driver: Driver) -> Driver:
-    await migrate(driver, "up", line="riverui")
+async def kept(driver: Driver, own_tables: None) -> Driver:
     return driver
 
 

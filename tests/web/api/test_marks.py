@@ -25,12 +25,6 @@ NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - t
 
 
 @pytest.fixture
-async def line(driver: Driver) -> None:
-    """Make riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
-
-
-@pytest.fixture
 async def ci(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a client of the API with a name."""
     app = create_app(driver, authenticate=lambda connection: Access(user="ci <b>"))
@@ -43,7 +37,7 @@ def told(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
-async def test_a_mark_is_made_once_and_listed(line: None, ci: httpx2.AsyncClient) -> None:
+async def test_a_mark_is_made_once_and_listed(own_tables: None, ci: httpx2.AsyncClient) -> None:
     at = (NOON + timedelta(seconds=30)).astimezone().isoformat()
     body = {"label": " v1.4.2 ", "url": "https://git.example/v1.4.2", "release": "9f3c", "at": at}
     first = await ci.post("marks", json=body)
@@ -93,7 +87,7 @@ async def test_a_mark_is_made_once_and_listed(line: None, ci: httpx2.AsyncClient
     ],
 )
 async def test_what_is_no_mark(
-    line: None, ci: httpx2.AsyncClient, body: dict[str, Any], words: str
+    own_tables: None, ci: httpx2.AsyncClient, body: dict[str, Any], words: str
 ) -> None:
     answer = await ci.post("marks", json=body)
     assert answer.status_code == 400, answer.text
@@ -102,11 +96,13 @@ async def test_what_is_no_mark(
 
 
 @pytest.mark.parametrize("query", ["since=yesterday", "until=2026-11-21", "before=1", "limit=x"])
-async def test_a_list_that_makes_no_sense(line: None, ci: httpx2.AsyncClient, query: str) -> None:
+async def test_a_list_that_makes_no_sense(
+    own_tables: None, ci: httpx2.AsyncClient, query: str
+) -> None:
     assert (await ci.get(f"marks?{query}")).status_code == 400
 
 
-async def test_who_may_not_mark(line: None, driver: Driver) -> None:
+async def test_who_may_not_mark(own_tables: None, driver: Driver) -> None:
     app = create_app(driver, authenticate=lambda connection: Access(user="ada", rights=READ_ONLY))
     async with browser(app, base_url="http://river.test/api/") as client:
         assert (await client.post("marks", json={"label": "v1"})).status_code == 403
@@ -129,7 +125,7 @@ class TestReader:
         return list(await marks.read(NOON - day, NOON + day))
 
     async def test_they_come_in_order_and_are_believed_for_seconds(
-        self, line: None, driver: Driver, ci: httpx2.AsyncClient
+        self, own_tables: None, driver: Driver, ci: httpx2.AsyncClient
     ) -> None:
         clock = [0.0]
         marks = Marks(driver, clock=lambda: clock[0])
@@ -143,7 +139,7 @@ class TestReader:
         assert [mark.label for mark in await self.read(marks)] == ["v1", "v2"]
 
     async def test_one_made_here_is_seen_at_once(
-        self, line: None, driver: Driver, ci: httpx2.AsyncClient
+        self, own_tables: None, driver: Driver, ci: httpx2.AsyncClient
     ) -> None:
         marks = Marks(driver, clock=lambda: 0.0)
         assert await self.read(marks) == []

@@ -10,7 +10,6 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests import factory
-from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
 
@@ -20,9 +19,8 @@ LIMITS = {"global_limit": 5, "local_limit": 0, "partition": {"by_args": ["a"], "
 
 
 @pytest.fixture
-async def own(connection: Connection) -> Connection:
+async def own(connection: Connection, own_tables: None) -> Connection:
     """Return a connection to a database where two clients work a limited queue."""
-    await connection.execute(OWN_TABLES)
     await factory.queue(connection)
     await connection.execute(
         "insert into riverui_producer (client_id, queue, max_workers, concurrency, running)"

@@ -9,7 +9,6 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
 from tests.workflows import DIAMOND, fan, workflow
@@ -19,9 +18,8 @@ Get = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def own(connection: Connection) -> Connection:
+async def own(connection: Connection, own_tables: None) -> Connection:
     """Return a connection to a database with riverui's own tables."""
-    await connection.execute(OWN_TABLES)
     return connection
 
 

@@ -8,21 +8,13 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from tests.web.api.test_openapi import validate
 from tests.web.test_workers import client_row, held
 
 Connection = AsyncConnection[dict[str, Any]]
 
 
-@pytest.fixture
-async def line(driver: Driver) -> None:
-    """Let the database have riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
-
-
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_the_clients(api: httpx2.AsyncClient, connection: Connection) -> None:
     await client_row(connection, "alive", release="v7", loop_lag=0.5, memory=1_000)
     await client_row(connection, "silent", 2)
@@ -44,7 +36,7 @@ async def test_the_clients(api: httpx2.AsyncClient, connection: Connection) -> N
     assert answer["heartbeats"] is True
 
 
-@pytest.mark.usefixtures("line")
+@pytest.mark.usefixtures("own_tables")
 async def test_the_rescue(api: httpx2.AsyncClient, connection: Connection) -> None:
     name = "a/b c"
     await client_row(connection, name, 2)

@@ -39,12 +39,6 @@ class Step:
 
 
 @pytest.fixture
-async def line(driver: Driver) -> None:
-    """Make riverui's own tables."""
-    await migrate(driver, "up", line="riverui")
-
-
-@pytest.fixture
 async def ada(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a client of the API with a name."""
     app = create_app(driver, authenticate=lambda connection: Access(user="ada <b>"))
@@ -54,7 +48,7 @@ async def ada(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-async def workflow(line: None, driver: Driver) -> Workflow:
+async def workflow(own_tables: None, driver: Driver) -> Workflow:
     """Return a workflow with a task that waits."""
     workflow = Client(driver).workflow("Order 42", id="w")
     check = workflow.add("check", Step())
