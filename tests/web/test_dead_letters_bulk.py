@@ -14,9 +14,7 @@ from starlette.applications import Starlette
 from riverui.storage.interface import Driver
 from tests.factory import job
 from tests.web.html import Element, parse
-from tests.web.test_dead_letters import Connection, bury, dead, left, tables
-
-__all__ = ["tables"]
+from tests.web.test_dead_letters import Connection, bury, dead, left
 
 PATH = "/dead-letters"
 
@@ -58,7 +56,7 @@ async def states(connection: AsyncConnection[Any]) -> dict[int, str]:
 
 
 @pytest.fixture
-async def letters(driver: Driver, connection: Connection, tables: None) -> dict[str, int]:
+async def letters(driver: Driver, connection: Connection, own_tables: None) -> dict[str, int]:
     return {
         "mail": await dead(connection, driver, 'Mailbox "full" *', kind="mail", queue="a"),
         "slow": await dead(connection, driver, "timed out", kind="mail", queue="a"),
@@ -104,7 +102,7 @@ async def test_all_matching_an_error_are_deleted(
 
 
 async def test_more_than_one_batch_and_some_in_the_way(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     unique: dict[str, Any] = {"unique_key": b"\x05", "unique_states": "10000001"}
     blocked = await dead(connection, driver, **unique)
@@ -125,7 +123,7 @@ async def test_more_than_one_batch_and_some_in_the_way(
 
 
 async def test_it_is_stopped_between_batches(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     for _ in range(3):
         await job(connection, "discarded", finalized_at="2001-01-01T00:00:00Z", errors=None)
@@ -155,7 +153,7 @@ async def test_another_dashboard_goes_on(
 
 
 async def test_previews_that_make_no_sense(
-    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, tables: None
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, own_tables: None
 ) -> None:
     nothing = await preview(client, "verb=retry&kind=none")
     assert "There is none." in nothing.text
