@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs._site import commands, llms, reference
+from docs._site import commands, llms, reference, search
 from docs._site.nav import nav, settings
 from docs._site.stage import stage
 
@@ -48,5 +48,6 @@ def build(folder: Path) -> Path:
     told = _ANSI.sub("", done.stdout + done.stderr)
     if done.returncode or "Warning:" in told:
         raise BuildError(told.partition("Traceback (most recent call last)")[0])
+    search.improve(folder / "site")
     llms.write(folder / "site", source, project)
     return folder / "site"

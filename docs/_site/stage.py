@@ -19,6 +19,8 @@ FROM_THE_TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^(#{1,6}) +(.*?)(?: +#+)? *$")
+SEARCH_WORDS = re.compile(r"^<!-- search: (.*) -->$")
+"""A line below a heading: words that the site's search finds it by, besides its own."""
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
 
@@ -72,6 +74,8 @@ def staged(name: str, file: Path) -> str:
     anchors = iter([slug for _, slug in slugs(markdown)])
 
     def line_of_the_site(line: str) -> str:
+        if SEARCH_WORDS.match(line):
+            return ""
         line = _LINK.sub(lambda link: target(name, file, link[1]) + (link[2] or ""), line)
         return f"{line} {{: #{next(anchors)} }}" if _HEADING.match(line) else line
 

@@ -31,7 +31,7 @@ def test_there_are_thirty_at_least() -> None:
 
 @pytest.mark.parametrize("title", QUESTIONS)
 def test_a_question_is_answered_shortly_and_leads_to_a_page(title: str) -> None:
-    answer = QUESTIONS[title]
+    answer = re.sub(r"<!--.*?-->", "", QUESTIONS[title])
     words, arrow, links = answer.partition("→")
     assert arrow, "where is the long answer?"
     assert 1 <= len(re.findall(r"[.:!](?=\s|$)", words.strip())) <= 5

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 
 import riverui
-from docs._site import llms, reference
+from docs._site import llms, reference, search
 from docs._site.nav import places, settings
 from docs._site.stage import DOCS, FROM_THE_TOP, ROOT, pages, prose_lines, slugs
 from riverui.cli.client_settings import CLIENT_SETTINGS
@@ -154,8 +154,23 @@ def index(site: Path) -> list[dict[str, Any]]:
     return items
 
 
+def title(item: dict[str, Any]) -> str:
+    """Return what the search shows of a title: without the words that are only searched for."""
+    shown = re.sub(r"<span hidden.*?</span>", "", item["title"])
+    return html.unescape(re.sub(r"<[^>]*>", "", shown))
+
+
+def test_search_words_stand_in_the_index_and_on_no_page(site: Path) -> None:
+    words = search.words_of_pages()
+    titles = {item["location"]: item["title"] for item in index(site)}
+    assert len(words) > 80
+    assert [place for place, more in words.items() if f" {more}</span>" not in titles[place]] == []
+    for page in (site / "questions/index.html", site / "llms-full.txt"):
+        assert "search:" not in page.read_text("utf-8"), page
+
+
 def test_search_knows_each_public_name(site: Path) -> None:
-    titles = {html.unescape(re.sub(r"<[^>]*>", "", item["title"])) for item in index(site)}
+    titles = {title(item) for item in index(site)}
     names = {*dir(riverui)} - {"__version__"}
     assert len(names) > 100
     assert names - titles - {"errors", "testing"} == set()

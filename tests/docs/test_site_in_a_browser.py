@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -112,6 +113,57 @@ async def results(page: Page, words: str) -> list[str]:
 async def test_search_finds(page: Page, words: str, place: str) -> None:
     found = await results(page, words)
     assert any(each.startswith(f"/{place}") for each in found[:10]), found[:10]
+
+
+STRANGERS_WORDS = {
+    "alerts": "alerts/",
+    "celery": "compare/#celery-and-flower",
+    "cron": "periodic/",
+    "dedupe": "questions/#how-do-i-insert-a-job-only-once",
+    "encryption": "encryption/",
+    "kill": "writing-workers/#cancelling-and-snoozing",
+    "kubernetes": "kubernetes/",
+    "multi tenant": "questions/#how-do-i-serve-many-tenants",
+    "oom": "prompt-rescue/",
+    "rate limit": "rate-limits/",
+    "redis": "compare/",
+    "sqlite": "questions/#does-it-work-with-sqlite-mysql-or-redis",
+    "sso": "questions/#how-do-i-put-a-password-or-our-sign-in-before-it",
+    "stuck": "maintenance/#running-for-days",
+    "timeout": "writing-workers/#time-limits",
+    "unlimited attempts": "writing-workers/#errors-and-retries",
+    "upgrade": "upgrading/",
+    "visibility timeout": "questions/#is-a-job-ever-worked-twice",
+    "webhook": "recipes/webhooks/",
+}
+"""What people type who do not know riverui's words, and what they should find first."""
+
+
+async def test_search_understands_strangers(page: Page) -> None:
+    await page.goto("")
+    await page.keyboard.press("/")
+    for words, place in STRANGERS_WORDS.items():
+        await page.get_by_role("combobox", name="Search").fill(words)
+        where, _, anchor = place.partition("#")
+        # What was found for the words before stands there until the index has answered.
+        href = re.compile(rf"/{where}\?h=[^#]*(#{anchor}|$)")
+        first = page.get_by_role("option").first
+        await expect(first, words).to_have_attribute("href", href, timeout=PATIENCE)
+
+
+async def test_what_is_only_searched_for_is_not_shown(page: Page) -> None:
+    await results(page, "dedupe")
+    title = page.get_by_role("option").first.get_by_role("heading")
+    await expect(title).to_have_text("How do I insert a job only once?", use_inner_text=True)
+
+
+async def test_the_search_stands_at_the_right_edge(page: Page) -> None:
+    await page.goto("")
+    search = await page.get_by_role("button", name="Search").bounding_box()
+    header = await page.get_by_role("navigation", name="Header").bounding_box()
+    assert search
+    assert header
+    assert 0 <= header["x"] + header["width"] - search["x"] - search["width"] < 40
 
 
 async def visible_links(page: Page, url: str) -> set[str]:
