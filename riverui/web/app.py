@@ -135,7 +135,7 @@ def build_app(
         clock=clock,
     )
     marks = Marks(reads, clock=clock)
-    metrics = Metrics(reads, counts, config, ended, figures.collector.look)
+    metrics = Metrics(reads, counts, config, ended, figures.collector.look, replica)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         admission=Admission(limits.admission),

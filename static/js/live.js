@@ -5,6 +5,7 @@ import { isBusy, isLive, isPolling, isStep } from "./requests.js";
 import { searching } from "./search-steps.js";
 import { forgetShown, nameOf, noteShown } from "./shown.js";
 import { titleOf, tellStale } from "./stale.js";
+import { tellStandby } from "./standby.js";
 // Its listener comes first: what it prevents is not looked at here.
 import "./failures.js";
 
@@ -122,6 +123,7 @@ document.addEventListener("htmx:before:swap", (event) => {
     return;
   }
   const status = ctx.response?.status ?? 200;
+  tellStandby(ctx.response?.headers.get("Riverui-Standby"));
   // A server with much to do asks for a pause, whether it answers or not.
   const pause = Number(ctx.response?.headers.get("Retry-After"));
   restsUntil = pause ? performance.now() + pause * 1000 : 0;

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
+from urllib.parse import unquote
 
 import httpx2
 import psycopg
@@ -108,6 +110,13 @@ async def page(client: httpx2.AsyncClient, path: str) -> Element:
     return parse(answer.text)
 
 
+def warning(shown: Element) -> str:
+    """Return what the tag about the standby says; empty where it is not shown."""
+    (tag,) = (tag for tag in shown.all(class_="tag") if tag.text == "standby")
+    assert ("hidden" in tag.attributes) == (not tag.attributes["title"])
+    return tag.attributes["title"]
+
+
 async def state_of(client: httpx2.AsyncClient, job_id: int) -> str:
     answer = await client.get(f"/api/jobs/{job_id}")
     return str(answer.json()["state"]) if answer.status_code == 200 else answer.text
@@ -133,7 +142,7 @@ async def test_what_pages_show_is_read_from_the_standby(
         about = await page(client, "/about")
         assert "the_leader" in about.text, "a standby cannot tell the leader, the primary can"
         assert "Read from a standby, " in about.one("footer").text
-        assert not [tag for tag in about.all(class_="tag") if tag.text == "standby"]
+        assert not warning(about)
 
 
 async def test_who_acts_sees_it_at_once(
@@ -204,8 +213,7 @@ async def test_lag_is_told(
         await job(primary)
 
         async def warned() -> str:
-            tags = (await page(client, "/queues")).all(class_="tag")
-            return "".join(tag.attributes["title"] for tag in tags if tag.text == "standby")
+            return warning(await page(client, "/queues"))
 
         words = await eventually(warned)
         assert words.startswith("Read from a standby, "), words
@@ -220,8 +228,25 @@ async def test_lag_is_told(
         async with made.replica.primary.reading() as executor:
             now = await executor.figure_clock_get()  # type: ignore[attr-defined]
         assert timedelta(seconds=0.2) < now.now - shown.now < before + timedelta(seconds=60)
+        metrics = (await client.get("/metrics")).text
+        assert "riverui_standby_used 1.0" in metrics
+        (behind,) = re.findall(r"(?m)^riverui_standby_lag_seconds (\S+)", metrics)
+        assert 0.2 < float(behind) < 60
+        assert (await refreshed(client)).startswith("!Read from a standby, ")
         servers.resume()
         assert await eventually(warned, fits=lambda words: not words) == ""
+        told = await eventually(lambda: refreshed(client), fits=lambda told: told[0] != "!")
+        assert told.startswith("Read from a standby, ")
+
+
+async def refreshed(client: httpx2.AsyncClient) -> str:
+    """Return what a live region is told of the standby, also where nothing else is new."""
+    headers = {"HX-Request": "true", "HX-Target": "section#queues-list", "Riverui-Live": "2"}
+    first = await client.get("/queues", headers=headers)
+    assert first.status_code == 200
+    again = await client.get("/queues", headers={**headers, "If-None-Match": first.headers["ETag"]})
+    assert again.status_code == 304
+    return unquote(again.headers["Riverui-Standby"])
 
 
 async def test_without_its_standby_pages_are_the_primarys(
@@ -240,7 +265,7 @@ async def test_without_its_standby_pages_are_the_primarys(
             await eventually(lambda: _trouble(made, client))
             shown = await page(client, f"/jobs/{job_id}")
             assert "Read from the primary, not from its standby." in shown.one("footer").text
-            assert [tag.text for tag in shown.all(class_="tag")].count("standby") == 1
+            assert warning(shown).startswith("Read from the primary, not from its standby.")
         finally:
             servers.start()
     # Its address is another one after a start.

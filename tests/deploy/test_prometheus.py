@@ -22,6 +22,8 @@ _WELL = {
     'riverui_info{version="0"}': "1x320",
     'riverui_database_up{job="riverui"}': "1x320",
     'river_leader{job="riverui"}': "1x320",
+    'riverui_standby_used{job="riverui"}': "1x320",
+    'riverui_standby_lag_seconds{job="riverui"}': "0.2x320",
     'riverui_worker_slots{queue="mail", process="1"}': "10x320",
     'riverui_worker_running_jobs{queue="mail", process="1"}': "3x320",
     'riverui_worker_loop_lag_seconds_bucket{instance="w", le="0.1"}': "0+300x320",
@@ -88,6 +90,14 @@ _ILL: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "RiverDatabaseSlow": (
         {'riverui_database_seconds_bucket{job="riverui", le="0.1"}': "0+300x300 90000x20"},
+        {"job": "riverui"},
+    ),
+    "RiverStandbyLate": (
+        {'riverui_standby_lag_seconds{job="riverui"}': "0.2x300 0+300x20"},
+        {"job": "riverui"},
+    ),
+    "RiverStandbyUnused": (
+        {'riverui_standby_used{job="riverui"}': "1x300 0x20"},
         {"job": "riverui"},
     ),
     "RiverWorkersGone": (

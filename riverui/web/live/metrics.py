@@ -17,7 +17,8 @@ from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
 from riverui.web.live.counts import Counts
 from riverui.web.live.ended_totals import EndedTotals
-from riverui.web.live.scraped import Durations, Scraped
+from riverui.web.live.read_replica import ReadReplica
+from riverui.web.live.scraped import Durations, Scraped, ScrapedStandby
 from riverui.web.view.facts import fact
 
 log = logging.getLogger("riverui.metrics")
@@ -43,6 +44,7 @@ class Metrics:
         config: DashboardConfig,
         ended: EndedTotals,
         look: Callable[[], object],
+        replica: ReadReplica | None = None,
     ) -> None:
         self._driver = driver
         self._counts = counts
@@ -51,6 +53,7 @@ class Metrics:
         self._look = look
         """Tells that somebody wants to know what ended."""
         self._config = config
+        self._replica = replica
         self._scraped: Scraped | None = None
         self._reading = asyncio.Lock()
         self._requests = Durations("method", "route", "status")
@@ -95,6 +98,7 @@ class Metrics:
         errors = [found for found in (queues, finished, leader) if isinstance(found, DatabaseError)]
         scraped = Scraped(
             at=time.monotonic(),
+            standby=self._standby(),
             up=not any(isinstance(error, DatabaseUnavailable) for error in errors),
             queues=None if isinstance(queues, DatabaseError) else queues,
             finished=None if isinstance(finished, DatabaseError) else finished,
@@ -105,6 +109,14 @@ class Metrics:
         if scraped.unread and (self._scraped is None or scraped.unread != self._scraped.unread):
             log.info("could not read all metrics: %s", " ".join(scraped.unread))
         return scraped
+
+    def _standby(self) -> ScrapedStandby | None:
+        replica = self._replica
+        if replica is None:
+            return None
+        used = not replica.trouble
+        lag = replica.lag if used else None
+        return ScrapedStandby(used=used, lag=None if lag is None else lag.total_seconds())
 
 
 async def _finished(executor: Executor) -> Sequence[tuple[JobState, int]]:

@@ -21,7 +21,7 @@ from riverui.web.live import ended_totals
 from riverui.web.live.counts import Snapshot
 from riverui.web.live.ended_totals import EndedTotal, Spans
 from riverui.web.live.figure_cells import Pair
-from riverui.web.live.scraped import BOUNDS, Durations, Scraped
+from riverui.web.live.scraped import BOUNDS, Durations, Scraped, ScrapedStandby
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 _SPANS = (*map(str, ended_totals.BOUNDS), "+Inf")
@@ -63,6 +63,7 @@ class _Collected:
         yield _family(
             "riverui_database_up", "Whether the database answered.", [], [([], scraped.up)]
         )
+        yield from _standby_families(scraped.standby)
         yield _family(
             "river_jobs",
             "Jobs by state; big states as last counted.",
@@ -88,6 +89,23 @@ class _Collected:
             "Time that transactions took, including the wait for a connection.",
             self._transactions,
         )
+
+
+def _standby_families(standby: ScrapedStandby | None) -> Iterator[Metric]:
+    used = [] if standby is None else [standby.used]
+    yield _family(
+        "riverui_standby_used",
+        "Whether pages are read from the standby.",
+        [],
+        [([], each) for each in used],
+    )
+    behind = [] if standby is None or standby.lag is None else [standby.lag]
+    yield _family(
+        "riverui_standby_lag_seconds",
+        "How far the standby that pages are read from is behind.",
+        [],
+        [([], each) for each in behind],
+    )
 
 
 def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:

@@ -14,12 +14,23 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ScrapedStandby:
+    """Where pages were read from, where there is a standby for it."""
+
+    used: bool
+    """Whether it was the standby; else it was the primary."""
+    lag: float | None
+    """Seconds that the standby was behind; None where that is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Scraped:
     """What was read of the database."""
 
     at: float
     """Seconds of the monotonic clock."""
     up: bool
+    standby: ScrapedStandby | None = None
     queues: Sequence[QueueListRow] | None = None
     finished: Sequence[tuple[JobState, int]] | None = None
     led: bool | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
@@ -248,6 +248,10 @@ async def load_templates(env: Environment) -> None:
         await asyncio.sleep(0)
 
 
+_STANDBY = "Riverui-Standby"
+"""Header in which live regions are told what pages are read from, after a `!` where it warns."""
+
+
 def respond(
     request: Request, page: Page, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -258,7 +262,11 @@ def respond(
         request_context(request).shared = False
     shell = _shell(request, whole=not fragment)
     body = _draw(request, fragment or page.template, shell, page=page, fragment=bool(fragment))
-    response = HTMLResponse(body, status_code=status, headers={"Vary": VARY, **(headers or {})})
+    told = {"Vary": VARY}
+    if fragment and shell.signed_in and shell.replica:
+        # A fragment is not the place where it stands, and most are the same as before.
+        told[_STANDBY] = f"{'!' if shell.replica_warns else ''}{quote(shell.replica)}"
+    response = HTMLResponse(body, status_code=status, headers={**told, **(headers or {})})
     if shell.notices:
         notices.clear(request, response)
     return response
