@@ -37,11 +37,14 @@ def panels() -> list[dict[str, Any]]:
 
 def asked() -> list[str]:
     """Return what the panels of Grafana ask, with nothing chosen."""
-    return [
-        target["expr"].replace("$queue", ".*").replace("$kind", ".*")
-        for panel in panels()
-        for target in panel["targets"]
-    ]
+    return [chosen(target["expr"]) for panel in panels() for target in panel["targets"]]
+
+
+def chosen(text: str) -> str:
+    """Return it as Grafana sends it where nothing is chosen."""
+    for variable in GRAFANA["templating"]["list"][1:]:
+        text = text.replace(f"${variable['name']}", variable["allValue"])
+    return text.replace("$__rate_interval", "5m")
 
 
 def metrics(expression: str) -> set[str]:
@@ -126,9 +129,14 @@ def test_what_rules_and_panels_ask_for_is_there(prometheus: httpx2.Client) -> No
         answer(prometheus, "query", query=expression)
     assert value(prometheus, "max(riverui_database_up)") == 1
     used = set().union(*map(metrics, expressions))
-    for variable in GRAFANA["templating"]["list"][1:]:
-        (name,) = metrics(variable["definition"])
-        assert name in known
+    jobs, *others = (each["definition"] for each in GRAFANA["templating"]["list"][1:])
+    assert metrics(jobs) == {"riverui_database_up", "riverui_worker_slots"}
+    assert metrics(jobs).union(*map(metrics, others)) <= known
+    selector = re.findall(r"label_values\((.*), job\)", jobs)
+    told = answer(prometheus, "label/job/values", **{"match[]": selector[0]})
+    assert set(told) == {"riverui", "riverui-workers"}, (
+        "of both, so that one choice fits all panels"
+    )
     assert {"river_leader", "riverui_worker_slots"} <= used
 
     def judged() -> bool:
@@ -136,6 +144,19 @@ def test_what_rules_and_panels_ask_for_is_there(prometheus: httpx2.Client) -> No
         return all(rule["health"] == "ok" for group in groups for rule in group["rules"])
 
     wait_for(judged, seconds=60)
+
+
+def test_panels_show_one_installation_and_all_of_the_time_that_is_looked_at() -> None:
+    """As Grafana's own linter asks: whatever is chosen, and however long a time is."""
+    for panel in panels():
+        for target in panel["targets"]:
+            asked = target["expr"]
+            assert len(re.findall(r"\briver(?:ui)?_\w+\{job=~\"\$job\"", asked)) == len(
+                re.findall(r"\briver(?:ui)?_\w+", asked)
+            )
+            assert not re.search(r"rate\([^\[]*\[\d", asked), "gaps where a step is longer"
+            if re.search(r"\brate\(river_", asked):
+                assert target["interval"] == "1m", "the dashboard counts what ended once a minute"
 
 
 def test_the_panels_fill_the_page_and_none_lies_on_another() -> None:
