@@ -85,6 +85,7 @@ def test_no_value_ends_up_where_secrets_can_be_read(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_pod_is_powerless(case: str) -> None:
+    """As the Pod Security Standard `restricted` demands, and then some."""
     for found in _pods(rendered(case)):
         pod, inside = found["spec"]["template"]["spec"], container(found)["securityContext"]
         assert pod["automountServiceAccountToken"] is False
@@ -94,6 +95,9 @@ def test_every_pod_is_powerless(case: str) -> None:
         assert inside["readOnlyRootFilesystem"] is True
         assert inside["allowPrivilegeEscalation"] is False
         assert inside["capabilities"] == {"drop": ["ALL"]}
+        assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & set(pod)
+        for volume in pod["volumes"]:
+            assert set(volume) - {"name"} <= {"configMap", "emptyDir", "secret"}
         assert {"name": "tmp", "mountPath": "/tmp"} in container(found)["volumeMounts"]
 
 
