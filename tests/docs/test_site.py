@@ -166,7 +166,7 @@ def test_search_words_stand_in_the_index_and_on_no_page(site: Path) -> None:
     assert len(words) > 80
     assert [place for place, more in words.items() if f" {more}</span>" not in titles[place]] == []
     for page in (site / "questions/index.html", site / "llms-full.txt"):
-        assert "search:" not in page.read_text("utf-8"), page
+        assert "\n<!-- search:" not in page.read_text("utf-8"), page
 
 
 def test_search_knows_each_public_name(site: Path) -> None:
