@@ -10,7 +10,7 @@ VENV ?= .venv
 PYTHON ?=
 ARGS ?=
 BIN := $(VENV)/bin
-# Tools that came as wheels are found beside Python; the tests share all processors and one Postgres.
+# Tools that came as wheels are found beside Python; the tests share all processors (tests/conftest.py) and one Postgres.
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist worksteal --durations 10
 
 # A walk through all that needs other packages, of about a minute.

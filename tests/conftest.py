@@ -27,6 +27,14 @@ hypothesis.settings.load_profile("busy")
 pytest_plugins = ["tests.needs", "tests.pgbouncer", "tests.postgres"]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return how many processes share the tests: one more than there are processors, as many tests
+    wait for programs, timers and the database. pytest-xdist's own variable says another number.
+    """
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Make what a test logged fit for pytest-xdist's messages, which take no half surrogate
