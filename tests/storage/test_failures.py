@@ -76,6 +76,7 @@ def test_a_missing_database_is_named(words: str, told: str) -> None:
         ("08P01", errors.DatabaseUnavailable),
         ("22P05", errors.BadRequest),
         ("54001", errors.BadRequest),
+        ("40001", errors.LockTimeout),
         ("40P01", errors.DatabaseError),
         ("23505", errors.DatabaseError),
         ("XX000", errors.DatabaseError),

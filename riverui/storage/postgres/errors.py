@@ -72,7 +72,9 @@ _MEANINGLESS = frozenset(
 )
 """A value that the server cannot read: out of range, not UTF-8, JSON too deep or with a NUL."""
 
-_CONFLICTS = frozenset({"40001", "40P01"})
+_NOT_SERIALIZABLE = "40001"
+"""What transactions that are stricter than Read Committed end with where they meet."""
+_CONFLICTS = frozenset({_NOT_SERIALIZABLE, "40P01"})
 """What a standby ends a query with that keeps it from following its primary."""
 
 _NO_ADVISORY_LOCKS = (
@@ -133,6 +135,10 @@ def _with_state(
         return StandbyLacks()
     if state in _CONFLICTS and "conflict with recovery" in whole and not fatal:
         return StandbyConflict()
+    if state == _NOT_SERIALIZABLE and not fatal:
+        met = LockTimeout("Another transaction was in the way: try again.")
+        met.sqlstate = state
+        return met
     if state in _STATES:
         kind, words = _STATES[state]
         if kind is PermissionDenied and words is None:
