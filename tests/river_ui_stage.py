@@ -153,8 +153,8 @@ def outline(answer: Any) -> Any:
         }
     if "extensions" in answer or {"message", "status"} & answer.keys():
         return answer
-    if all(type(value) is int for value in answer.values()):
-        return answer
+    if all(isinstance(value, dict) and "accuracy" in value for value in answer.values()):
+        return {state: found["count"] for state, found in answer.items()}
     return {"fields": sorted(answer)} | {name: answer[name] for name in _STEADY if name in answer}
 
 

@@ -28,7 +28,7 @@ from tests.test_cli import Run
 __all__ = ["stub"]
 
 Rows = Callable[[str], list[tuple[object, ...]]]
-PATIENCE = 20.0
+AT_MOST = 20.0
 """Seconds to wait for a frame: far longer than any takes."""
 
 
@@ -76,7 +76,7 @@ class Tty:
 
     def wait_for(self, fits: Callable[[list[str]], bool]) -> list[str]:
         """Return the first frame that fits."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + AT_MOST
         while not fits(self.frame):
             assert time.monotonic() < until, "\n".join(self.frame) + self.written[-2_000:]
             self.read()
@@ -88,7 +88,7 @@ class Tty:
 
     def ended(self) -> int:
         """Return the exit code, once everything is read."""
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(AT_MOST)
         while self.read(0.05):
             pass
         return code
@@ -243,7 +243,7 @@ def test_it_can_be_stopped_and_goes_on(terminal: Open, shop: str) -> None:
         tty.shows("QUEUE")
         tty.process.send_signal(signal.SIGTSTP)
         # In a session of its own nobody can continue a program, so the kernel does not stop it.
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + AT_MOST
         while "\x1b[?1049l" not in tty.written and time.monotonic() < until:
             tty.read()
         tty.process.send_signal(signal.SIGCONT)

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from tests.ports import free_port
 
-PATIENCE = 240.0
+AT_MOST = 240.0
 """Seconds within which a terminal must show what the page shows, on a busy machine where a Go
 program is compiled first."""
 
@@ -101,7 +101,7 @@ class Terminal:
 
     def shows(self, shown: str) -> None:
         """Wait until it has said these lines."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + AT_MOST
         while line := missing(shown, self.said):
             ended = self._process.poll() is not None or time.monotonic() > deadline
             assert not ended, f"never said {line!r}:\n{self.said}"
@@ -118,7 +118,7 @@ class Terminal:
         """
         os.killpg(self._process.pid, number)
         try:
-            return self._process.wait(PATIENCE)
+            return self._process.wait(AT_MOST)
         finally:
             self.kill()
 
@@ -196,7 +196,7 @@ class Reader:
     def _run(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-c", self._own(command)], cwd=self.folder, env=self.environ, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=PATIENCE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=AT_MOST,
         )  # fmt: skip
 
     def _own(self, command: str) -> str:

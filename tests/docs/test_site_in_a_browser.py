@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 
 WIDE = {"width": 1360, "height": 900}
 PHONE = {"width": 390, "height": 844}
-PATIENCE = 30_000
+AT_MOST = 30_000
 """Milliseconds that a page may take on a busy machine."""
 
 
@@ -62,7 +62,7 @@ async def page(
     """Yield a page of the site; what it asks of others, and each error in it, fails the test."""
     options = {"viewport": WIDE} | getattr(request, "param", {})
     context = await chromium.new_context(base_url=address, reduced_motion="reduce", **options)
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(AT_MOST)
     problems: list[str] = []
     context.on(
         "request",
@@ -85,7 +85,7 @@ async def results(page: Page, words: str) -> list[str]:
     await page.keyboard.press("/")
     await page.get_by_role("combobox", name="Search").fill(words)
     found = page.get_by_role("option")
-    await expect(found.first).to_be_visible(timeout=PATIENCE)
+    await expect(found.first).to_be_visible(timeout=AT_MOST)
     links = [await each.get_attribute("href") or "" for each in await found.all()]
     # It has a query with the words, which the page then highlights.
     return [urlsplit(link)._replace(query="", scheme="", netloc="").geturl() for link in links]
@@ -148,7 +148,7 @@ async def test_search_understands_strangers(page: Page) -> None:
         # What was found for the words before stands there until the index has answered.
         href = re.compile(rf"/{where}\?h=[^#]*(#{anchor}|$)")
         first = page.get_by_role("option").first
-        await expect(first, words).to_have_attribute("href", href, timeout=PATIENCE)
+        await expect(first, words).to_have_attribute("href", href, timeout=AT_MOST)
 
 
 async def test_what_is_only_searched_for_is_not_shown(page: Page) -> None:

@@ -12,7 +12,7 @@ import httpx2
 import psycopg
 import pytest
 
-from tests.docs.reader import PATIENCE, Reader, blocks, reading
+from tests.docs.reader import AT_MOST, Reader, blocks, reading
 from tests.docs.test_start_worker import environment
 from tests.interop.worker import built
 from tests.operators import look_around
@@ -69,7 +69,7 @@ def _ended(database_url: str, expected: dict[str, int]) -> None:
         return dict(rows.fetchall())
 
     with psycopg.connect(database_url, autocommit=True) as connection:
-        wait_for(lambda: states() == expected, seconds=PATIENCE)
+        wait_for(lambda: states() == expected, seconds=AT_MOST)
 
 
 def _the_shared_addresses_hold(reader: Reader) -> None:

@@ -15,7 +15,7 @@ import httpx2
 import psycopg
 import pytest
 
-from tests.docs.reader import PATIENCE, Reader, blocks, reading
+from tests.docs.reader import AT_MOST, Reader, blocks, reading
 from tests.worker.conftest import wait_for
 
 PAGE = Path(__file__).parents[2] / "docs/start-worker.md"
@@ -71,7 +71,7 @@ def _the_failure_is_seen(reader: Reader) -> None:
             return browser.get("/jobs?state=retryable").text
 
         # The worker says so first, and writes it then.
-        wait_for(lambda: "/jobs/3" in listed(), seconds=PATIENCE)
+        wait_for(lambda: "/jobs/3" in listed(), seconds=AT_MOST)
         assert "KeyError" in listed()
         assert "Bonjour, Bob!" in browser.get("/jobs/2").text
         assert "Retry" in browser.get("/jobs/3").text
@@ -97,6 +97,6 @@ def test_the_images_commands_work_and_stop(database_url: str, tmp_path: Path) ->
     with reading(tmp_path, environment(database_url)) as reader:
         reader.environ = environment(database_url, PORT=str(reader.port("8081")))
         reader.starts("worker", shlex.join(command))
-        wait_for(lambda: reader.code(shlex.join(check)) == 0, seconds=PATIENCE)
+        wait_for(lambda: reader.code(shlex.join(check)) == 0, seconds=AT_MOST)
         assert reader.terminals.pop("worker").ends(signal.SIGTERM) == 0
         assert reader.code(shlex.join(check)) == 1

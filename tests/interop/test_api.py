@@ -91,7 +91,7 @@ async def test_a_whole_flow_as_a_front_end_of_river_ui_goes_through_it(
         assert names == {"data": ["sleep"]}
         assert "default" in (await get(api, "autocomplete", facet="queue_name"))["data"]
         states = await get(api, "states")
-        assert (states["running"], states["discarded"], states["scheduled"]) == (1, 1, 1)
+        assert [states[each]["count"] for each in ("running", "discarded", "scheduled")] == [1] * 3
 
         assert await send(api, "POST", "jobs/cancel", {"ids": [str(running)]}) == {"status": "ok"}
         assert "cancelled remotely" in (await go.wait("interrupted", id=running)).message

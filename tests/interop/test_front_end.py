@@ -1,7 +1,7 @@
-"""River UI's own pages, as built from its sources, on riverui's API: every list, filter and button.
+"""River UI's own pages, as its Go module has them, on riverui's API: every list, filter and button.
 
-`RIVER_UI_SOURCE` names a folder with River UI's sources in which `npx vite build` has made `dist/`,
-or that `dist/` itself (`index.html`, `assets/`, `.vite/manifest.json`). Nothing of it is part of
+`RIVER_UI_SOURCE` names the folder of River UI's Go module, in which `dist/` is built already:
+`go mod download -json riverqueue.com/riverui@v0.22.0` tells where it is. Nothing of it is part of
 this repository. Without the variable this file is not collected, and so counts neither as passed
 nor as skipped: what its pages ask was written down by an earlier run and is asked again in every
 run of the tests by tests/web/api/test_front_end.py. `RIVER_UI_RECORD=1` besides writes it down

@@ -209,10 +209,9 @@ def _count(api: Api, verb: JobVerb, search: str) -> tuple[int, bool]:
     """Return how many jobs it would be done to, and whether there are no more."""
     if search:
         found = api.get("/api/progress", {"q": search})
-        states, exact = found["states"], found["exact"]
-    else:
-        states, exact = api.get("/api/states"), True
-    return sum(states[state.value] for state in verb.fits), exact
+        return sum(found["states"][state.value] for state in verb.fits), found["exact"]
+    states = api.get("/api/states")
+    return sum(states[state.value]["count"] for state in verb.fits), True
 
 
 def _until_it_ended(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]:

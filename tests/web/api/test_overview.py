@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import platform
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from psycopg import AsyncConnection
 
-from riverui import create_app
+from riverui import __version__, create_app
 from riverui.storage.interface import Driver
+from riverui.storage.interface.params import Count, CountKind
 from riverui.web.auth.rights import Access
 from riverui.web.config import DashboardConfig
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import CountLimits
+from riverui.web.sections.overview.api import CountedState
 from tests import factory
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
@@ -101,7 +106,10 @@ async def test_states_are_eight_numbers(get: Get, connection: Connection) -> Non
         for _ in range(number):
             await factory.job(connection, state)
     found = await get("states")
-    assert found == {state: number for number, state in enumerate(names, start=1)}
+    assert all(each.pop("observed_at") for each in found.values())
+    assert found == {
+        state: {"accuracy": "exact", "count": number} for number, state in enumerate(names, start=1)
+    }
     assert list(found) == list(names)
 
 
@@ -114,7 +122,7 @@ async def test_states_are_those_of_the_moment_whoever_changed_them(
 ) -> None:
     for number in range(1, 6):
         await factory.job(connection, "available")
-        assert (await get("states"))["available"] == number
+        assert (await get("states"))["available"]["count"] == number
 
 
 async def test_big_states_are_counted_to_the_end(driver: Driver, connection: Connection) -> None:
@@ -125,7 +133,40 @@ async def test_big_states_are_counted_to_the_end(driver: Driver, connection: Con
     async with browser(app) as client:
         found = (await client.get("/api/states")).json()
     await app.state.dashboard.close()
-    assert (found["available"], found["completed"], found["running"]) == (5, 5, 0)
+    assert [found[state]["count"] for state in ("available", "completed", "running")] == [5, 5, 0]
+
+
+def test_what_is_not_exact_is_told_in_river_uis_words() -> None:
+    now = datetime(2026, 11, 23, 8, 30, 5, tzinfo=UTC)
+    at = now - timedelta(seconds=5)
+    told = [
+        (count.accuracy, count.count, count.observed_at)
+        for count in (
+            CountedState.of(Count(value=7, kind=kind, at=when), now)
+            for kind, when in (
+                (CountKind.EXACT, None),
+                (CountKind.EXACT, at),
+                (CountKind.ESTIMATED, None),
+                (CountKind.AT_LEAST, None),
+            )
+        )
+    ]
+    assert told == [
+        ("exact", 7, "2026-11-23T08:30:05Z"),
+        ("exact_cached", 7, "2026-11-23T08:30:00Z"),
+        ("estimated", 7, UNSET),
+        ("lower_bound", 7, UNSET),
+    ]
+
+
+async def test_the_version_in_river_uis_words(get: Get) -> None:
+    assert await get("version") == {
+        "version": f"riverui {__version__}",
+        "revision": "",
+        "time": "",
+        "modified": False,
+        "go_version": f"Python {platform.python_version()}",
+    }
 
 
 @pytest.mark.parametrize("name", ["minimal", "complete"])

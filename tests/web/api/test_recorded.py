@@ -1,4 +1,4 @@
-"""What River UI v0.18.1 itself answered to these requests on this database, recorded; we answer the
+"""What River UI v0.22.0 itself answered to these requests on this database, recorded; we answer the
 same.
 
 Of an error only the status is kept: its words are River UI's own.
@@ -13,6 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 from psycopg import AsyncConnection
+
+from riverui.domain.jobs import JobState
 
 FILL = """
 insert into river_job (
@@ -46,14 +48,19 @@ insert into river_queue (name, created_at, updated_at, metadata, paused_at) valu
   ('q1', '2026-11-20T08:00:00Z', '2026-11-20T08:00:00Z', '{}', '2026-11-20T08:00:00.5Z'),
   ('a b', '2026-11-20T08:00:00Z', '2026-11-20T08:00:00Z', '{"concurrency": 7}', null)
 """
+STATES = frozenset(JobState)
 RECORDED = json.loads(Path(__file__).with_name("river_ui.json").read_text(encoding="utf-8"))
 
 
 def steady(found: Any, *, changes: bool) -> Any:
-    """Return an answer without what is ours alone, and without the time of a change."""
+    """Return an answer without what is ours alone, and without the time of a change or a count."""
     if isinstance(found, dict):
-        dropped = {"next_cursor"} | ({"updated_at"} if changes else set())
-        return {key: value for key, value in found.items() if key not in dropped}
+        dropped = {"next_cursor", "observed_at"} | ({"updated_at"} if changes else set())
+        return {
+            key: steady(value, changes=False) if key in STATES else value
+            for key, value in found.items()
+            if key not in dropped
+        }
     return found
 
 

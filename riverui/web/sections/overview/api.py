@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Literal, Self, get_args
 
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui import __version__
+from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable
 from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
 from riverui.storage.interface.limits import LIMIT_TABLE
 from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
-from riverui.web.api import requests, serializers
+from riverui.web.api import models, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
-from riverui.web.api.job_models import States
-from riverui.web.api.models import Model
+from riverui.web.api.models import Model, Time
 from riverui.web.http.context import dashboard
 
 _GROUP = "Overview"
@@ -35,6 +41,82 @@ class Names(Model, frozen=True, kw_only=True):
     def example(cls) -> Self:
         """Return two kinds."""
         return cls(data=["mail_bounce", "mail_send"])
+
+
+class CountedState(Model, frozen=True, kw_only=True):
+    """How many jobs are in one state, and how far that can be trusted."""
+
+    accuracy: Literal["estimated", "exact", "exact_cached", "lower_bound"]
+    count: models.Count
+    observed_at: Time | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, count: Count, now: datetime) -> Self:
+        """Return a count in River UI's words, with when it was counted where that is known."""
+        inexact = _INEXACT.get(count.kind)
+        at = count.at or (None if inexact else now)
+        return cls(
+            accuracy=inexact or ("exact_cached" if count.at else "exact"),
+            count=count.value,
+            observed_at=serializers.instant(at) if at else UNSET,
+        )
+
+
+_INEXACT: dict[CountKind, Literal["estimated", "lower_bound"]] = {
+    CountKind.AT_LEAST: "lower_bound",
+    CountKind.ESTIMATED: "estimated",
+}
+
+
+class CountedStates(Model, frozen=True, kw_only=True):
+    """Jobs by state."""
+
+    available: CountedState
+    cancelled: CountedState
+    completed: CountedState
+    discarded: CountedState
+    pending: CountedState
+    retryable: CountedState
+    running: CountedState
+    scheduled: CountedState
+
+    @classmethod
+    def of(cls, counts: Mapping[JobState, Count], now: datetime) -> Self:
+        """Return the counts of all states."""
+        return cls(**{state.value: CountedState.of(counts[state], now) for state in JobState})
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return the counts of a busy dashboard."""
+        found = {JobState.AVAILABLE: 12, JobState.COMPLETED: 98_102, JobState.RUNNING: 3}
+        counts = {state: Count(value=found.get(state, 0)) for state in JobState}
+        return cls.of(counts, datetime(2026, 11, 23, 8, 30, tzinfo=UTC))
+
+
+class Version(Model, frozen=True, kw_only=True):
+    """What answers. River UI's names, which are those of a program in Go."""
+
+    version: str
+    revision: str
+    time: str
+    modified: bool
+    go_version: str
+
+    @classmethod
+    def of(cls, version: str, python: str) -> Self:
+        """Return a version of riverui and of Python; a package knows no commit."""
+        return cls(
+            version=f"riverui {version}",
+            revision="",
+            time="",
+            modified=False,
+            go_version=f"Python {python}",
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return the first version there was."""
+        return cls.of("0.1.0", "3.13.0")
 
 
 class Extensions(Model, frozen=True, kw_only=True):
@@ -109,9 +191,12 @@ async def states(request: Request) -> Response:
     snapshot = await dashboard(request).counts.thorough()
     if snapshot.counts is None:
         raise snapshot.error or DatabaseUnavailable()
-    return serializers.reply(
-        States.of({state: count.value for state, count in snapshot.counts.items()})
-    )
+    return serializers.reply(CountedStates.of(snapshot.counts, datetime.now(UTC)))
+
+
+async def version(request: Request) -> Response:
+    """Answer which version this is."""
+    return serializers.reply(Version.of(__version__, platform.python_version()))
 
 
 ENDPOINTS = (
@@ -133,7 +218,15 @@ ENDPOINTS = (
         "api.states",
         "jobs.read",
         states,
-        Description(group=_GROUP, summary="How many jobs are in each state.", answer=States),
+        Description(group=_GROUP, summary="How many jobs are in each state.", answer=CountedStates),
+    ),
+    Endpoint(
+        "GET",
+        "/api/version",
+        "api.version",
+        "jobs.read",
+        version,
+        Description(group=_GROUP, summary="Which version answers.", answer=Version),
     ),
     Endpoint(
         "GET",
