@@ -39,7 +39,9 @@ PATH = f"/errors/{quote(REFUSED, safe='')}"
 @pytest.fixture
 def dashboard_limits() -> DashboardLimits:
     """Let every page wait for a reading of its own."""
-    limits = ErrorGroupLimits(fresh_seconds=0, rest=0, wait_seconds=10, news_seconds=0)
+    limits = ErrorGroupLimits(
+        fresh_seconds=0, rest=0, wait_seconds=30, program_wait_seconds=30, news_seconds=0
+    )
     return DashboardLimits(errors=limits)
 
 
