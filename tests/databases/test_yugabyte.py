@@ -28,7 +28,7 @@ from riverui.storage.interface import EXPLANATIONS, LISTENING, ROLLUPS
 from riverui.storage.interface.marks import MarkInsertParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.products import Product
-from riverui.storage.postgres.statements import load_queries
+from riverui.storage.postgres.statements import PostgresQueries
 from tests.databases.test_versions import Work, works_on
 from tests.drivers import connect
 from tests.interop.look import eventually, settled
@@ -247,7 +247,7 @@ async def test_about_says_what_is_missing(url: str) -> None:
 
 def test_no_statement_asks_for_what_is_not_there() -> None:
     product = Product(name="YugabyteDB", notifies=False, system_columns=False)
-    queries = load_queries(None, product)
+    queries = PostgresQueries(None, product)
     lacks = re.compile(r"\b(?:pg_notify|txid_\w+|xmin|xmax|cmin|cmax|ctid)\b")
     found = {name for name in queries.names if lacks.search(queries.text(name))}
     # Those that are not sent, and the one that is sent with another term in that place.

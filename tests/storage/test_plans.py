@@ -18,7 +18,7 @@ import pytest
 from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 
 from riverui.storage.postgres.driver import PostgresDriver
-from riverui.storage.postgres.statements import load_queries
+from riverui.storage.postgres.statements import PostgresQueries
 from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.conftest import create_database, drop_database, with_database
 from tests.drivers import connect
@@ -192,7 +192,7 @@ async def test_every_statement_on_jobs_has_been_explained(
     for case in CASES.values():
         await _run(driver, case)
     run = "\n".join(text for _, text, _ in seen)
-    queries = load_queries(driver.schema)
+    queries = PostgresQueries(driver.schema)
     touching = {
         name: queries.text(name)
         for name in queries.names

@@ -22,7 +22,7 @@ from riverui.storage.interface.engine_params import (
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
-from riverui.storage.postgres.statements import load_queries
+from riverui.storage.postgres.statements import PostgresQueries
 from tests import factory
 from tests.drivers import connect
 from tests.storage.conftest import NOW, Make, insert_params
@@ -239,7 +239,7 @@ async def test_schema_by_the_users_search_path(empty_database_url: str, make_emp
 async def test_nothing_is_read_as_a_whole_row(driver: PostgresDriver) -> None:
     """`select *` would change its meaning with every column that somebody adds."""
     assert isinstance(driver, PostgresDriver)
-    queries = load_queries(driver.schema)
+    queries = PostgresQueries(driver.schema)
     # `[*]` is a path's: all elements. Of `n`, which is what parameters are spread out to, there
     # are as many columns as are written.
     fine = re.compile(r"count\(\*\)|'\*'|/\*|\*/| \* |\[\*\]|select n\.\*(?=\s+from unnest\()")

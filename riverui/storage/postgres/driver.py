@@ -46,7 +46,7 @@ from riverui.storage.postgres.sessions import (
 )
 from riverui.storage.postgres.shared_listener import SharedListener
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
-from riverui.storage.postgres.statements import Statements, load_queries
+from riverui.storage.postgres.statements import PostgresQueries, Statements
 
 MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
 """Those of River v0.51.1, as SQL for Postgres."""
@@ -104,7 +104,7 @@ class PostgresDriver:
         self._lock_timeout = lock_timeout
         self._watch = watch
         self._limits = limits
-        self._queries = load_queries(schema)
+        self._queries = PostgresQueries(schema)
         self._database = ""
         self._read_only = ""
         self._found_schema: str | None = None
@@ -267,7 +267,7 @@ class PostgresDriver:
         """Take in what kind of server it is, and speak to it accordingly from here on."""
         if name == YUGABYTE and not self._product_known:
             product = await executor.yugabyte_get()
-            self._queries = load_queries(self._schema, product)
+            self._queries = PostgresQueries(self._schema, product)
             self.capabilities = product.offers
             tell(product)
         self.product = name

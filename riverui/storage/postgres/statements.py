@@ -42,11 +42,6 @@ class PostgresQueries(Queries):
         self.executor_offers = product.executor_offers
 
 
-def load_queries(schema: str | None, product: Product = POSTGRES) -> PostgresQueries:
-    """Return the SQL blocks for one schema, as a kind of server takes them."""
-    return PostgresQueries(schema, product)
-
-
 def instant(value: datetime | None) -> datetime | str | None:
     """Return a time as parameter; the ends of Python's calendar stand for the infinities
     (`WideTimes`).

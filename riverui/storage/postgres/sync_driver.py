@@ -26,7 +26,7 @@ from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.products import POSTGRES, YUGABYTE, tell
 from riverui.storage.postgres.sessions import is_closed_by_server, product_of, product_told
-from riverui.storage.postgres.statements import load_queries
+from riverui.storage.postgres.statements import PostgresQueries
 from riverui.storage.postgres.sync_executor import (
     PsycopgConnection,
     SyncConnection,
@@ -62,7 +62,7 @@ class PostgresSyncDriver:
         watch: Watch | None = None,
     ) -> None:
         self._address = address
-        self._queries = load_queries(schema)
+        self._queries = PostgresQueries(schema)
         self.schema = schema
         self._size = size
         self._pool_timeout = pool_timeout.total_seconds()
@@ -158,7 +158,7 @@ class PostgresSyncDriver:
         if self.product == YUGABYTE:
             executor = SyncTransaction(connection, self._queries, self.schema)
             product = await executor.yugabyte_get()
-            self._queries = load_queries(self.schema, product)
+            self._queries = PostgresQueries(self.schema, product)
             self.capabilities = product.executor_offers
             tell(product)
         self._product_known = True

@@ -13,7 +13,7 @@ from psycopg.sql import Identifier, Literal
 
 from riverui.errors import DatabaseError, MigrationError
 from riverui.storage.interface.migrations import Ask
-from riverui.storage.postgres.statements import Statements, load_queries
+from riverui.storage.postgres.statements import PostgresQueries, Statements
 from riverui.storage.sql import number
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -97,7 +97,7 @@ class PostgresMigrationTexts:
     """The same as SQL without parameters: see MigrationTexts."""
 
     def __init__(self, schema: str | None) -> None:
-        self._queries = load_queries(schema)
+        self._queries = PostgresQueries(schema)
         self._schema = schema
 
     def schema_missing(self, ask: Ask) -> bool:
