@@ -94,8 +94,9 @@ def cut_trace(trace: str) -> str:
     return f"{trace[:half]}\n…\n{trace[-half:]}"
 
 
-# Each alternative begins only where a word does, and takes what it has taken for good (`++`): so
-# the time that they take grows with the text's length alone, whatever it holds.
+# Each alternative begins only where a word does, each repetition ends where something else must
+# follow, and most are bounded: so the time that they take grows with the text's length alone.
+# No possessive quantifiers: those of Python before 3.11.5 match wrongly.
 _WORD = r"(?<![A-Za-z0-9_])"
 _TOP = (
     "com|net|org|io|dev|app|cloud|info|biz|edu|gov|internal|local|localdomain|lan|svc|example|test"
@@ -105,14 +106,14 @@ _PARTS = {
     "kept": (
         # A status is worth telling apart.
         r"(?i:(?<![A-Za-z0-9])(?:status(?:\ code)?|code|http|sqlstate)"
-        r"[ :=/(]{1,3}[0-9][0-9A-Z]{2,4}+)"
+        r"[ :=/(]{1,3}[0-9][0-9A-Z]{2,4})"
         r"(?![A-Za-z0-9.])"
     ),
-    "email": rf"{_WORD}(?<![.+%-])[\w.+%-]{{1,64}}+@[\w-]{{1,63}}+(?:\.[\w-]{{1,63}}+){{0,8}}+",
-    "url": r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^\s\"'`<>\\,;]*+",
+    "email": rf"{_WORD}(?<![.+%-])[\w.+%-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{0,8}}",
+    "url": r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s\"'`<>\\,;]*",
     "host": (
-        rf"(?i:{_WORD}(?<![.-])(?:(?:(?!(?:{_TOP})(?![\w.-]))[a-z0-9_-]{{1,63}}+\.){{1,10}}+"
-        rf"(?:{_TOP})|localhost)(?![\w-])\.?+(?::[0-9]{{1,5}}+)?+)"
+        rf"(?i:{_WORD}(?<![.-])(?:(?:(?!(?:{_TOP})(?![\w.-]))[a-z0-9_-]{{1,63}}\.){{1,10}}"
+        rf"(?:{_TOP})(?![\w.-])|localhost(?![\w-])\.?)(?::[0-9]{{1,5}})?)"
     ),
     "ip": (
         rf"{_WORD}(?:[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}(?:/[0-9]{{1,2}}|:[0-9]{{1,5}})?(?!\w)"
@@ -135,19 +136,22 @@ _PARTS = {
         r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?Z?)(?![A-Za-z0-9])"
     ),
     "duration": (
-        r"(?<![A-Za-z0-9])(?:[0-9]{1,15}+(?:\.[0-9]{1,15}+)?(?:ns|us|µs|μs|ms|s|m|h|d)){1,6}+"
+        r"(?<![A-Za-z0-9])(?:[0-9]{1,15}(?:\.[0-9]{1,15})?(?:ns|us|µs|μs|ms|s|m|h|d)){1,6}"
         r"(?![A-Za-z0-9])"
     ),
     "hex": (
-        r"(?i:(?<![A-Za-z0-9])(?:0x[0-9a-f]++"
-        r"|(?=[0-9]{0,127}+[a-f])(?=[a-f]{0,127}+[0-9])[0-9a-f]{7,127}+)(?![A-Za-z0-9]))"
+        r"(?i:(?<![A-Za-z0-9])(?:0x[0-9a-f]+"
+        r"|(?=[0-9]{0,127}[a-f])(?=[a-f]{0,127}[0-9])[0-9a-f]{7,127})(?![A-Za-z0-9]))"
     ),
     "id": (
-        r"(?<![A-Za-z0-9])(?=[A-Za-z]{0,63}+[0-9])(?=[0-9]{0,63}+[A-Za-z])"
-        r"(?=[A-Za-z]{0,63}+[0-9]{1,63}+[A-Za-z]{1,63}+[0-9])[A-Za-z0-9]{12,}+"
+        r"(?<![A-Za-z0-9])(?=[A-Za-z]{0,63}[0-9])(?=[0-9]{0,63}[A-Za-z])"
+        r"(?=[A-Za-z]{0,63}[0-9]{1,63}[A-Za-z]{1,63}[0-9])[A-Za-z0-9]{12,}"
     ),
-    "number": r"(?<![A-Za-z0-9])[+-]?[0-9]++(?:[.,][0-9]++)*+(?:[eE][+-]?[0-9]++)?+(?![A-Za-z0-9])",
-    "str": r"\"[^\"\n]*+\"|`[^`\n]*+`|(?<!\w)'[^'\n]*+'(?!\w)|“[^”\n]*+”|‘[^’\n]*+’|«[^»\n]*+»",
+    "number": (
+        r"(?<![A-Za-z0-9])[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+|(?![.,][0-9]))"
+        r"(?![A-Za-z0-9])"
+    ),
+    "str": r"\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”|‘[^’\n]*’|«[^»\n]*»",
 }
 """What is replaced, by the word that takes its place; where several fit, the first does."""
 _PARAMETER = re.compile("|".join(f"(?P<{name}>{part})" for name, part in _PARTS.items()))
@@ -173,9 +177,9 @@ def _replacement(found: re.Match[str]) -> str:
     return found[0] if found.lastgroup == "kept" else f"<{found.lastgroup}>"
 
 
-_TYPE = re.compile(r"((?:[A-Za-z_]\w{0,99}+\.){0,20}+)([A-Za-z_]\w{0,99}+)(?=:|\s|$)")
+_TYPE = re.compile(r"((?:[A-Za-z_]\w{0,99}\.){0,20})([A-Za-z_]\w{0,99})(?=:|\s|$)")
 _NAMED = re.compile(
-    r"(?:[A-Za-z_]\w{0,99}+\.){0,20}+([A-Z]\w{0,99}"
+    r"(?:[A-Za-z_]\w{0,99}\.){0,20}([A-Z]\w{0,99}"
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Warning|Fault|NotFound|Denied))(?::|$)"
 )
 """What nobody but Python begins a message with."""
@@ -196,9 +200,9 @@ def _type(error: str, trace: str) -> tuple[str, str]:
 
 
 _PYTHON_FRAME = re.compile(
-    r'^[ |+]{0,40}+File "([^"\n]{1,1000})", line [0-9]+, in ([^\n]{1,200})', re.M
+    r'^[ |+]{0,40}File "([^"\n]{1,1000})", line [0-9]+, in ([^\n]{1,200})', re.M
 )
-_GO_FRAME = re.compile(r"^([^\s(][^\n\t]{0,999}+)\n\t([^\n]{1,1000}):[0-9]+", re.M)
+_GO_FRAME = re.compile(r"^([^\s(][^\n\t]{0,999})\n\t([^\n]{1,1000}):[0-9]+", re.M)
 _PYTHON_LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python[0-9.]*[/\\]|^<", re.I
 )
@@ -209,9 +213,9 @@ _GO_STANDARD = re.compile(
     r"|strings|sync|syscall|testing|text|time|unicode|unsafe)[./(]"
 )
 """Packages of Go itself, which a build with -trimpath shows without their place."""
-_GO_NAME = re.compile(r"(?:[^/\n(]*+/)*+")
+_GO_NAME = re.compile(r"(?:[^/\n(]*/)*")
 _GO_ARGUMENTS = re.compile(r"\((?!\*)[^\n]*$")
-_GO_CLOSURE = re.compile(r"\.func[0-9.]++")
+_GO_CLOSURE = re.compile(r"\.func[0-9.]+")
 
 
 def _frames(trace: str) -> Iterator[str]:

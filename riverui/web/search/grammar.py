@@ -54,7 +54,7 @@ _STATE_WORDS = {
     "waiting": "available",
 }
 _COMPARISON = re.compile(r"<=|>=|<|>")
-_IDS = re.compile(r"[0-9]{1,18}+(?:,[0-9]{1,18}+)*+(?![^\s])")
+_IDS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*(?![^\s])")
 """Ids as we write them ourselves, perhaps thousands: they are read in one go."""
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
