@@ -35,8 +35,8 @@ from riverui.engine.results import ResultMethods
 from riverui.engine.runtime import ClientRuntime, LeaderParts
 from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
-from riverui.engine.work.context import own_client
-from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
+from riverui.engine.work.context import in_job_without_loop, own_client
+from riverui.errors import ConfigError, OutsideJob, QueueAlreadyAdded, QueueNotFound
 from riverui.storage.connect import driver_of
 from riverui.storage.interface import WORKING
 
@@ -338,8 +338,16 @@ AsyncClient = Client
 
 
 def client_from_context() -> Client:
-    """Return the client that works this job; OutsideJob elsewhere."""
-    return cast(Client, own_client())
+    """Return the client that works this job; OutsideJob elsewhere, and in threads, such as those of
+    synchronous jobs, which cannot await it.
+    """
+    client = own_client()
+    if in_job_without_loop():
+        raise OutsideJob(
+            "The client of a job is awaited, and a thread has no event loop: insert with a"
+            " SyncClient, made once for the module."
+        )
+    return cast(Client, client)
 
 
 class QueueBundle:

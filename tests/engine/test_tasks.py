@@ -5,6 +5,7 @@ worked, on a real database.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import json
 import pickle
@@ -39,10 +40,11 @@ from riverui import (
     UniqueOpts,
     Worker,
     Workers,
+    client_from_context,
     current_job,
     testing,
 )
-from riverui.errors import ArgsError, ConfigError
+from riverui.errors import ArgsError, ConfigError, OutsideJob
 from riverui.storage.interface import Driver
 from tests.engine.conftest import Playground
 
@@ -258,6 +260,30 @@ async def test_functions_are_called_with_what_was_given(play: Playground) -> Non
     assert did.pop() == ({"a": [1]}, "x")
 
 
+async def test_a_thread_cannot_insert_with_a_client_that_is_awaited(play: Playground) -> None:
+    play.workers = Workers()
+    client = play.make()
+    with SyncClient(play.database_url) as sync:
+
+        def insert(job: Job[Any]) -> None:
+            with pytest.raises(
+                TypeError, match=r"^send_mail\.insert\(client, …\): .* a SyncClient"
+            ):
+                send_mail.insert(client, to="ann")
+            with pytest.raises(
+                TypeError, match=r"^send_mail\.insert_tx\(client, tx, …\): .* a Sync"
+            ):
+                send_mail.insert_tx(client, None, to="ann")
+            with pytest.raises(OutsideJob, match="insert with a SyncClient, made once"):
+                client_from_context()
+            # Beside a job they may be called for a loop that is begun afterwards.
+            contextvars.Context().run(send_mail.insert, client, to="ann").close()
+            did.append(send_mail.insert(sync, to="bob").job.state)
+
+        await play.work(insert)
+    assert did == [JobState.AVAILABLE]
+
+
 async def test_missing_args_take_the_function_s_defaults(play: Playground) -> None:
     client = await play.start()
     await worked(play, client.insert(JsonArgs("send_mail", {"to": "go", "unknown": 1})))
@@ -363,6 +389,13 @@ async def test_who_inserts_is_told_what_was_mistaken(client: Client) -> None:
         wrong.insert("ann")
     with pytest.raises(TypeError, match=r"send_mail\.insert_tx\(client, tx, …\): the first"):
         wrong.insert_tx(SyncClient, None, "ann")
+    with pytest.raises(TypeError, match=r"send_mail\.insert\(client, …\): the first .* not None$"):
+        wrong.insert(to="ann")
+    for name in ("apply_async", "delay"):
+        with pytest.raises(AttributeError, match=rf"'{name}': .* send_mail\.insert\(client, …\)"):
+            getattr(wrong, name)("ann")
+    with pytest.raises(AttributeError, match=r"^'Task' object has no attribute 'other'$"):
+        wrong.other("ann")
     for insert in (wrong.insert, wrong.with_opts(priority=2).insert):
         with pytest.raises(TypeError, match=r"'queue': options are given as send_mail\.with_opts"):
             insert(client, "ann", queue="slow")

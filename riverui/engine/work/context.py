@@ -74,6 +74,17 @@ def own_client() -> OwnClient:
         ) from None
 
 
+def in_job_without_loop() -> bool:
+    """Return whether this is code of a job in a thread, which has no event loop of its own."""
+    if at_work.running.get(None) is None and at_work.batch.get() is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
 def is_last_attempt(error: BaseException) -> bool:
     """Return whether the job at work here would be discarded by this error; OutsideJob where there
     is none.

@@ -40,7 +40,7 @@ from riverui.engine.insert.insert_opts import (
     UniqueOpts,
     opts_with,
 )
-from riverui.engine.work.context import record_output
+from riverui.engine.work.context import in_job_without_loop, record_output
 from riverui.engine.work.worker import Isolation, Job
 from riverui.errors import ConfigError, InsertError
 
@@ -145,7 +145,7 @@ class TaskInserter(Generic[P]):
         self, client: Inserts, /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, InsertResult]: ...
 
-    def insert(self, client: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def insert(self, client: Any = None, /, *args: Any, **kwargs: Any) -> Any:
         """Insert a job that calls the function with these arguments; return the InsertResult, to be
         awaited where the client is asynchronous.
         """
@@ -162,7 +162,7 @@ class TaskInserter(Generic[P]):
         self, client: Inserts, tx: object, /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, InsertResult]: ...
 
-    def insert_tx(self, client: Any, tx: object, /, *args: Any, **kwargs: Any) -> Any:
+    def insert_tx(self, client: Any = None, tx: object = None, /, *args: Any, **kwargs: Any) -> Any:
         """Insert such a job in a transaction of the caller's."""
         self._check_client(client, "insert_tx(client, tx, …)")
         return client.insert_tx(tx, self._args(args, kwargs), self._insert_opts)
@@ -189,13 +189,23 @@ class TaskInserter(Generic[P]):
             given = ", ".join(f"{option}=…" for option in sorted(options))
             raise TypeError(f"{error}: options are given as {name}.with_opts({given})") from None
 
-    def _check_client(self, client: object, usage: str) -> None:
+    def _check_client(self, client: Any, usage: str) -> None:
+        name = self.args_type.__name__
         if isinstance(client, type) or not hasattr(client, "insert_tx"):
-            name = self.args_type.__name__
             raise TypeError(
                 f"{name}.{usage}: the first argument is a Client or a SyncClient, not"
                 f" {client!r:.100}"
             )
+        # Nobody would await the coroutine, and the job be completed without what it inserts.
+        if inspect.iscoroutinefunction(client.insert_tx) and in_job_without_loop():
+            raise TypeError(
+                f"{name}.{usage}: a synchronous job cannot await this client: insert with a"
+                " SyncClient, made once for the module"
+            )
+
+
+_ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "send"})
+"""What inserts a job of a function in other queues' libraries."""
 
 
 class _OfFunction(TaskInserter[P], Generic[P, R]):
@@ -217,6 +227,14 @@ class _OfFunction(TaskInserter[P], Generic[P, R]):
         """The function as it was written."""
         self.work = work
         """What works a job of the task."""
+
+    if not TYPE_CHECKING:  # They would take it for any attribute's type.
+
+        def __getattr__(self, name: str) -> Any:
+            words = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in _ELSEWHERE:
+                words += f": insert a job with {self.__name__}.insert(client, …)"
+            raise AttributeError(words, name=name, obj=self)
 
     def __reduce__(self) -> str:
         # Pickled as functions are, by the name in its module.
