@@ -283,7 +283,7 @@ async def test_synchronous_worker_notices_its_cancellation(play: Playground) -> 
 
 
 async def test_synchronous_worker_that_takes_too_long_counts_until_it_returns(
-    play: Playground,
+    play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     let_go = threading.Event()
 
@@ -301,9 +301,15 @@ async def test_synchronous_worker_that_takes_too_long_counts_until_it_returns(
     await told.wait()
     assert (await play.row(job_id))["state"] == "running"
     assert play.client.running == 1
+    late, stuck = caplog.records
     let_go.set()
     await play.event(job_id)
     assert "time limit" in (await play.row(job_id))["errors"][0]["error"]
+    assert late.getMessage() == (
+        f"job {job_id} (task) is past its time limit of 0.05 s: its thread cannot be interrupted,"
+        " and goes on until the job calls raise_if_cancelled() or ends"
+    )
+    assert "seems to be stuck" in stuck.getMessage()
 
 
 async def test_job_waiting_for_a_thread_can_be_cancelled(play: Playground) -> None:

@@ -131,7 +131,12 @@ async def _work(
 class _CallersThread(WorkerThreads):
     """Runs synchronous workers in the thread of the test, where its connections are."""
 
-    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        asked: Callable[[], None] | None = None,
+    ) -> Any:
         """Run the function, and return its result."""
         return await sync_to_async(function)(*arguments)
 

@@ -109,7 +109,9 @@ def cancel_requested() -> bool:
 
 
 def raise_if_cancelled() -> None:
-    """End a synchronous job that was asked to end, as cancellation ends a coroutine."""
+    """End a synchronous job that was asked to end, as cancellation ends a coroutine: raise
+    asyncio.CancelledError, which `except Exception` does not catch.
+    """
     if cancel_requested():
         raise asyncio.CancelledError
 

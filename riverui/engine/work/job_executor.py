@@ -212,6 +212,7 @@ class JobExecutor:
             job_timeout=self._config.job_timeout,
             batches=self.batches,
             deadlines=self._deadlines,
+            logger=self._logger,
             processes=self._processes,
             threads=self._threads,
         )

@@ -9,13 +9,14 @@ it is in River.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from riverui.engine.hooks import Extensions, Hook, Middleware, settle
 from riverui.engine.work import django_connections
-from riverui.engine.work.attempt import Attempt, Work
+from riverui.engine.work.attempt import Attempt, Cause, Work
 from riverui.engine.work.resumable import keeping_progress
 from riverui.engine.work.worker import Job, Worker, WorkUnit
 from riverui.engine.work.worker_settings import hard_seconds_of, middleware_of, timeout_of
@@ -36,6 +37,7 @@ def pipeline(
     job_timeout: timedelta,
     batches: Batches,
     deadlines: Deadlines,
+    logger: logging.Logger,
     processes: Callable[[], JobProcesses] | None,
     threads: WorkerThreads,
 ) -> Work:
@@ -48,7 +50,7 @@ def pipeline(
     elif unit.isolated and processes is not None:
         work = _isolated(unit, job_timeout, deadlines, processes())
     else:
-        work = _worked(unit, job_timeout, deadlines, threads)
+        work = _worked(unit, job_timeout, deadlines, threads, logger)
     if ends := (*extensions.work_end, *own.work_end):
         work = _with_ends(ends, work)
     work = _decoded(unit, work)
@@ -65,16 +67,28 @@ def pipeline(
 
 
 def _worked(
-    unit: WorkUnit, job_timeout: timedelta, deadlines: Deadlines, threads: WorkerThreads
+    unit: WorkUnit,
+    job_timeout: timedelta,
+    deadlines: Deadlines,
+    threads: WorkerThreads,
+    logger: logging.Logger,
 ) -> Work:
     worker, run = unit.worker, unit.worker.work
     same = None if callable(worker.timeout) else (worker.timeout or job_timeout).total_seconds()
 
-    async def in_thread(job: Job[object]) -> None:
-        # What looked synchronous may have been a decorated coroutine function.
-        await settle(await threads.call(run, job))
+    async def in_thread(attempt: Attempt, seconds: float) -> None:
+        def asked() -> None:
+            if attempt.asked_by is Cause.TIMEOUT:
+                logger.warning(
+                    "job %s (%s) is past its time limit of %g s: its thread cannot be interrupted,"
+                    " and goes on until the job calls raise_if_cancelled() or ends",
+                    attempt.row.id,
+                    attempt.row.kind,
+                    seconds,
+                )
 
-    call: Callable[[Job[object]], Awaitable[None]] = run if unit.is_async else in_thread  # type: ignore[assignment]
+        # What looked synchronous may have been a decorated coroutine function.
+        await settle(await threads.call(run, attempt.job, asked=asked))
 
     async def work(attempt: Attempt) -> None:
         assert attempt.job is not None
@@ -86,7 +100,7 @@ def _worked(
         try:
             if unit.is_async and django_connections.in_use():
                 await django_connections.close_old_of_async_jobs()
-            await call(attempt.job)
+            await (run(attempt.job) if unit.is_async else in_thread(attempt, seconds))  # type: ignore[misc]
         except asyncio.CancelledError as cancelled:
             if attempt.timed_out:
                 raise _timed_out(seconds) from cancelled

@@ -26,11 +26,16 @@ class WorkerThreads:
         self._threads = given
         self._unfinished = 0
 
-    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        asked: Callable[[], None] | None = None,
+    ) -> Any:
         """Run the function in a thread, with this task's context variables, and return its result.
 
         Cancelling it does not end it before the function returns, which cannot be interrupted,
-        unless no thread has begun with it.
+        unless no thread has begun with it; `asked` is called each time that it is cancelled.
         """
         call = _Call(function, arguments)
         self._unfinished += 1
@@ -40,7 +45,7 @@ class WorkerThreads:
             name = f"riverui-worker-{self._threads}"
             threading.Thread(target=_serve, args=(self._calls,), name=name, daemon=True).start()
         try:
-            return await call.result()
+            return await call.result(asked)
         finally:
             self._unfinished -= 1
 
@@ -87,7 +92,7 @@ class _Call:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
 
-    async def result(self) -> Any:
+    async def result(self, asked: Callable[[], None] | None) -> Any:
         """Return what the function gave or raised."""
         while not self._over:
             try:
@@ -96,6 +101,8 @@ class _Call:
                 if self._begun.acquire(blocking=False):
                     raise
                 self._waiter = self._loop.create_future()
+                if asked is not None:
+                    asked()
         try:
             if self._error is not None:
                 raise self._error
