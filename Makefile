@@ -1,7 +1,7 @@
 # Every target does its own set-up: make and Python 3.11 or newer are enough (uv is used where it is installed).
 #
 #   ARGS    passed on:                  make test ARGS="tests/web -k cursor"     make demo ARGS="--port 9000"
-#   PYTHON  which interpreter:          make test PYTHON=python3.13 VENV=.venv-3.13
+#   PYTHON  which interpreter:          make test PYTHON=python3.11 VENV=.venv-3.11
 #   VENV    where its environment goes
 #   PORT    where `make demo` listens
 #   CI      true: a skipped test has failed
@@ -10,15 +10,16 @@ VENV ?= .venv
 PYTHON ?=
 ARGS ?=
 BIN := $(VENV)/bin
-# Tools that came as wheels are found beside Python; the tests share all processors (tests/conftest.py) and one Postgres.
-PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist worksteal --durations 10
+# Tools that came as wheels are found beside Python. All processors share the tests, each a file at a time, and one Postgres.
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist loadfile --durations 10
 
-# A walk through all that needs other packages, of about a minute.
-LOWEST := tests/test_public.py tests/test_cli.py tests/web/test_app.py tests/web/test_jobs.py tests/worker/test_worker.py \
-	tests/worker/test_sentry.py tests/worker/test_telemetry.py tests/worker/test_metrics.py
+# What may differ with the versions of Python and of other packages: regular expressions, and a walk through all the rest.
+LOWEST := tests/domain tests/test_public.py tests/web/test_app.py tests/web/test_errors.py tests/web/test_jobs.py \
+	tests/web/test_query.py tests/worker/test_worker.py tests/worker/test_sentry.py tests/worker/test_telemetry.py \
+	tests/worker/test_metrics.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-quick test-lowest check fix bench screens docs release clean
+.PHONY: help demo example test test-long test-lowest check fix bench screens docs release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -29,16 +30,14 @@ demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload o
 example: $(VENV)/.demo-ready ## a web service with queue, workers and dashboard inside; EXAMPLE=documents is another
 	@$(BIN)/python -m examples.$(or $(EXAMPLE),orchestrator)
 
-test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; gets what they need
-	@VENV="$(VENV)" sh .ci/provide all
+test: $(VENV)/.test-ready ## the tests, also in a browser and against Go River; those that need a tool get it
 	@$(PYTEST) $(ARGS)
 
-test-quick: $(VENV)/.dev-ready ## the tests that need neither a browser nor Go
-	@VENV="$(VENV)" sh .ci/provide quick
-	@$(PYTEST) -m "not browser and not interop" $(ARGS)
+test-long: $(VENV)/.dev-ready ## what takes long: faults, replicas, other databases, packaging, most of browser and Go River
+	@RIVERUI_FULL=1 $(PYTEST) $(ARGS)
 
-test-lowest: $(VENV)-lowest/.ready ## dashboard, client, worker and commands with the lowest versions that pyproject.toml allows
-	@PATH="$(abspath $(VENV)-lowest/bin):$$PATH" $(VENV)-lowest/bin/python -m pytest -n logical --dist worksteal $(or $(ARGS),$(LOWEST))
+test-lowest: $(VENV)-lowest/.ready ## some tests on the oldest Python at hand and the lowest versions that pyproject.toml allows
+	@PATH="$(abspath $(VENV)-lowest/bin):$$PATH" $(VENV)-lowest/bin/python -m pytest -n logical --dist loadfile $(LOWEST) $(ARGS)
 
 check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates
 	@$(BIN)/ruff format --check --output-format concise . || { echo "formatting: run make fix"; exit 1; }
@@ -67,18 +66,16 @@ release: $(VENV)/.dev-ready ## a release's files in dist/, checked; says how to 
 clean: ## remove what these targets made
 	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 
-$(VENV)/.dev-ready: pyproject.toml uv.lock .ci/setup
-	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup dev
-	@touch $(VENV)/.demo-ready $@
+# Each environment holds what the ones before it hold.
+STAMPS_demo := demo
+STAMPS_test := demo test
+STAMPS_dev := demo test dev
+STAMPS_bench := demo test dev bench
+
+$(VENV)/.%-ready: pyproject.toml uv.lock .ci/setup
+	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup $*
+	@touch $(STAMPS_$*:%=$(VENV)/.%-ready)
 
 $(VENV)-lowest/.ready: pyproject.toml .ci/lowest.py .ci/setup
-	@VENV="$(VENV)-lowest" PYTHON="$(PYTHON)" sh .ci/setup lowest
-	@touch $@
-
-$(VENV)/.bench-ready: pyproject.toml uv.lock .ci/setup
-	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup bench
-	@touch $(VENV)/.demo-ready $(VENV)/.dev-ready $@
-
-$(VENV)/.demo-ready: pyproject.toml uv.lock .ci/setup
-	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup demo
+	@VENV="$(VENV)-lowest" PYTHON="$(or $(PYTHON),/usr/bin/python3)" sh .ci/setup lowest
 	@touch $@

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -24,7 +25,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")
 
-pytest_plugins = ["tests.needs", "tests.pgbouncer", "tests.postgres"]
+_DATABASE_SQL = Path(__file__).with_name("kept_databases.sql")
+
+pytest_plugins = ["tests.needs", "tests.pgbouncer", "tests.postgres", "tests.selection"]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -70,6 +73,23 @@ def create_database(admin_url: str, *, template: str = "template1") -> str:
     return name
 
 
+def _emptied(url: str) -> bool:
+    """Empty a database that a test has used, whoever is still connected; return False where it
+    cannot be used again, as its tables or settings were changed.
+    """
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            connection.execute("set lock_timeout = '5s'")
+            row = connection.execute("select test_database.emptied()").fetchone()
+    except psycopg.OperationalError:  # no connections, or a lock that stays
+        return False
+    return row == (True,)
+
+
 def drop_database(admin_url: str, name: str) -> None:
     """Drop a database, whoever is still connected."""
     with psycopg.connect(admin_url, autocommit=True) as connection:
@@ -111,6 +131,8 @@ def _migrate(url: str, line: str) -> None:
         await driver.close()
 
     asyncio.run(up())
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_DATABASE_SQL.read_bytes())
 
 
 @pytest.fixture
@@ -121,21 +143,37 @@ def empty_database_url(admin_url: str) -> Iterator[str]:
     drop_database(admin_url, name)
 
 
+@pytest.fixture(scope="session")
+def kept_databases(admin_url: str) -> Iterator[dict[str, str]]:
+    """Yield the empty databases that this process keeps for its next test, by their template."""
+    kept: dict[str, str] = {}
+    yield kept
+    for name in kept.values():
+        drop_database(admin_url, name)
+
+
 @pytest.fixture
 def own_tables() -> None:
     """Let this test's database have riverui's own tables: see `database_url`."""
 
 
 @pytest.fixture
-def database_url(admin_url: str, request: pytest.FixtureRequest) -> Iterator[str]:
+def database_url(
+    admin_url: str, kept_databases: dict[str, str], request: pytest.FixtureRequest
+) -> Iterator[str]:
     """Yield a database with River's tables and nothing in them; with riverui's own for a test, or
-    one of its fixtures, that asks for `own_tables`. Copying them is much quicker than making them.
+    one of its fixtures, that asks for `own_tables`. It is the one that the last test has used,
+    emptied: that is much quicker than a new one.
     """
     own = "own_tables" in request.fixturenames
     template = request.getfixturevalue("own_template_database" if own else "template_database")
-    name = create_database(admin_url, template=template)
-    yield with_database(admin_url, name)
-    drop_database(admin_url, name)
+    name = kept_databases.pop(template, None) or create_database(admin_url, template=template)
+    url = with_database(admin_url, name)
+    yield url
+    if _emptied(url):
+        kept_databases[template] = name
+    else:
+        drop_database(admin_url, name)
 
 
 @pytest.fixture

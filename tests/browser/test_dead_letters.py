@@ -43,6 +43,7 @@ async def delete_one(page: Page, id: int) -> None:
     await page.locator("form.ask").get_by_role("button", name="Delete 1 job").click()
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("script", [True, False])
 async def test_what_is_deleted_is_put_back(
     site: Site, new_page: NewPage, watch: Watch, script: bool

@@ -28,6 +28,7 @@ async def _failed(site: Site, error: str, number: int) -> None:
         )
 
 
+@pytest.mark.short
 async def test_a_group_is_found_by_its_keys_and_retried(site: Site, page: Page) -> None:
     await _failed(site, "vendor down", 12)
     await _failed(site, "no such customer", 3)

@@ -12,6 +12,7 @@ from tests.browser.conftest import LOOP, NewPage, Site, dashboard, serving
 pytestmark = [pytest.mark.browser, LOOP]
 
 
+@pytest.mark.short
 async def test_the_page_without_tables_says_what_to_do_and_becomes_the_list_once_it_is_done(
     browser: Browser, empty_database_url: str
 ) -> None:
@@ -28,6 +29,7 @@ async def test_the_page_without_tables_says_what_to_do_and_becomes_the_list_once
         await page.context.close()
 
 
+@pytest.mark.short
 async def test_every_list_has_words_for_being_empty(site: Site, new_page: NewPage) -> None:
     page = await new_page()
     for path, words in {

@@ -13,6 +13,7 @@ from tests.browser.conftest import LOOP, Site, Watch
 pytestmark = [pytest.mark.browser, LOOP]
 
 
+@pytest.mark.short
 async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(
     site: Site, page: Page
 ) -> None:
@@ -44,6 +45,7 @@ async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(
     await expect(rows).to_have_count(2)
 
 
+@pytest.mark.short
 async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(
     site: Site, page: Page
 ) -> None:
@@ -61,6 +63,7 @@ async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(
     await expect(page.locator("tbody.job")).to_have_count(2)
 
 
+@pytest.mark.short
 async def test_nonsense_keeps_the_text_and_says_what_is_wrong(
     site: Site, page: Page, watch: Watch
 ) -> None:
@@ -74,6 +77,7 @@ async def test_nonsense_keeps_the_text_and_says_what_is_wrong(
     watch.forgive("400")
 
 
+@pytest.mark.short
 async def test_selected_jobs_are_retried_and_the_notice_says_so(site: Site, page: Page) -> None:
     ids = [await factory.job(site.connection, "discarded") for _ in range(3)]
     await page.goto("/jobs?state=discarded")
@@ -94,6 +98,7 @@ async def test_selected_jobs_are_retried_and_the_notice_says_so(site: Site, page
     }
 
 
+@pytest.mark.short
 async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page: Page) -> None:
     job = await factory.job(site.connection, "completed")
     await page.goto("/jobs?state=completed")
@@ -118,6 +123,7 @@ async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page
     await expect(page.locator("#notices .notice")).to_be_visible()
 
 
+@pytest.mark.short
 async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
     site: Site, page: Page
 ) -> None:
@@ -157,6 +163,7 @@ async def test_an_operation_shows_its_progress_though_live_updates_are_off(
     await expect(page.locator("#operation .badge")).to_have_text("done", timeout=10_000)
 
 
+@pytest.mark.short
 async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
     job = await factory.job(
         site.connection, "scheduled", args={"customer": {"id": 9007199254740993}}
@@ -169,6 +176,7 @@ async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
     await expect(page).to_have_url(re.compile(rf"/jobs/{job}$"))
 
 
+@pytest.mark.short
 async def test_deleting_a_job_from_its_page_leads_to_the_list_with_the_notice(
     site: Site, page: Page
 ) -> None:
@@ -180,6 +188,7 @@ async def test_deleting_a_job_from_its_page_leads_to_the_list_with_the_notice(
     await expect(page.locator("#notices .notice")).to_be_visible()
 
 
+@pytest.mark.short
 async def test_a_queue_is_paused_and_resumed_in_the_list(site: Site, page: Page) -> None:
     await factory.queue(site.connection, "mailers")
     await page.goto("/queues")
@@ -191,6 +200,7 @@ async def test_a_queue_is_paused_and_resumed_in_the_list(site: Site, page: Page)
     await expect(page.locator("#notices .notice")).to_have_count(2)
 
 
+@pytest.mark.short
 async def test_pages_turn_to_the_last_row_and_back(site: Site, page: Page) -> None:
     ids = [await factory.job(site.connection) for _ in range(45)]
     await page.goto("/jobs?limit=20")
@@ -205,6 +215,7 @@ async def test_pages_turn_to_the_last_row_and_back(site: Site, page: Page) -> No
     await expect(page.locator(f"#job-{ids[-1]}")).to_be_visible()
 
 
+@pytest.mark.short
 async def test_suggestions_are_chosen_with_the_keyboard(site: Site, page: Page) -> None:
     await factory.job(site.connection, kind="mail_send")
     await factory.job(site.connection, kind="webhook")
@@ -223,6 +234,7 @@ async def test_suggestions_are_chosen_with_the_keyboard(site: Site, page: Page) 
     await expect(page.locator("tbody.job")).to_have_count(1)
 
 
+@pytest.mark.short
 async def test_preferences_change_at_once_and_are_kept(site: Site, page: Page) -> None:
     await factory.job(site.connection, args={"secret": 1})
     await page.goto("/jobs")
@@ -241,6 +253,7 @@ async def test_preferences_change_at_once_and_are_kept(site: Site, page: Page) -
     await expect(page.locator(".job code")).to_have_count(0)
 
 
+@pytest.mark.short
 async def test_an_action_that_the_server_refuses_is_a_notice_and_the_page_stays(
     site: Site, page: Page, watch: Watch
 ) -> None:

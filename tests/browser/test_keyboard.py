@@ -14,6 +14,7 @@ from tests.browser.conftest import LOOP, Site
 pytestmark = [pytest.mark.browser, LOOP]
 
 
+@pytest.mark.short
 async def test_rows_are_walked_selected_and_opened(site: Site, page: Page) -> None:
     jobs = [await factory.job(site.connection, "discarded") for _ in range(5)][::-1]
     await page.goto("/jobs")
@@ -40,6 +41,7 @@ async def test_rows_are_walked_selected_and_opened(site: Site, page: Page) -> No
     await expect(page).to_have_url(re.compile(r"/jobs\?"))
 
 
+@pytest.mark.short
 async def test_the_focused_row_is_retried_and_deleting_asks(site: Site, page: Page) -> None:
     jobs = [await factory.job(site.connection, "discarded") for _ in range(2)]
     await page.goto("/jobs?state=discarded&order=id")
@@ -53,6 +55,7 @@ async def test_the_focused_row_is_retried_and_deleting_asks(site: Site, page: Pa
     await expect(page.locator(f"#job-{jobs[1]}")).to_be_visible()
 
 
+@pytest.mark.short
 async def test_search_sections_help_and_refresh_have_keys(site: Site, page: Page) -> None:
     await page.goto("/about")
     await page.keyboard.press("g")
@@ -89,6 +92,7 @@ async def test_a_range_is_selected_with_shift_and_the_mouse(site: Site, page: Pa
     assert await page.evaluate("String(getSelection())") == ""
 
 
+@pytest.mark.short
 async def test_menus_close_with_escape_and_give_the_focus_back(site: Site, page: Page) -> None:
     await factory.job(site.connection)
     await page.goto("/jobs")
@@ -102,6 +106,7 @@ async def test_menus_close_with_escape_and_give_the_focus_back(site: Site, page:
     await expect(summary).to_be_focused()
 
 
+@pytest.mark.short
 async def test_tab_reaches_the_content_by_the_skip_link(site: Site, page: Page) -> None:
     await page.goto("/jobs")
     await page.keyboard.press("Tab")

@@ -41,6 +41,7 @@ async def _set_state(connection: AsyncConnection[Any], job: int, state: str) -> 
     )
 
 
+@pytest.mark.short
 async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Page) -> None:
     first = await factory.job(site.connection, "available")
     await _every_second(page, "/jobs")
@@ -62,6 +63,7 @@ async def test_the_number_of_matching_jobs_lives_with_the_list(site: Site, page:
     await expect(page.locator("#jobs-matching")).to_have_text("2 available jobs")
 
 
+@pytest.mark.short
 async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(
     site: Site, page: Page
 ) -> None:
@@ -121,6 +123,7 @@ async def test_new_rows_wait_while_the_list_is_scrolled(site: Site, page: Page) 
     assert await page.evaluate("scrollY") == 0
 
 
+@pytest.mark.short
 async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, page: Page) -> None:
     job = await factory.job(
         site.connection,
@@ -150,6 +153,7 @@ async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, p
     await expect(page.locator("#q")).to_be_focused()
 
 
+@pytest.mark.short
 async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(
     site: Site, page: Page
 ) -> None:
@@ -173,6 +177,7 @@ async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(
     await _polled(page)
 
 
+@pytest.mark.short
 async def test_a_server_that_fails_shows_at_the_dot_and_the_page_stays(
     site: Site, page: Page, watch: Watch
 ) -> None:

@@ -27,6 +27,7 @@ async def mounted(site: Site, database_url: str) -> AsyncIterator[str]:
         yield url + "/tools/river"
 
 
+@pytest.mark.short
 async def test_links_forms_icons_and_live_updates_stay_below_the_prefix(
     site: Site, mounted: str, new_page: NewPage, watch: Watch
 ) -> None:

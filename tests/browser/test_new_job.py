@@ -37,6 +37,7 @@ async def test_args_are_checked_while_they_are_typed(
     await expect(page.locator("#args-tree")).to_contain_text("bob")
 
 
+@pytest.mark.short
 async def test_a_job_is_edited_and_retried_without_script(
     site: Site, new_page: NewPage, watch: Watch
 ) -> None:

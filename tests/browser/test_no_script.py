@@ -20,6 +20,7 @@ async def plain(new_page: NewPage) -> Page:
     return await new_page(java_script_enabled=False)
 
 
+@pytest.mark.short
 async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: Page) -> None:
     for _ in range(25):
         await factory.job(site.connection, kind="mail_send")
@@ -43,6 +44,7 @@ async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: P
     await expect(plain.locator(".empty")).to_contain_text("No cancelled job matches")
 
 
+@pytest.mark.short
 async def test_ticked_jobs_are_retried_by_a_plain_form(site: Site, plain: Page) -> None:
     jobs = [await factory.job(site.connection, "discarded") for _ in range(2)]
     await plain.goto("/jobs?state=discarded")
@@ -57,6 +59,7 @@ async def test_ticked_jobs_are_retried_by_a_plain_form(site: Site, plain: Page) 
     await expect(plain.locator("#notices .notice")).to_have_count(0)
 
 
+@pytest.mark.short
 async def test_deleting_asks_on_a_page_of_its_own(site: Site, plain: Page) -> None:
     job = await factory.job(site.connection, "completed")
     await plain.goto("/jobs?state=completed")
@@ -72,6 +75,7 @@ async def test_deleting_asks_on_a_page_of_its_own(site: Site, plain: Page) -> No
     await expect(plain.locator("tbody.job")).to_have_count(0)
 
 
+@pytest.mark.short
 async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(
     site: Site, plain: Page
 ) -> None:

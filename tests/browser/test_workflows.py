@@ -41,6 +41,7 @@ async def scrolled(page: Page) -> float:
     return float(found)
 
 
+@pytest.mark.short
 async def test_a_click_on_a_task_shows_it_beside_the_graph(site: Site, new_page: NewPage) -> None:
     await site.connection.execute(OWN_TABLES)
     await workflow(site.connection, DIAMOND, id="w", name="Order 42")

@@ -18,7 +18,7 @@ from tests.interop.twin import Ending, NewJob, Twin, twin
 from tests.interop.worker import built
 from tests.scale import FULL, scaled
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(scaled(240, 7200))]
+pytestmark = [pytest.mark.interop, pytest.mark.scaled, pytest.mark.timeout(scaled(240, 7200))]
 
 _QUEUES = ("default", "other")
 _KINDS = ("alpha", "beta")

@@ -206,6 +206,7 @@ async def _post(
     return response
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
 async def test_rows_and_notifications_equal_those_of_go(
     verb: str, page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str
@@ -270,6 +271,7 @@ async def test_cancel_then_retry_leaves_no_request_behind(
         assert outcomes[0] == outcomes[1] == {"state": "available", "scheduled_at": "now"}
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("name", ["default", "*"])
 async def test_pausing_and_resuming_equal_those_of_go(
     name: str, page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str
@@ -319,6 +321,7 @@ async def _started(go: Peer, kind: str, **args: Any) -> int:
     return job_id
 
 
+@pytest.mark.short
 async def test_a_running_go_job_is_cancelled_from_the_page(
     page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str
 ) -> None:
@@ -332,6 +335,7 @@ async def test_a_running_go_job_is_cancelled_from_the_page(
         assert "job cancelled remotely" in html
 
 
+@pytest.mark.short
 async def test_a_waiting_go_job_is_cancelled_and_never_worked(
     page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str
 ) -> None:
@@ -341,6 +345,7 @@ async def test_a_waiting_go_job_is_cancelled_and_never_worked(
         assert await _state(connection, job_id) == ("cancelled", 0)
 
 
+@pytest.mark.short
 @pytest.mark.parametrize(
     ("opts", "args", "ends"),
     [
@@ -407,6 +412,7 @@ async def test_a_moved_job_is_worked_by_go_from_its_new_queue(
             assert (row["state"], row["queue"], row["priority"]) == (state, "second", 2)
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("name", ["default", "*"])
 async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
     name: str, page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str

@@ -50,6 +50,7 @@ async def started(go: Peer, kind: str, **args: Any) -> int:
     return job_id
 
 
+@pytest.mark.short
 async def test_a_whole_flow_as_a_front_end_of_river_ui_goes_through_it(
     api: httpx2.AsyncClient, start_worker: StartWorker
 ) -> None:

@@ -35,6 +35,7 @@ async def _job(driver: Driver, job_id: int) -> JobShowRow:
     return job
 
 
+@pytest.mark.short
 async def test_errors_of_several_attempts(
     page: httpx2.AsyncClient, start_worker: StartWorker, driver: Driver
 ) -> None:
@@ -72,6 +73,7 @@ async def test_a_panic_and_its_trace(page: httpx2.AsyncClient, start_worker: Sta
             assert part in text
 
 
+@pytest.mark.short
 async def test_logs_of_each_attempt(
     page: httpx2.AsyncClient, start_worker: StartWorker, driver: Driver
 ) -> None:
@@ -89,6 +91,7 @@ async def test_logs_of_each_attempt(
         assert "attempt=1" not in raw
 
 
+@pytest.mark.short
 async def test_output_to_the_digit(
     page: httpx2.AsyncClient, start_worker: StartWorker, driver: Driver
 ) -> None:

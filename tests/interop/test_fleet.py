@@ -48,6 +48,7 @@ async def begin(start_worker: StartWorker, start_python: StartWorker) -> AsyncIt
 Connection = AsyncConnection[DictRow]
 
 
+@pytest.mark.short
 async def test_each_leaves_the_kinds_that_only_the_other_knows(
     begin: Starting, connection: Connection
 ) -> None:
@@ -88,6 +89,7 @@ async def test_a_kind_that_nobody_knows_fails_alike_where_all_kinds_are_taken(
     assert (row["attempt"], row["finalized_at"]) == (1, "0 min")
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("schema", ["", "river_jobs"])
 @pytest.mark.parametrize(("telling", "working"), _PAIRS)
 async def test_one_wakes_the_other(
@@ -118,6 +120,7 @@ async def _wakes(begin: Starting, telling: str, working: str, schema: str) -> No
     await worker.wait("job_cancelled", id=held, within=soon)
 
 
+@pytest.mark.short
 @pytest.mark.parametrize(("first", "second"), _PAIRS)
 async def test_who_leads_hands_over_when_it_stops(
     begin: Starting, connection: Connection, first: str, second: str
@@ -180,6 +183,7 @@ async def _migrated(database_url: str, schema: str) -> AsyncIterator[Connection]
     await migrating.close()
 
 
+@pytest.mark.short
 @pytest.mark.parametrize(("asking", "working"), _PAIRS)
 async def test_one_cancels_what_runs_and_what_waits_at_the_other(
     begin: Starting, connection: Connection, asking: str, working: str
@@ -223,6 +227,7 @@ async def test_ours_obeys_go_where_nothing_is_heard(
     assert row["attempt"] == 1
 
 
+@pytest.mark.short
 @pytest.mark.parametrize(("asking", "working"), _PAIRS)
 async def test_one_pauses_and_resumes_the_other(
     begin: Starting, connection: Connection, asking: str, working: str
@@ -259,6 +264,7 @@ async def test_a_job_that_takes_too_long_fails_alike(
     assert (row["attempt"], row["finalized_at"], row["metadata"]) == (1, "0 min", {})
 
 
+@pytest.mark.short
 async def test_stuck_jobs_are_rescued_alike_but_for_unknown_kinds(
     begin: Starting, connection: Connection
 ) -> None:
@@ -305,6 +311,7 @@ async def test_stuck_jobs_are_rescued_alike_but_for_unknown_kinds(
         assert python[at] == go[at], f"case {at}"
 
 
+@pytest.mark.short
 async def test_a_periodic_job_that_both_have_is_not_doubled(
     begin: Starting, connection: Connection
 ) -> None:
@@ -369,6 +376,7 @@ async def test_pages_go_on_with_the_others_cursor(
         assert len(seen) == 25
 
 
+@pytest.mark.short
 async def test_a_rolling_restart_costs_no_attempt(
     begin: Starting, connection: Connection, tmp_path: Path
 ) -> None:

@@ -162,6 +162,7 @@ def river(river_cli: Path, schema: str | None) -> River:
     return run
 
 
+@pytest.mark.short
 async def test_every_version_up_and_down(
     urls: tuple[str, str], driver: PostgresDriver, river: River, schema: str | None
 ) -> None:
@@ -186,6 +187,7 @@ async def test_every_version_up_and_down(
     assert catalog(ours, schema) == catalog(theirs, schema) == empty
 
 
+@pytest.mark.short
 async def test_each_goes_on_where_the_other_stopped(
     urls: tuple[str, str], driver: PostgresDriver, river: River, schema: str | None
 ) -> None:

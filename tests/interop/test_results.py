@@ -17,6 +17,7 @@ LONG = timedelta(seconds=30)
 """After which a test gives up waiting."""
 
 
+@pytest.mark.short
 async def test_the_end_of_a_job_that_go_works(
     start_worker: StartWorker, driver: Driver, database_url: str
 ) -> None:

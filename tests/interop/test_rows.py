@@ -136,6 +136,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@pytest.mark.short
 async def test_rows_are_the_same_whoever_inserts_and_whoever_works(fleet: Fleet) -> None:
     expected = await _left_by(fleet, "go", "go")
     for inserter, worker in (("python", "go"), ("go", "python"), ("python", "python")):

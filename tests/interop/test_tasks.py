@@ -29,6 +29,7 @@ async def output(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+@pytest.mark.short
 async def test_go_reads_what_a_task_has_inserted(
     start_worker: StartWorker, driver: Driver, connection: AsyncConnection[DictRow]
 ) -> None:
@@ -43,6 +44,7 @@ async def test_go_reads_what_a_task_has_inserted(
     assert second["metadata"]["output"] == {"rows": [1, 2.5, "<&>"], "none": None}
 
 
+@pytest.mark.short
 async def test_a_task_is_called_with_what_go_has_inserted(
     start_worker: StartWorker, database_url: str, connection: AsyncConnection[DictRow]
 ) -> None:

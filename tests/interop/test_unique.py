@@ -329,6 +329,7 @@ UNIQUE_OPTS: Mapping[str, UniqueOpts] = {
 }
 
 
+@pytest.mark.short
 def test_structs_of_go_have_the_same_json_and_the_same_keys(go: GoInserter) -> None:
     jobs = [
         InsertManyParams(args, InsertOpts(queue="emails", scheduled_at=AT, unique_opts=opts))
@@ -342,12 +343,14 @@ def test_structs_of_go_have_the_same_json_and_the_same_keys(go: GoInserter) -> N
     assert {answer["states"] for answer in answers} == {"11110101", "11010011"}
 
 
+@pytest.mark.short
 def test_go_reads_what_we_write_and_we_read_what_go_writes(go: GoInserter) -> None:
     jobs = [InsertManyParams(args) for args in ARGS if type(args) is not JsonArgs]
     for job, answer in zip(jobs, go.insert(jobs), strict=True):
         assert decoder(type(job.args))(answer["args"]) == job.args
 
 
+@pytest.mark.short
 @settings(_quick, max_examples=30)
 @given(st.lists(st.dictionaries(_texts, _json), min_size=1, max_size=10))
 def test_any_args_have_the_same_key(go: GoInserter, objects: list[dict[str, Any]]) -> None:
@@ -458,6 +461,7 @@ async def test_only_the_chosen_states_count(
     assert third["duplicate"]
 
 
+@pytest.mark.short
 async def test_equal_keys_in_one_batch(driver: Driver, go: GoInserter) -> None:
     opts = InsertOpts(unique_opts=UniqueOpts(by_args=True))
     [there] = go.insert([InsertManyParams(Subset("go"), opts)], keep=True)

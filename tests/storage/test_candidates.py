@@ -178,6 +178,7 @@ async def test_the_index_serves(database_url: str, make: Make) -> None:
     await driver.close()
 
 
+@pytest.mark.scaled
 async def test_ten_jobs_behind_a_million(database_url: str, make: Make) -> None:
     """In the full form of the tests; behind 30,000 in the quick one."""
     many = scaled(30_000, 1_000_000)

@@ -36,7 +36,7 @@ from tests.engine.conftest import Playground
 from tests.own_tables import OWN_TABLES
 from tests.scale import scaled
 
-SEEDS = range(scaled(2, 40))
+SEEDS = range(scaled(1, 40))
 """The histories that a test goes through."""
 
 QUICK = EngineLimits(backoff=lambda _: 0.05)

@@ -101,6 +101,7 @@ def _expected(deed: Deed, max_attempts: int) -> tuple[str, int]:
     raise AssertionError
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_each_attempt_is_in_one_batch_and_each_job_ends_as_it_should(
     connection: AsyncConnection[DictRow], database_url: str, seed: int

@@ -109,6 +109,7 @@ class Shelf:
         self.passed[job.id] += 1
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_job_is_lost_and_none_is_there_twice(
     connection: AsyncConnection[DictRow], database_url: str, seed: int

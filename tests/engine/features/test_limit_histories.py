@@ -146,6 +146,7 @@ class Gauge:
         await self.history.until(over)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_never_above_a_limit_and_none_stuck(
     connection: AsyncConnection[DictRow], database_url: str, seed: int

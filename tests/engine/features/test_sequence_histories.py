@@ -103,6 +103,7 @@ class Lines:
                 self.wrong.append(f"{job.id} began before {other['id']}, {other['state']}")
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_never_two_at_once_always_in_order_and_none_stuck(
     connection: AsyncConnection[DictRow], database_url: str, seed: int

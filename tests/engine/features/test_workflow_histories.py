@@ -216,6 +216,7 @@ class Theatre:
                 await client.workflow_signal(model.id, name)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_attempts_come_out_as_the_model_says(shop: Workshop, seed: int) -> None:
     theatre = Theatre(shop, seed)
