@@ -15,11 +15,20 @@ from riverui.engine.work.threads import WorkerThreads
 from riverui.engine.work.worker import Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
+from riverui.storage.interface import TRANSACTION_STATUS, Driver, Executor
 from riverui.storage.interface.engine_params import JobSelectParams
+from riverui.storage.where import Where
 from riverui.testing.inline import inline_config
+from riverui.testing.transaction_client import TransactionDriver
 from riverui.testing.working import WorkResult, work_row
 
 _LATER = (JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED)
+_WRITTEN_IN = """
+case when age(xmin) <= 0 then txid_status(@id::bigint - age(xmin)) = 'in progress' else false end
+"""
+"""Whether the transaction with that id has written a row. Its savepoints have ids of their own that
+follow it, as do transactions that began later and have committed.
+"""
 MOST_JOBS = 10_000
 """Jobs that one call works: more than a test inserts, unless each inserts another for ever."""
 
@@ -55,12 +64,13 @@ async def drain(
     """Work all that waits, one job after the other, until nothing is left; return how the attempts
     ended.
 
-    Jobs that a job inserts are worked too. No job is worked twice: what fails or snoozes waits for
-    the next drain. `queue` leaves others alone; `with_scheduled` works those scheduled for later,
-    and those to be tried again, as if their time had come, or those due by that time. `raises`
-    raises what the first failing job raises, once its outcome is written. `workers` are the
-    client's unless given. AssertionError once `most_jobs` were worked, which is more than a test
-    inserts.
+    Jobs that a job inserts are worked too. For a client in a transaction that is rolled back, only
+    jobs that were inserted or changed in it are worked. No job is worked twice: what fails or
+    snoozes waits for the next drain. `queue` leaves others alone; `with_scheduled` works those
+    scheduled for later, and those to be tried again, as if their time had come, or those due by
+    that time. `raises` raises what the first failing job raises, once its outcome is written.
+    `workers` are the client's unless given. AssertionError once `most_jobs` were worked, which is
+    more than a test inserts.
     """
     return await drained(
         client,
@@ -113,18 +123,28 @@ async def _waiting(
 ) -> Sequence[JobRow]:
     """Return the jobs to be worked next, in their order."""
     states = _LATER if with_scheduled else (JobState.AVAILABLE,)
-    params = JobSelectParams(
-        states=states, queues=() if queue is None else (queue,), limit=MOST_JOBS
-    )
+    queues = () if queue is None else (queue,)
     until = with_scheduled if isinstance(with_scheduled, datetime) else client.clock()
     async with client.driver.reading() as executor:
-        rows = await executor.job_row_list(params)
+        where = await _own_jobs(client.driver, executor)
+        rows = await executor.job_row_list(
+            JobSelectParams(states=states, queues=queues, where=where, limit=MOST_JOBS)
+        )
     due = [
         row
         for row in rows
         if row.id not in seen and (with_scheduled is True or row.scheduled_at <= until)
     ]
     return sorted(due, key=lambda row: (row.priority, row.scheduled_at, row.id))
+
+
+async def _own_jobs(driver: Driver, executor: Executor) -> tuple[Where, ...]:
+    """Return what leaves out jobs of others where the driver is one of a single transaction."""
+    if not isinstance(driver, TransactionDriver) or TRANSACTION_STATUS not in driver.capabilities:
+        return ()
+    # Asked for before the ages, which count from the next id until the transaction has its own.
+    number = await TRANSACTION_STATUS.on(executor).transaction_id()
+    return (Where(_WRITTEN_IN, {"id": number}),)
 
 
 def _counted(results: Sequence[WorkResult]) -> DrainResult:

@@ -34,6 +34,7 @@ from riverui.testing import (
     MemoryDatabase,
     drain,
     require_inserted,
+    rolled_back,
     work,
 )
 
@@ -282,6 +283,30 @@ async def test_a_drain_works_all_that_waits(inline: Make, doer: Doer, workers: W
     assert (ended.failed, ended.completed, ended.snoozed) == (1, 0, 0)
     ended = await drain(river, workers, with_scheduled=True)
     assert (ended.failed, ended.completed, ended.snoozed) == (1, 1, 1)
+
+
+@pytest.mark.usefixtures("own_tables")
+async def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
+    database_url: str, doer: Doer, workers: Workers
+) -> None:
+    config = ClientConfig(workers=workers)
+    async with (
+        Client(database_url) as others,
+        rolled_back(database_url, config) as river,
+        rolled_back(database_url, config) as beside,
+    ):
+        await others.insert(Do("of others, before"))
+        assert (await drain(river)).results == []
+        await beside.insert(Do("beside"))
+        workflow = river.workflow()
+        first = workflow.add("first", Do("insert"))
+        workflow.add("second", Do("second"), deps=[first])
+        await workflow.insert()
+        await others.insert(Do("of others, after"))
+        assert [job.state.value for job in (await drain(river)).jobs] == ["completed"] * 3
+        assert doer.done == ["insert", "available", "later 1", "second"]
+        assert (await drain(beside)).completed == 1
+        assert await states(others) == ["available"] * 2
 
 
 async def test_a_drain_may_raise(inline: Make, workers: Workers) -> None:

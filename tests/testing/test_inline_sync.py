@@ -214,6 +214,23 @@ def test_a_drain_works_all_that_waits(inline: Make, doer: Doer, workers: Workers
         drain(river, most_jobs=2)
 
 
+@pytest.mark.usefixtures("own_tables")
+def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
+    database_url: str, doer: Doer, workers: Workers
+) -> None:
+    config = ClientConfig(workers=workers)
+    with SyncClient(database_url) as others, rolled_back(database_url, config) as river:
+        doer.river = river
+        others.insert(Do("of others"))
+        workflow = river.workflow()
+        first = workflow.add("first", Do("insert"))
+        workflow.add("second", Later(2), deps=[first])
+        workflow.insert()
+        assert drain(river).completed == 5
+        assert doer.done == ["insert", "available", "later 1", "later 2", "a", "b"]
+        assert others.job_list().jobs[0].state is JobState.AVAILABLE
+
+
 def test_the_helpers_take_a_memory(doer: Doer, workers: Workers) -> None:
     database = MemoryDatabase()
     river = doer.river = SyncClient(database)

@@ -133,7 +133,7 @@ free as materialized (
 promoted as (
   update /* schema */river_job j
   set state = case
-      when j.scheduled_at > now() + interval '5 seconds' then 'scheduled' else 'available'
+      when j.scheduled_at > clock_timestamp() + interval '5 seconds' then 'scheduled' else 'available'
     end::/* schema */river_job_state
   from free f
   where j.id = f.id

@@ -157,7 +157,8 @@ limit 1;
 
 -- name: workflow_stage
 -- What tasks are moved to is written into their jobs: staged ones can be worked, cancelled ones have ended. By itself
--- it stages tasks whose own wait is over.
+-- it stages tasks whose own wait is over. It asks the clock, as now() lies before the job's time in a transaction that
+-- has inserted it as well, and the task would stay scheduled.
 -- Slot: moved (workflow_moved_by_ends).
 with recursive
 /* moved: */
@@ -173,8 +174,10 @@ moved as (
 /* :moved */
 staged as (
   update /* schema */river_job j
-  set state = (case when j.scheduled_at > now() then 'scheduled' else 'available' end)::/* schema */river_job_state,
-    scheduled_at = greatest(j.scheduled_at, now()),
+  set state = (
+      case when j.scheduled_at > clock_timestamp() then 'scheduled' else 'available' end
+    )::/* schema */river_job_state,
+    scheduled_at = greatest(j.scheduled_at, clock_timestamp()),
     metadata = case
       when jsonb_typeof(j.metadata) = 'object'
         then j.metadata || jsonb_build_object('workflow_staged_at', :at::text)
