@@ -38,10 +38,11 @@ class InlineClient(Client):
 
     Jobs are worked as by a client that runs: their args are written as JSON and read from it, by
     the worker, hooks and middleware of their kind, with its time limit, and what they insert is
-    worked at once too. Those scheduled for later do not wait, unless `with_scheduled` is false;
-    pending ones and duplicates are not worked. What a job raises is raised by the insert, once its
-    outcome is written; with `raises=False` the outcome is all there is of it, as in production. A
-    job that is to be tried again, or that snoozes, stays as it is then.
+    worked at once too, as are tasks of a workflow in their order. Those scheduled for later do not
+    wait, unless `with_scheduled` is false; those that stay pending and duplicates are not worked.
+    What a job raises is raised by the insert, once its outcome is written; with `raises=False` the
+    outcome is all there is of it, as in production. A job that is to be tried again, or that
+    snoozes, stays as it is then.
 
     Jobs are kept in a MemoryDatabase of its own, or in `database`: what a Client takes. A job that
     is inserted in a transaction (`insert_tx`) is worked within it.
@@ -99,6 +100,8 @@ class InlineClient(Client):
         results = []
         for result in inserted:
             worked = None
+            if result.job.state is JobState.PENDING:
+                result = await self._again(result)
             if is_worked(result, with_scheduled=self._with_scheduled):
                 # A job may delete itself.
                 with suppress(NotFound):
@@ -107,6 +110,12 @@ class InlineClient(Client):
                 raise worked.error
             results.append(result if worked is None else InsertResult(worked.job))
         return results
+
+    async def _again(self, result: InsertResult) -> InsertResult:
+        """Return a job that had to wait for others, as it is once those before it are worked."""
+        async with self.driver.reading() as executor:
+            row = await executor.job_row_get(result.job.id)
+        return result if row is None else result._replace(job=row)
 
 
 def inline_config(workers: Workers | Worker[Any], config: ClientConfig | None) -> ClientConfig:

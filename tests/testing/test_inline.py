@@ -76,6 +76,10 @@ class Doer(Worker[Do]):
             case "insert":
                 inserted = await riverui.client_from_context().insert(Later(1))
                 self.done.append(inserted.job.state.value)
+            case "run":
+                child = riverui.client_from_context().workflow(parent=job)
+                child.add("page", Do("page"))
+                await child.run()
             case "context":
                 self.done.append(request_id.get())
 
@@ -251,6 +255,29 @@ async def test_a_job_in_a_transaction_is_worked_within_it(inline: Make, doer: Do
     assert len((await river.job_list()).jobs) == 1
 
 
+@pytest.mark.usefixtures("own_tables")
+async def test_tasks_of_a_workflow_are_worked_one_after_the_other(
+    database_url: str, doer: Doer, workers: Workers
+) -> None:
+    async with InlineClient(workers, database_url, raises=False) as river:
+        workflow = river.workflow()
+        mapped = workflow.map("part", [Do("insert"), Do("b")], then=Do("last"))
+        workflow.add("mail", Later(2), deps=[mapped.then])
+        workflow.add("never", Do(), deps=[workflow.add("bad", Do("cancel"))])
+        ended = {
+            result.job.metadata_dict["task"]: result.job.state.value
+            for result in await workflow.insert()
+        }
+        done = dict.fromkeys(("part 1", "part 2", "after part", "mail"), "completed")
+        assert ended == {**done, "bad": "cancelled", "never": "cancelled"}
+        assert doer.done == ["insert", "later 1", "completed", "b", "cancel", "last", "later 2"]
+        async with river.driver.transaction() as tx:
+            again = river.workflow()
+            again.add("second", Do("second"), deps=[again.add("first", Do("first"))])
+            await again.insert_tx(tx)
+        assert doer.done[-2:] == ["first", "second"]
+
+
 async def test_one_worker_is_enough() -> None:
     doer = Doer()
     await InlineClient(doer).insert(Do())
@@ -305,6 +332,10 @@ async def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
         await others.insert(Do("of others, after"))
         assert [job.state.value for job in (await drain(river)).jobs] == ["completed"] * 3
         assert doer.done == ["insert", "available", "later 1", "second"]
+        await river.insert(Do("run"))
+        ended = await drain(river)
+        assert (ended.completed, ended.snoozed) == (1, 1)
+        assert (await drain(river)).completed == 1
         assert (await drain(beside)).completed == 1
         assert await states(others) == ["available"] * 2
 

@@ -24,7 +24,7 @@ from riverui import (
     Worker,
     Workers,
 )
-from riverui.errors import UniqueConflict
+from riverui.errors import NotSupported, UniqueConflict
 from riverui.testing import MemoryDatabase
 from riverui.testing.sync import InlineSyncClient, drain, require_inserted, rolled_back, work
 
@@ -186,6 +186,21 @@ def test_a_job_in_a_transaction_of_a_memory(doer: Doer, workers: Workers) -> Non
         assert river.insert_tx(tx, Do("thread")).job.state is JobState.COMPLETED
         assert river.job_list().jobs == []
     assert len(river.job_list().jobs) == 1
+
+
+@pytest.mark.usefixtures("own_tables")
+def test_tasks_of_a_workflow_are_worked_one_after_the_other(
+    database_url: str, doer: Doer, workers: Workers
+) -> None:
+    with InlineSyncClient(workers, database_url) as river:
+        workflow = river.workflow()
+        workflow.add("second", Later(1), deps=[workflow.add("first", Do("first"))])
+        workflow.insert()
+    assert doer.done == ["first", "later 1"]
+    workflow = InlineSyncClient(workers).workflow()
+    workflow.add("first", Do())
+    with pytest.raises(NotSupported, match="Workflows need PostgreSQL, and this database is none"):
+        workflow.insert()
 
 
 def test_in_a_transaction_that_is_rolled_back(

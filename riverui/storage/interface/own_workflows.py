@@ -274,5 +274,7 @@ class OwnWorkflowExecutor(Protocol):
 
 
 OWN_WORKFLOWS: Capability[OwnWorkflowExecutor] = Capability(
-    "own_workflows", "There are no workflows of riverui's own on this database."
+    "own_workflows",
+    "Workflows need PostgreSQL, and this database is none: in tests, give InlineClient or"
+    " rolled_back the URL of one.",
 )
