@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from riverui.domain.job_facts import Unread
+from riverui.domain.numbers import counted
 
 _NAME_LENGTH = 80
 """Characters of a name in a sentence."""
@@ -70,7 +71,7 @@ def up_to(count: int, cap: int, noun: str) -> str:
     """Return a number of things: "1 job", "17 jobs", "More than 1,000 jobs"."""
     if count >= cap:
         return f"At least {cap:,} {noun}s"
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return counted(count, noun)
 
 
 def cut(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from riverui.domain.numbers import counted
 from riverui.engine.lead.dead_letter_config import DeadLetterConfig
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 from riverui.engine.pilot import Feature, Inner, ProducerStatus
@@ -61,7 +62,7 @@ class DeadLetterCleaner:
         """Remove all dead letters that are past their retention; return how many."""
         removed = await in_batches(self._size, self._remove, self._context.timing)
         if removed:
-            self._context.logger.info("%s: %d dead letters removed", self.name, removed)
+            self._context.logger.info("%s: %s removed", self.name, counted(removed, "dead letter"))
         return removed
 
     async def _remove(self, limit: int) -> int:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from riverui.domain.numbers import counted
 from riverui.engine.waiting import pass_on_cancellation
 
 INTERVAL = 5.0
@@ -50,9 +51,11 @@ def tell_changed(
     for name, counts in now.items():
         if counts != told.get(name, JobCounts(0, 0, 0)):
             logger.info(
-                "queue %s: %d jobs worked, %d running, %d stuck",
+                "queue %s: %s worked, %d running, %d stuck",
                 name,
-                *counts,
+                counted(counts.worked, "job"),
+                counts.running,
+                counts.stuck,
                 extra={
                     "queue": name,
                     "num_completed_jobs": counts.worked,

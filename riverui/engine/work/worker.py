@@ -15,6 +15,7 @@ from typing import (
 )
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
+from riverui.domain.numbers import counted
 from riverui.domain.retries import Retry
 from riverui.engine.work.worker_settings import (
     BatchSettings,
@@ -63,7 +64,7 @@ class BatchError(Exception):
                     "BatchError takes errors by the ids of their jobs, such as"
                     f" {{job.id: ValueError('…')}}, not {job_id!r}: {error!r:.100}"
                 )
-        super().__init__(f"{len(errors)} jobs of the batch failed")
+        super().__init__(f"{counted(len(errors), 'job')} of the batch failed")
         self.errors: dict[int, BaseException] = dict(errors)
 
 

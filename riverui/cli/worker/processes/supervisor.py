@@ -334,7 +334,8 @@ class Supervisor:
                 return
             seconds = _LEAVE_SECONDS if span is None else span.total_seconds()
             if phase == 1:
-                log.info("stopping %s processes: %s", len(processes), _for(span))
+                ending = "" if len(processes) == 1 else "es"
+                log.info("stopping %s process%s: %s", len(processes), ending, _for(span))
             for process in processes:
                 process.stop(phase)
             await self._all_ended(asked if phase < 3 else None, seconds)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from riverui.actions import workflow_jobs, workflows
+from riverui.domain.numbers import counted
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 from riverui.storage.interface import OWN_TABLES, OWN_WORKFLOWS, WAITS, Executor
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE, EndedWorkflow
@@ -64,7 +65,7 @@ class StrayTaskFinder(_Finder):
             async with self._context.transaction() as transaction:
                 settled += await workflow_jobs.settle(transaction, ended[start : start + _AT_ONCE])
         if settled:
-            self._context.logger.info("%s: %d tasks had ended", self.name, settled)
+            self._context.logger.info("%s: %s had ended", self.name, counted(settled, "task"))
         return settled
 
 
@@ -91,7 +92,7 @@ class ForsakenWorkflowFinder(_Finder):
             async with self._context.transaction() as transaction:
                 await workflows.cancel_tx(transaction, each)
         if ids:
-            self._context.logger.info("%s: %d workflows cancelled", self.name, len(ids))
+            self._context.logger.info("%s: %s cancelled", self.name, counted(len(ids), "workflow"))
         return len(ids)
 
 
@@ -121,7 +122,7 @@ class WorkflowCleaner:
         if self._kept is not None:
             removed += await in_batches(self._size, self._remove, self._context.timing)
         if removed:
-            self._context.logger.info("%s: %d workflows forgotten", self.name, removed)
+            self._context.logger.info("%s: %s forgotten", self.name, counted(removed, "workflow"))
         return removed
 
     async def _remove_gone(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from riverui.domain.numbers import counted
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
     TIMEOUT,
@@ -56,7 +57,7 @@ class JobCleaner:
         """Remove all jobs that are past their retention, and return how many there were."""
         removed = await in_batches(self._size, self._remove, self._context.timing)
         if removed:
-            self._context.logger.info("%s: %d jobs removed", self.name, removed)
+            self._context.logger.info("%s: %s removed", self.name, counted(removed, "job"))
         return removed
 
     async def _remove(self, limit: int) -> int:

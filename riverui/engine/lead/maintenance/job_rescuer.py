@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from riverui.actions.rescue import cancel_requested, ended, retried
 from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.numbers import counted
 from riverui.engine.config import ClientConfig
 from riverui.engine.features.encryption import opened
 from riverui.engine.lead.maintenance.service import (
@@ -248,9 +249,9 @@ class JobRescuer:
     def _tell(self, done: Rescued) -> None:
         if done.cancelled or done.discarded or done.retried:
             self._context.logger.info(
-                "%s: %d jobs to be retried, %d discarded, %d cancelled",
+                "%s: %s to be retried, %d discarded, %d cancelled",
                 self.name,
-                done.retried,
+                counted(done.retried, "job"),
                 done.discarded,
                 done.cancelled,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
+from riverui.domain.numbers import counted
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
     BatchSize,
@@ -46,7 +47,7 @@ class JobScheduler:
         """
         moved = await in_batches(self._size, self._move, self._context.timing)
         if moved:
-            self._context.logger.info("%s: %d jobs moved", self.name, moved)
+            self._context.logger.info("%s: %s moved", self.name, counted(moved, "job"))
         return moved
 
     async def _move(self, limit: int) -> int:
