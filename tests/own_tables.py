@@ -15,7 +15,7 @@ OWN_TABLES = "\n".join(step.sql for step in migration_sql(MIGRATIONS, "riverui")
 
 async def dead_letter(connection: AsyncConnection[Any], job_id: int) -> None:
     """Keep a copy of a job as a dead letter, in a table that is made for it."""
-    await _make(connection, 13)
+    await connection.execute(migration(13))
     names = (
         "id, created_at, scheduled_at, attempt, max_attempts, priority, kind, queue, args,"
         " metadata, tags"
@@ -29,12 +29,13 @@ async def dead_letter(connection: AsyncConnection[Any], job_id: int) -> None:
 
 async def periodic_job(connection: AsyncConnection[Any], job_id: str) -> None:
     """Keep a durable periodic job, in a table that is made for it."""
-    await _make(connection, 14)
+    await connection.execute(migration(14))
     await connection.execute(
         "insert into riverui_periodic_job (id, next_run_at) values (%s, now())", [job_id]
     )
 
 
-async def _make(connection: AsyncConnection[Any], version: int) -> None:
+def migration(version: int) -> bytes:
+    """Return one migration's SQL."""
     (step,) = (step for step in migration_sql(MIGRATIONS, "riverui") if step.version == version)
-    await connection.execute(step.sql.encode())
+    return step.sql.encode()

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from tests.own_tables import OWN_TABLES
+from tests.own_tables import OWN_TABLES, migration
 from tests.pro_tables import PRO_TABLES
 from tests.workflows import DIAMOND, workflow
 
@@ -18,6 +18,8 @@ RUNNING, CONFLICT, TWIN, TAGGED = 61, 62, 63, 64
 """
 TASKS = range(65, 69)
 """Ids of the workflow's tasks."""
+DEAD = 110
+"""Id of one of 25 dead letters, the only one of its kind."""
 
 _WAIT = {
     "expr": "approved || late",
@@ -85,6 +87,16 @@ insert into river_workflow values ('wf_1', 'import', 1);
 insert into river_workflow_signal (workflow_id, attempt, key, payload)
 values ('wf_1', 1, 'approval', '{"by": "ada"}')
 """
+_DEAD = """
+insert into riverui_dead_job (id, created_at, scheduled_at, finalized_at, attempt, max_attempts,
+  priority, kind, queue, state, args, errors, metadata, tags)
+select n, now(), now(), now() - interval '8 d', 25, 25, 1 + n % 4,
+  case n when 110 then 'video_encode' else 'video_upload' end, 'video', 'discarded',
+  '{"clip": 1970670598291982290}',
+  array[jsonb_build_object('at', now(), 'attempt', 25, 'error', 'no space left', 'trace', '')],
+  '{}', case n when 110 then '{vip}'::text[] else '{}' end
+from generate_series(101, 125) n
+"""
 _TASKS: tuple[tuple[str, str, list[str], dict[str, Any]], ...] = (
     ("fetch", "completed", [], {}),
     ("check", "discarded", ["fetch"], {}),
@@ -94,9 +106,11 @@ _TASKS: tuple[tuple[str, str, list[str], dict[str, Any]], ...] = (
 
 
 async def fill(connection: AsyncConnection[Any]) -> None:
-    """Fill an empty migrated database, with River Pro's tables."""
+    """Fill an empty migrated database, with River Pro's tables and riverui's of dead letters."""
     await connection.execute(PRO_TABLES)
     await connection.execute(_FILL)
+    await connection.execute(migration(13))
+    await connection.execute(_DEAD)
     for name, state, deps, more in _TASKS:
         metadata = {"workflow_id": "wf_1", "task": name, "deps": deps, **more}
         await connection.execute(
@@ -114,14 +128,16 @@ async def fill_own(connection: AsyncConnection[Any]) -> None:
 
 
 async def picture(connection: AsyncConnection[Any]) -> dict[str, str]:
-    """Return what the pages can change, by job and queue: states, asked-for cancellations, pauses
-    and limits.
+    """Return what the pages can change, by job, dead letter and queue: states, asked-for
+    cancellations, pauses and limits.
     """
     jobs = await connection.execute(
         "select id, state::text || case when metadata ? 'cancel_attempted_at' then ', asked to"
         " stop' else '' end as what from river_job"
     )
     found = {f"job {row['id']}": row["what"] for row in await jobs.fetchall()}
+    dead = await connection.execute("select id, kind from riverui_dead_job")
+    found |= {f"dead letter {row['id']}": row["kind"] for row in await dead.fetchall()}
     queues = await connection.execute(
         "select name, case when paused_at is null then 'active' else 'paused' end"
         " || ' ' || metadata::text as what from river_queue"

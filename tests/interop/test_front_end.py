@@ -27,7 +27,7 @@ from psycopg.rows import dict_row
 
 from tests.browser.conftest import LOOP, Watch, browser, dashboard, serving, watch
 from tests.interop.front_end import BuiltPages, Recorder
-from tests.river_ui_stage import CONFLICT, RUNNING, TAGGED, TASKS, TWIN, fill, fill_own
+from tests.river_ui_stage import CONFLICT, DEAD, RUNNING, TAGGED, TASKS, TWIN, fill, fill_own
 
 __all__ = ["browser", "watch"]
 
@@ -134,6 +134,7 @@ async def test_everything_that_its_pages_do(stage: Stage) -> None:
         queues,
         workflows,
         periodic_jobs,
+        dead_letters,
         settings,
         what_fails,
     ):
@@ -329,6 +330,47 @@ async def periodic_jobs(stage: Stage) -> None:
     await stage.go("/periodic-jobs", "nightly")
 
 
+async def dead_letters(stage: Stage) -> None:
+    """More and fewer dead letters, each filter, a suggestion taken, one opened and retried."""
+    page = stage.page
+    await stage.go("/dead-letter-jobs", "video_upload")
+    await page.get_by_role("link", name="Dead Letters").first.wait_for()
+    rows = page.get_by_role("link", name=re.compile(r"#\d+$"))
+    await expect(rows).to_have_count(20)
+    await page.get_by_role("button", name="More").click()
+    await expect(rows).to_have_count(25)
+    await page.get_by_role("button", name="Fewer").click()
+    await expect(rows).to_have_count(20)
+    for text, found in (
+        ("kind:video_encode,invoice", 1),
+        ("queue:mail", 0),
+        ("tags:vip", 1),
+        ("priority:3", 6),
+        (f"id:{DEAD},{DEAD + 1}", 2),
+    ):
+        await stage.go("/dead-letter-jobs", "video_upload")
+        box = page.get_by_test_id("job-search-input")
+        await box.fill(text)
+        await box.blur()
+        await expect(rows).to_have_count(found)
+    suggestions = page.get_by_test_id("suggestions-list").get_by_role("button")
+    for typed, suggested in (("queue:VI", "video"), ("kind:video_e", "video_encode")):
+        await stage.go("/dead-letter-jobs", "video_upload")
+        box = page.get_by_test_id("job-search-input")
+        await box.click()
+        await box.fill(typed)
+        await expect(suggestions).to_have_text([suggested])
+        await suggestions.click()
+    await expect(rows).to_have_text([re.compile(f"video_encode.*#{DEAD}")])
+    await rows.click()
+    await expect(page.locator("#root")).to_contain_text("no space left")
+    await expect(page.locator("#root")).to_contain_text("1970670598291982290")
+    await page.get_by_role("button", name="Retry job").click()
+    await expect(page).to_have_url(re.compile(rf"/jobs/{DEAD}$"))
+    await expect(page.locator("#root")).to_contain_text("Available")
+    assert await stage.state(DEAD) == "available"
+
+
 async def settings(stage: Stage) -> None:
     """Go through the settings, which ask the API nothing of their own."""
     await stage.go("/settings", "Settings")
@@ -336,7 +378,7 @@ async def settings(stage: Stage) -> None:
 
 async def what_fails(stage: Stage) -> None:
     """Retry a job that its twin is in the way of, which is told in our words, and look at a job
-    that is gone, which has its page.
+    and a dead letter that are gone, which have their pages.
     """
     page = stage.page
     await stage.go(f"/jobs/{CONFLICT}", "invoice")
@@ -345,4 +387,10 @@ async def what_fails(stage: Stage) -> None:
         page.get_by_text("Wait for it to finish or delete it before retrying.")
     ).to_be_visible()
     await stage.go("/jobs/99999", "Job not found")
-    stage.watch.forgive("status of 409", "status of 404", "Job not found: 99999.")
+    await stage.go(f"/dead-letter-jobs/{DEAD}", "Dead letter job not found")
+    stage.watch.forgive(
+        "status of 409",
+        "status of 404",
+        "Job not found: 99999.",
+        f"Dead letter not found: {DEAD}.",
+    )

@@ -20,6 +20,7 @@ Htmx = Callable[..., dict[str, str]]
 Connection = AsyncConnection[dict[str, Any]]
 
 PATH, API = "/dead-letters", "/api/dead-letters"
+RIVER_UI = "/api/pro/dead-letter-jobs"
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 
@@ -71,7 +72,12 @@ async def test_where_the_table_is_missing_it_says_how_to_have_it(
     assert PATH not in (await client.get("/jobs?state=discarded")).text
     found = (await client.get(API)).json()
     assert found == {"data": [], "next_cursor": None, "kept": False}
+    assert not (await client.get("/api/features")).json()["extensions"]["dead_letter_jobs"]
     for status, answer in (
+        (400, await client.get(RIVER_UI)),
+        (400, await client.get(f"{RIVER_UI}/autocomplete?facet=job_kind")),
+        (400, await client.get(f"{RIVER_UI}/7")),
+        (400, await client.post(f"{RIVER_UI}/7/retry")),
         (404, await client.get(f"{API}/7")),
         (400, await client.post(f"{API}/retry", json={"ids": [7]})),
         (400, await client.post(f"{API}/delete", json={"ids": [7]})),
@@ -280,3 +286,136 @@ async def test_programs(
     done = (await client.post(f"{API}/delete", json={"ids": [second]})).json()
     assert done == {"changed": [second], "skipped": []}
     assert await left(connection) == []
+
+
+async def test_river_uis_addresses(
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
+) -> None:
+    mail = await dead(connection, driver, "one", kind="mail_send", queue="a", tags=["vip", "x"])
+    report = await dead(
+        connection, driver, kind="Report", queue="b", priority=3, attempt=2, args={"big": 2**60 + 1}
+    )
+    bounce = await dead(connection, driver, kind="mail_bounce", queue="a", tags=["y"])
+
+    async def ids_of(**params: Any) -> list[str]:
+        answer = await client.get(RIVER_UI, params=params)
+        assert answer.status_code == 200, answer.text
+        validate("ProDeadLetters", answer.json())
+        return [each["id"] for each in answer.json()["data"]]
+
+    names = {mail: "mail", report: "report", bounce: "bounce"}
+    filters: dict[str, dict[str, Any]] = {
+        "all": {},
+        "limit": {"limit": 2},
+        "ids": {"ids": [mail, report, 2**63 - 1]},
+        "kinds": {"kinds": ["mail_send", "Report"]},
+        "queues": {"queues": "b"},
+        "priorities": {"priorities": ["1", "2"]},
+        "tags": {"tags": ["vip", "y"]},
+        "both": {"queues": "a", "tags": "y", "ids": [mail, bounce]},
+        "none": {"kinds": "mail"},
+    }
+    found = {
+        told: [names[int(job_id)] for job_id in await ids_of(**params)]
+        for told, params in filters.items()
+    }
+    assert found == {
+        "all": ["bounce", "report", "mail"],
+        "limit": ["bounce", "report"],
+        "ids": ["report", "mail"],
+        "kinds": ["report", "mail"],
+        "queues": ["report"],
+        "priorities": ["bounce", "mail"],
+        "tags": ["bounce", "mail"],
+        "both": ["bounce"],
+        "none": [],
+    }
+    listed = (await client.get(RIVER_UI, params={"kinds": "Report"})).json()["data"]
+    assert listed == [
+        {
+            "id": str(report),
+            "attempt": 2,
+            "finalized_at": "2001-01-01T00:00:00Z",
+            "kind": "Report",
+            "max_attempts": 25,
+            "queue": "b",
+        }
+    ]
+    for params in (
+        {"limit": 0},
+        {"limit": 201},
+        {"limit": "x"},
+        {"ids": "x"},
+        {"priorities": "high"},
+        {"kinds": ["k"] * 101},
+        {"kind": "mail_send"},
+    ):
+        answer = await client.get(RIVER_UI, params=params)
+        assert (answer.status_code, list(answer.json())) == (400, ["message"]), params
+
+    async def named(**params: Any) -> list[str]:
+        answer = await client.get(f"{RIVER_UI}/autocomplete", params=params)
+        assert answer.status_code == 200, answer.text
+        validate("Names", answer.json())
+        names: list[str] = answer.json()["data"]
+        return names
+
+    assert await named(facet="job_kind") == ["Report", "mail_bounce", "mail_send"]
+    assert await named(facet="job_kind", match="RE") == ["Report"]
+    assert await named(facet="job_kind", match="send") == []
+    assert await named(facet="job_kind", match="mail%") == []
+    assert await named(facet="job_kind", match="mail", exclude="mail_send") == ["mail_bounce"]
+    assert await named(facet="queue_name") == ["a", "b"]
+    assert (await client.get(f"{RIVER_UI}/autocomplete?facet=tags")).status_code == 400
+
+    one = (await client.get(f"{RIVER_UI}/{report}")).json()
+    validate("ProDeadLetterJob", one)
+    assert (one["id"], one["state"], one["args"]) == (
+        str(report),
+        "discarded",
+        f'{{"big": {2**60 + 1}}}',
+    )
+    assert (await client.get(f"{RIVER_UI}/999")).status_code == 404
+    assert (await client.get(f"{RIVER_UI}/x")).status_code == 400
+
+
+async def test_river_uis_retry(
+    client: httpx2.AsyncClient,
+    reader: httpx2.AsyncClient,
+    connection: Connection,
+    driver: Driver,
+    own_tables: None,
+) -> None:
+    unique: dict[str, Any] = {"unique_key": b"\x05", "unique_states": "10000001"}
+    blocked = await dead(connection, driver, **unique)
+    free = await dead(connection, driver, kind="mail")
+    await job(connection, "available", **unique)
+    assert (await reader.post(f"{RIVER_UI}/{free}/retry")).status_code == 403
+    answer = await client.post(f"{RIVER_UI}/{free}/retry")
+    assert answer.status_code == 200, answer.text
+    validate("ProDeadLetterJob", answer.json())
+    found = {name: answer.json()[name] for name in ("id", "kind", "state", "attempt", "errors")}
+    assert found == {
+        "id": str(free),
+        "kind": "mail",
+        "state": "available",
+        "attempt": 0,
+        "errors": [],
+    }
+    for job_id, status in ((blocked, 409), (free, 404), ("x", 400)):
+        answer = await client.post(f"{RIVER_UI}/{job_id}/retry")
+        assert (answer.status_code, list(answer.json())) == (status, ["message"]), job_id
+    assert await left(connection) == [blocked]
+
+
+async def test_river_uis_page_addresses_lead_here(
+    client: httpx2.AsyncClient, own_tables: None
+) -> None:
+    for asked, found in (
+        ("/dead-letter-jobs", PATH),
+        ("/dead-letter-jobs?kind=mail&limit=40", f"{PATH}?kind=mail"),
+        ("/dead-letter-jobs?kind=a,b&queue=q", f"{PATH}?queue=q"),
+        ("/dead-letter-jobs/42", f"{PATH}/42"),
+    ):
+        answer = await client.get(asked)
+        assert (answer.status_code, answer.headers["location"]) == (302, found), asked

@@ -10,7 +10,7 @@ from typing import Protocol
 from riverui.domain.dead_jobs import DeadJob, DeadJobDeath, DeadJobListRow, DeadJobShowRow
 from riverui.domain.jobs import JobTextRow
 from riverui.storage.interface.capabilities import Capability
-from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.interface.params import Count, TextPiece
@@ -123,8 +123,18 @@ class DeadJobExecutor(Protocol):
         """
         ...
 
-    async def dead_job_name_list(self, *, limit: int) -> tuple[Sequence[str], Sequence[str]]:
-        """Return kinds and queues of dead letters by name, at most `limit` of each."""
+    async def dead_job_name_list(
+        self, *, limit: int, prefix: str = "", exclude: Sequence[str] = ()
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """Return kinds and queues of dead letters by name, at most `limit` of each: those that
+        begin with `prefix`, in whatever case of ASCII letters, and are not in `exclude`.
+        """
+        ...
+
+    async def dead_job_select_list(self, params: JobSelectParams) -> Sequence[DeadJobListRow]:
+        """Return dead letters by River's own list parameters, the highest id first. Its ids, kinds,
+        priorities, queues, `tags_any` and limit count here, and nothing else.
+        """
         ...
 
     async def dead_job_row_get(self, id: int) -> DeadJob | None:

@@ -85,9 +85,9 @@ def first(request: Request, name: str) -> str:
     return next(iter(request.query_params.getlist(name)), "")
 
 
-def limit(request: Request, default: int, *, least: int = 0) -> int:
+def limit(request: Request, default: int, *, least: int = 0, most: int = MOST_ROWS) -> int:
     """Return the parameter `limit`, `default` where it is missing; BadRequest unless it is `least`
-    to 1,000.
+    to `most`.
     """
     text = first(request, "limit")
     if not text:
@@ -95,8 +95,8 @@ def limit(request: Request, default: int, *, least: int = 0) -> int:
     number = integer(text)
     if number is None:
         raise BadRequest(f"`limit` is {text[:40]!r}: it must be a whole number.")
-    if not least <= number <= MOST_ROWS:
-        raise BadRequest(f"`limit` must be between {least} and {MOST_ROWS:,}.")
+    if not least <= number <= most:
+        raise BadRequest(f"`limit` must be between {least} and {most:,}.")
     return number
 
 

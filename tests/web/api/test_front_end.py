@@ -74,6 +74,14 @@ def test_the_run_was_a_whole_one() -> None:
         "/api/pro/workflows/wf_1/cancel",
         "/api/pro/workflows/wf_1/retry",
     }
-    lists = {asked["path"] for asked in RECORDED if asked["path"].startswith("/api/jobs?")}
-    for part in ("ids=", "kinds=", "priorities=", "queues=", "tags=", "limit=40", "limit=60"):
+    assert ("POST", "/api/pro/dead-letter-jobs/110/retry") in changes
+    paths = {asked["path"] for asked in RECORDED}
+    lists = {path for path in paths if path.startswith("/api/jobs?")}
+    dead = {path for path in paths if path.startswith("/api/pro/dead-letter-jobs?")}
+    for part in ("ids=", "kinds=", "priorities=", "queues=", "tags=", "limit=40"):
         assert any(part in path for path in lists), part
+        assert any(part in path for path in dead), part
+    assert any("limit=60" in path for path in lists)
+    for facet in ("job_kind", "queue_name"):
+        named = f"/api/pro/dead-letter-jobs/autocomplete?facet={facet}&"
+        assert any(path.startswith(named) for path in paths), facet

@@ -78,12 +78,13 @@ def _order(params: JobSelectParams) -> dict[str, Fragment]:
     return {**slots, "by_time": Fragment("job_row_order", column=word(params.order), **slots)}
 
 
-def _terms(params: JobSelectParams) -> list[Fragment]:
-    if params.order != "id" and params.order not in _TIMES:
-        raise BadRequest(f"Jobs cannot be ordered by “{params.order}”.")
+def choice_terms(params: JobSelectParams) -> list[Fragment]:
+    """Return the conditions on columns that dead letters have as well: ids, kinds, priorities,
+    queues and `tags_any`.
+    """
     terms: list[Fragment] = []
 
-    def add(block: str, value: Any) -> None:
+    def add(block: str, value: str) -> None:
         terms.append(Fragment(block, {"value": value}))
 
     if params.ids:
@@ -98,6 +99,19 @@ def _terms(params: JobSelectParams) -> list[Fragment]:
         add("job_select_priorities", array_literals.numbers(priorities))
     if params.queues:
         add("job_select_queues", array_literals.texts(params.queues))
+    if params.tags_any:
+        add("job_select_tags_any", array_literals.texts(params.tags_any))
+    return terms
+
+
+def _terms(params: JobSelectParams) -> list[Fragment]:
+    if params.order != "id" and params.order not in _TIMES:
+        raise BadRequest(f"Jobs cannot be ordered by “{params.order}”.")
+    terms = choice_terms(params)
+
+    def add(block: str, value: Any) -> None:
+        terms.append(Fragment(block, {"value": value}))
+
     if len(params.states) == 1:
         add("job_select_state", params.states[0].value)
     elif params.states:
@@ -105,8 +119,6 @@ def _terms(params: JobSelectParams) -> list[Fragment]:
         add("job_select_states", array_literals.texts(states))
     if params.tags_all:
         add("job_select_tags_all", array_literals.texts(params.tags_all))
-    if params.tags_any:
-        add("job_select_tags_any", array_literals.texts(params.tags_any))
     if params.metadata is not None:
         add("job_select_metadata", array_literals.check_text(params.metadata))
     if params.states and FINALIZED.issuperset(params.states):

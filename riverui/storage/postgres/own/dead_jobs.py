@@ -18,9 +18,10 @@ from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest, LockTimeout
 from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage, KeptJobs
-from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Count, CountKind, TextPiece
+from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.admin.job_actions import job_changes
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import PREVIEW, JobStatements
@@ -28,9 +29,10 @@ from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.job_list.rows import known_state
+from riverui.storage.postgres.job_list.select import choice_terms
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment
+from riverui.storage.sql import Fragment, join
 
 _FIELDS = frozenset({"args", "errors", "job", "metadata", "output"})
 """Texts of a dead letter that can be had whole."""
@@ -123,13 +125,27 @@ class DeadJobs(JobStatements, JobTexts):
         death = await self._row("dead_job_death", {"id": id})
         return death and (row, _death(death))
 
-    async def dead_job_name_list(self, *, limit: int) -> tuple[Sequence[str], Sequence[str]]:
+    async def dead_job_name_list(
+        self, *, limit: int, prefix: str = "", exclude: Sequence[str] = ()
+    ) -> tuple[Sequence[str], Sequence[str]]:
         """Return kinds and queues of dead letters by name, at most `limit` of each."""
-        rows = (await self._rows("dead_job_name_list", {"limit": limit})).records()
+        values = {
+            "limit": limit,
+            "prefix": array_literals.check_text(prefix),
+            "exclude": array_literals.texts(exclude),
+        }
+        rows = (await self._rows("dead_job_name_list", values)).records()
         return (
             [row.name for row in rows if row.what == "kind"],
             [row.name for row in rows if row.what == "queue"],
         )
+
+    async def dead_job_select_list(self, params: JobSelectParams) -> Sequence[DeadJobListRow]:
+        """Return dead letters by River's own list parameters, the highest id first."""
+        values = {"limit": params.limit, "preview": PREVIEW}
+        terms = join(choice_terms(params))
+        rows = await self._rows("dead_job_select", values, columns=_LIST_COLUMNS, terms=terms)
+        return [_list_row(row) for row in rows.records()]
 
     async def dead_job_row_get(self, id: int) -> DeadJob | None:
         """Return one dead letter, whole, or None."""

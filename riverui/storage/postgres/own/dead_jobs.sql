@@ -204,7 +204,8 @@ j.id, j.state, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finali
 /* schema */riverui_dead_job j;
 
 -- name: dead_job_name_list
--- Kinds and queues, each found by its index: a step from one name to the next.
+-- Kinds and queues, each found by its index: a step from one name to the next. In the collation "C" lower() changes
+-- ASCII letters alone.
 with recursive kinds as (
   (select d.kind as name from /* schema */riverui_dead_job d order by d.kind limit 1)
   union all
@@ -219,9 +220,28 @@ queues as (
   from queues q
   where q.name is not null
 )
-(select 'kind' as what, k.name as name from kinds k where k.name is not null limit :limit::bigint)
+(
+  select 'kind' as what, k.name as name
+  from kinds k
+  where lower(left(k.name, length(:prefix::text)) collate "C") = lower(:prefix::text collate "C")
+    and k.name <> all(:exclude::text[])
+  limit :limit::bigint
+)
 union all
-(select 'queue' as what, q.name as name from queues q where q.name is not null limit :limit::bigint);
+(
+  select 'queue' as what, q.name as name
+  from queues q
+  where lower(left(q.name, length(:prefix::text)) collate "C") = lower(:prefix::text collate "C")
+    and q.name <> all(:exclude::text[])
+  limit :limit::bigint
+);
+
+-- name: dead_job_select
+select j.died_at, j.reason, null::text as deleted_by, /* columns: */ j.id /* :columns */
+from /* schema */riverui_dead_job j
+where true /* terms */
+order by j.id desc
+limit :limit::bigint;
 
 -- name: dead_job_row_get
 select j.died_at, j.reason, /* columns: */ j.id /* :columns */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.dead_letters import api, bulk, index, show, verbs
+from riverui.web.sections.dead_letters import api, bulk, index, pro_api, show, verbs
 
 SECTION = Section(
     name="dead_letters",
@@ -27,5 +27,5 @@ SECTION = Section(
             "POST", "/dead-letters/delete", "dead_letters.delete", DELETE.right, verbs.delete
         ),
     ),
-    api=api.ENDPOINTS,
+    api=(*api.ENDPOINTS, *pro_api.ENDPOINTS),
 )

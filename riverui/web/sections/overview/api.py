@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 from msgspec import UNSET, UnsetType
 from starlette.requests import Request
@@ -13,34 +13,20 @@ from starlette.responses import Response
 
 from riverui import __version__
 from riverui.domain.jobs import JobState
-from riverui.errors import BadRequest, DatabaseUnavailable
+from riverui.errors import DatabaseUnavailable
+from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
 from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
 from riverui.storage.interface.limits import LIMIT_TABLE
 from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
-from riverui.web.api import models, requests, serializers
+from riverui.web.api import models, names, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
 from riverui.web.api.models import Model, Time
 from riverui.web.http.context import dashboard
 
 _GROUP = "Overview"
-_NAMES = 100
-"""Names that an answer holds at most, as in River UI."""
-
-Facet = Literal["job_kind", "queue_name"]
-
-
-class Names(Model, frozen=True, kw_only=True):
-    """Kinds or queues, by name."""
-
-    data: list[str]
-
-    @classmethod
-    def example(cls) -> Self:
-        """Return two kinds."""
-        return cls(data=["mail_bounce", "mail_send"])
 
 
 class CountedState(Model, frozen=True, kw_only=True):
@@ -122,6 +108,7 @@ class Version(Model, frozen=True, kw_only=True):
 class Extensions(Model, frozen=True, kw_only=True):
     """What River Pro's tables are there for, or riverui's own."""
 
+    dead_letter_jobs: bool
     durable_periodic_jobs: bool
     has_producer_table: bool
     has_sequence_table: bool
@@ -133,6 +120,7 @@ class Extensions(Model, frozen=True, kw_only=True):
         """Return what these tables are enough for."""
         producers = not tables.isdisjoint(("river_producer", LIMIT_TABLE.name))
         return cls(
+            dead_letter_jobs=DEAD_JOB_TABLE.name in tables,
             durable_periodic_jobs=not tables.isdisjoint(
                 ("river_periodic_job", PERIODIC_JOB_TABLE.name)
             ),
@@ -157,17 +145,12 @@ class Features(Model, frozen=True, kw_only=True):
 
 async def autocomplete(request: Request) -> Response:
     """Answer names of kinds or queues that contain a text, by name."""
-    facet, match = requests.first(request, "facet"), requests.first(request, "match")
+    facet, match = names.facet(request), requests.first(request, "match")
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
-    facets = get_args(Facet)
-    if facet not in facets:
-        raise BadRequest(
-            f"Invalid facet {serializers.dump(facet[:40])}. Valid facets are: {', '.join(facets)}"
-        )
     async with dashboard(request).driver.reading() as executor:
         find = executor.job_kind_list if facet == "job_kind" else executor.queue_row_name_list
-        names = await find(match=match, after=after, exclude=exclude, limit=_NAMES)
-    return serializers.reply(Names(data=list(names)))
+        found = await find(match=match, after=after, exclude=exclude, limit=names.MOST)
+    return serializers.reply(names.Names(data=list(found)))
 
 
 async def features(request: Request) -> Response:
@@ -237,14 +220,12 @@ ENDPOINTS = (
         Description(
             group=_GROUP,
             summary="Up to 100 kinds or queues by name.",
-            answer=Names,
+            answer=names.Names,
             parameters=(
-                Parameter(name="facet", summary="Which names to list.", type=Facet, required=True),
+                names.FACET,
                 Parameter(name="match", summary="Names that contain this, ignoring case."),
                 Parameter(name="after", summary="Names that come after this one."),
-                Parameter(
-                    name="exclude", summary="Names to leave out.", type=list[str], max_items=1000
-                ),
+                names.EXCLUDE,
             ),
         ),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -44,6 +46,20 @@ async def periodic_jobs(request: Request) -> Response:
         jobs_url(request, (query.contains(Field.METADATA, "periodic", True),)),
         "There is no page for periodic jobs yet: these are the jobs they inserted.",
     )
+
+
+async def dead_letters(request: Request) -> Response:
+    """Lead to the list of dead letters, which takes one kind and one queue."""
+    given = [(name, request.query_params.get(name, "")) for name in ("kind", "queue")]
+    chosen = urlencode([(name, value) for name, value in given if value and "," not in value])
+    where = url(request, "dead_letters.index")
+    return RedirectResponse(f"{where}?{chosen}" if chosen else where, status_code=302)
+
+
+async def dead_letter(request: Request) -> Response:
+    """Lead to one dead letter."""
+    where = url(request, "dead_letters.show", id=request.path_params["id"])
+    return RedirectResponse(where, status_code=302)
 
 
 def _told(request: Request, where: str, title: str, *details: str) -> Response:
