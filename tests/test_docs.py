@@ -154,6 +154,25 @@ def _test_names(file: Path) -> set[str]:
     return names
 
 
+def test_rivals_are_the_releases_that_the_documents_name() -> None:
+    river = re.search(r"River UI v([\d.]+) .* with River v([\d.]+)", text("docs/compare.md"))
+    assert river
+    ui, engine = river.groups()
+    assert f"Go River v{engine}" in text("docs/river.md")
+    # River's command line has no newer module: its source says how it gets the newest library.
+    wanted = {"cmd/river": "0.47.0", "riverdriver/riversqlite": "0.47.0"}
+    required = re.compile(
+        r"\b(riverqueue\.com/riverui|github\.com/riverqueue/river(?:/\S+)?) v([\d.]+)"
+    )
+    programs = sorted(ROOT.glob("tests/interop/go/**/go.mod"))
+    assert any(program.parent.name == "river_ui" for program in programs)
+    for program in programs:
+        for module, version in required.findall(program.read_text(encoding="utf-8")):
+            part = module.removeprefix("github.com/riverqueue/river").removeprefix("/")
+            expected = ui if part == "riverqueue.com/riverui" else wanted.get(part, engine)
+            assert version == expected, (program.parent.name, module)
+
+
 def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
     told = text("docs/pro-behaviour.md")
     named = re.findall(r"`(tests/[^`:]+\.py)::([^`]+)`", told)

@@ -1,11 +1,11 @@
-"""The API as a program gets it, beside River UI's where `RIVER_UI_BIN` names its program: the same
-addresses on kept connections, in turns; and an export of everything.
+"""The API as a program gets it, beside River UI's where Go is there to build it: the same addresses
+on kept connections, in turns; and an export of everything.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import shutil
 import statistics
 import sys
 import time
@@ -17,9 +17,10 @@ import psycopg
 
 from tests.bench.generate import RETIRED
 from tests.bench.pages import connection_to, serve
+from tests.interop.worker import build
 
-RIVER_UI = "RIVER_UI_BIN"
-"""The variable that names River UI's program."""
+_RIVER_UI = "riverqueue.com/riverui/cmd/riverui"
+"""The Go package of River UI's program."""
 _SECONDS = 6.0
 """For each address, of both together."""
 _ROUNDS, _LEAST = 60, 3
@@ -121,8 +122,10 @@ def _measure(url: str, *, export: bool) -> ApiFigures:
         own = [sys.executable, "-m", "riverui", "serve", "--no-auth"]
         ours = stack.enter_context(serve(own, environment))
         theirs = None
-        if program := os.environ.get(RIVER_UI):
-            theirs = stack.enter_context(serve([program], environment))
+        if shutil.which("go") is not None:
+            program = str(build("river_ui", _RIVER_UI))
+            here = {**environment, "RIVER_HOST": "127.0.0.1"}
+            theirs = stack.enter_context(serve([program], here))
         pairs = [_ask(address, ours, theirs) for address in _addresses(url)]
         exported, seconds = _export(ours) if export else (0, 0.0)
     return ApiFigures(pairs=pairs, exported=exported, export_seconds=seconds)

@@ -1,9 +1,8 @@
 """Every query that a page sends, beside the form in which River UI sends it where River UI has it
 at all.
 
-River UI here is v0.18.1, which brings River v0.44.1: whole rows, `state = any(…)`, time order only
-for finalized jobs. From River v0.48 on its list of one finalized state can use River's index
-(`river_048`).
+River UI here is v0.22.0 with River v0.51.1: whole rows, time order only for finalized jobs, whose
+index its list of one state can use, and counts of each state up to a cap.
 """
 
 from __future__ import annotations
@@ -60,7 +59,6 @@ class Case:
     is.
     """
     river_ui: str | None = None
-    river_048: str | None = None
 
     @property
     def key(self) -> str:
@@ -138,18 +136,22 @@ def _list(
 
 
 def _river_ui(state: JobState, where: str = "") -> str:
-    order = "finalized_at desc, id desc" if state in FINALIZED else "id asc"
+    ended = state in FINALIZED
+    and_ended = " and finalized_at is not null" if ended else ""
+    order = "finalized_at desc, id desc" if ended else "id asc"
     return (
-        f"select {_ALL} from river_job where {where}state = any('{{{state}}}') order by {order}"
+        f"select {_ALL} from river_job where {where}state = '{state}'{and_ended} order by {order}"
         f" limit {LIMIT}"
     )
 
 
-def _river_048(state: JobState, where: str = "") -> str:
-    return (
-        f"select {_ALL} from river_job where {where}state = '{state}' and finalized_at is not null"
-        f" order by finalized_at desc, id desc limit {LIMIT}"
-    )
+def _river_ui_counts() -> str:
+    counts = [
+        f"(select count(*) from (select from river_job where state = '{state}'"
+        f" order by queue, priority, scheduled_at, id limit {CAP + 1}) {state})"
+        for state in JobState
+    ]
+    return f"select {', '.join(counts)}"
 
 
 def _term(field: Field, op: Op, *values: int | str | datetime, negated: bool = False) -> Term:
@@ -192,8 +194,7 @@ def _lists(about: Facts) -> list[Case]:
         cursor = about.deep[state]
         back = JobCursor(at=cursor.at, id=cursor.id, before=True)
         reverse = JobOrder.TIME if state in FINALIZED else JobOrder.TIME_DESC
-        finalized = state in FINALIZED
-        backlog = not finalized
+        backlog = state not in FINALIZED
         found += [
             Case(
                 page="list",
@@ -201,7 +202,6 @@ def _lists(about: Facts) -> list[Case]:
                 call=_list(state),
                 backlog=backlog,
                 river_ui=_river_ui(state),
-                river_048=_river_048(state) if finalized else None,
             ),
             Case(
                 page="list",
@@ -272,7 +272,6 @@ def _searches(about: Facts) -> list[Case]:
                 call=_list(done, terms=terms),
                 target=SEARCH,
                 river_ui=_river_ui(done, where) if where else None,
-                river_048=_river_048(done, where) if where else None,
             ),
             Case(page="search", name=f"all: {name}", call=_list(terms=terms), target=SEARCH),
         ]
@@ -304,7 +303,7 @@ def _counts() -> list[Case]:
             name="every state",
             call=lambda executor: executor.job_count_by_state(cap=CAP),
             backlog=True,
-            river_ui="select state, count(*) from river_job group by state",
+            river_ui=_river_ui_counts(),
         ),
         Case(page="count", name="completed", call=_count()),
         Case(

@@ -37,11 +37,10 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """One case on one database, in the three forms."""
+    """One case on one database, in both forms."""
 
     ours: Timing
     river_ui: Timing | None
-    river_048: Timing | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +62,8 @@ async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str,
             for rows, subject in subjects.items():
                 for case in subject.cases:
                     forms = {"ours": partial(_ours, subject, case, watch)}
-                    for form, query in (("ui", case.river_ui), ("048", case.river_048)):
-                        if query is not None:
-                            forms[form] = partial(_theirs, subject, query, watch)
+                    if case.river_ui is not None:
+                        forms["ui"] = partial(_theirs, subject, case.river_ui, watch)
                     for form, run in forms.items():
                         timing = timings[case.key, rows, form]
                         if not timing.enough:
@@ -75,7 +73,6 @@ async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str,
             rows: Result(
                 ours=timings[case.key, rows, "ours"],
                 river_ui=timings.get((case.key, rows, "ui")),
-                river_048=timings.get((case.key, rows, "048")),
             )
             for rows in subjects
         }

@@ -57,20 +57,17 @@ def queries(results: Mapping[str, Mapping[int, Result]], cases: Sequence[Case]) 
         "  River UI",
         "  ratio",
     ]
-    lines = ["".join([*head, "  River 0.48 form", "  target"])]
+    lines = ["".join([*head, "  target"])]
     for case in cases:
         by_size = results[case.key]
         big = by_size[sizes[-1]]
         times = "".join(f"{by_size[size].ours.median:8.2f}" for size in sizes)
         growths = [growth(by_size, *pair) for pair in itertools.pairwise(sizes)]
-        rival = f"{big.river_ui.median:10.1f}{_ratio(big):7.0f}" if big.river_ui else " " * 17
-        newer = f"{big.river_048.median:17.1f}" if big.river_048 else " " * 17
+        rival = f"{big.river_ui.median:10.1f}{_ratio(big):7.1f}" if big.river_ui else " " * 17
         marks = "" if big.ours.median <= case.target else f"  ✗ {case.target:g} ms"
         if case.target < SEARCH and any(growth > GROWTH for growth in growths):
             marks += "  ✗ grows" + " with the backlog" * case.backlog
-        lines.append(
-            f"{case.key:36}{times}{max(growths, default=1.0):8.2f}{rival}{newer}{marks or '  ✓'}"
-        )
+        lines.append(f"{case.key:36}{times}{max(growths, default=1.0):8.2f}{rival}{marks or '  ✓'}")
     return lines
 
 

@@ -235,16 +235,16 @@ def built(program: str) -> Path:
         pytest.fail(str(error), pytrace=False)
 
 
-def build(program: str) -> Path:
-    """Return the compiled program of `go/<program>`; BuildError, in clear words, where that cannot
-    be.
+def build(program: str, package: str = ".") -> Path:
+    """Return the compiled program of `go/<program>`, or of a package that its `go.mod` requires;
+    BuildError, in clear words, where that cannot be.
     """
     binary = _CACHE / program
     _CACHE.mkdir(parents=True, exist_ok=True)
     with (_CACHE / "lock").open("w") as lock:  # several test processes may come here at once
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(
-            ["go", "build", "-trimpath", "-o", binary, "."],
+            ["go", "build", "-trimpath", "-o", binary, package],
             cwd=_HERE / "go" / program,
             capture_output=True,
             text=True,

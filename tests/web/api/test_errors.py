@@ -194,7 +194,7 @@ async def test_an_unreachable_database_is_told_without_its_address(
 
 
 def words_of_river_ui() -> list[tuple[str, str, dict[str, Any] | None, int, str]]:
-    """Return method, address, body, status and message, as River UI v0.18.1 gave them."""
+    """Return method, address, body, status and message, as River UI v0.22.0 gives them."""
     retry = (
         "Job can't be retried because another active job has the same unique properties. "
         "Wait for it to finish or delete it before retrying."
