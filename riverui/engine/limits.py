@@ -102,6 +102,10 @@ class EngineLimits:
     """
     forget_clients_after: timedelta = timedelta(days=1)
     """How long clients that were declared dead are shown: until somebody has asked why."""
+    stand_in_seconds: float = 15.0
+    """Between two looks whether a client of another kind leads, so that riverui's own part of the
+    maintenance needs a stand-in: as long as a leader's term.
+    """
     figures_seconds: float = 10.0
     """Between two times that a client tells how its attempts ended: as much is lost with it."""
     look_for_figures_seconds: float = 60.0

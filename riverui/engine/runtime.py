@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -12,10 +12,11 @@ from riverui.actions.marks import mark_insert_release
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.heartbeats.heartbeats import Heartbeats
-from riverui.engine.lead.elector import ElectionTimes, Elector, steady_clock
+from riverui.engine.lead.elector import ElectionTimes, Elector, Lead, steady_clock
 from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.periodic import PeriodicJobs
+from riverui.engine.lead.stand_in import StandIn
 from riverui.engine.notifier import INSERT, JOB_WANTED, LEADERSHIP, Notifier
 from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import keep_running
@@ -39,6 +40,7 @@ from riverui.errors import (
     TooManyConnections,
 )
 from riverui.storage.interface import (
+    CLIENTS,
     LISTENING,
     NOTIFYING,
     REINDEXING,
@@ -164,8 +166,7 @@ class ClientRuntime:
             await self.heartbeats.start()
             for name, queue in client.config.queues.items():
                 await self.add_queue(name, queue)
-            if not client.config.leader_election_disabled:
-                self.elector = self._campaign()
+            self._look_after_the_queue()
         except BaseException as error:
             self.abandon()
             await self.stop()
@@ -267,10 +268,11 @@ class ClientRuntime:
         """Return what all queues work right now."""
         return chain.from_iterable(producer.attempts for producer in self.producers.values())
 
-    def _campaign(self) -> Elector:
-        client, leader = self._client, self._leader
-        side = client.beside("riverui-leader")
-        pilot = client.pilot
+    def _look_after_the_queue(self) -> None:
+        """Stand for election, and watch whether riverui's part of the maintenance needs this
+        client.
+        """
+        client, leader, pilot = self._client, self._leader, self._client.pilot
         context = ServiceContext(
             driver=client.driver,
             clock=client.clock,
@@ -287,14 +289,38 @@ class ClientRuntime:
             hooks=client.extensions.periodic_jobs_start,
             pilot=pilot,
         )
+        if not client.config.leader_election_disabled:
+            self.elector = self._campaign(maintainer.lead)
+        if CLIENTS in client.driver.capabilities:
+            stand_in = StandIn(
+                client, maintainer.stand_in, leads=self._leads, lacks=self._lacks_under_another
+            )
+            self._serve("stand-in", stand_in.run)
+
+    def _leads(self) -> bool:
+        return self.elector is not None and self.elector.is_leader
+
+    def _lacks_under_another(self) -> Iterator[str]:
+        """Yield what does not happen for this client while one of another kind leads."""
+        config = self._client.config
+        durable = config.durable_periodic_jobs.enabled
+        jobs = self._leader.periodic_jobs.by_handle().values()
+        if any(job.id is None or not durable for job in jobs):
+            yield "no periodic jobs of this client are inserted, except durable ones"
+        if config.dead_letter.enabled:
+            yield "discarded jobs are removed and do not become dead letters"
+
+    def _campaign(self, lead: Lead) -> Elector:
+        client = self._client
+        side = client.beside("riverui-leader")
         elector = Elector(
             client.driver_beside(),
             client.id,
-            maintainer.lead,
+            lead,
             home=HomeLoop(asyncio.get_running_loop(), steady_clock),
             logger=client.logger,
             keeps_connection=client.config.dedicated_connections,
-            terms=leader.terms,
+            terms=self._leader.terms,
         )
         if self.notifier is not None:
             self.notifier.subscribe(

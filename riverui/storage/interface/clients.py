@@ -172,6 +172,15 @@ class SeenClient:
     """Queues of the jobs that were looked at, by name, the first few."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherLeader:
+    """A leader that is no client of riverui's, as far as the table of clients tells."""
+
+    leader_id: str
+    claimed: bool
+    """Whether this transaction may do riverui's part of the maintenance until its end."""
+
+
 class ClientExecutor(Protocol):
     """Tells of clients and their jobs.
 
@@ -217,6 +226,14 @@ class ClientExecutor(Protocol):
     async def client_schedule_list(self) -> Mapping[str, str]:
         """Return the periodic jobs of clients that give signs of life: the id of each, and its
         schedule as a cron expression. Of clients that differ, the one started last tells.
+        """
+        ...
+
+    async def client_other_leader(self, *, claim: bool = False) -> OtherLeader | None:
+        """Return who leads where that is no client of the table; None where nobody leads, or one
+        of these.
+
+        With `claim`, one transaction at a time is told that it may do what such a leader does not.
         """
         ...
 

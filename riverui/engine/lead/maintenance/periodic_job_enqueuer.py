@@ -108,6 +108,8 @@ class PeriodicJobEnqueuer:
         self._context = context
         self._durable = durable
         """The next runs that outlive the term; None where none do."""
+        self._durable_only = False
+        """Whether only durable jobs are inserted in this term."""
         self._jobs = jobs
         self._prepare = prepare
         self._insert_requests = insert_requests
@@ -126,11 +128,18 @@ class PeriodicJobEnqueuer:
         self._waiting: list[_Waiting] = []
         """Jobs made and not inserted yet, in order."""
 
-    async def start(self, *, goes_on: bool = False) -> None:
+    @property
+    def durable(self) -> bool:
+        """Whether there may be durable jobs."""
+        return self._durable is not None
+
+    async def start(self, *, goes_on: bool = False, durable_only: bool = False) -> None:
         """Begin a term and tell the hooks, whose errors are raised.
 
         The plan is empty unless the term `goes_on` after an interruption in which nobody else led.
+        With `durable_only` it is for durable jobs: another client leads.
         """
+        self._durable_only = durable_only
         if not goes_on:
             self._failing = False
             self._plan = {}
@@ -167,6 +176,8 @@ class PeriodicJobEnqueuer:
         how many.
         """
         jobs = self._jobs.by_handle()
+        if self._durable_only:
+            jobs = {handle: job for handle, job in jobs.items() if job.id is not None}
         if self._durable is not None:
             jobs = await self._look(self._durable, jobs)
         self._plan = {handle: at for handle, at in self._plan.items() if handle in jobs}

@@ -56,20 +56,26 @@ class Inserts(Protocol):
 
 
 class QueueMaintainer:
-    """The services of a leader. They stay the same over all of a client's terms."""
+    """The services of a leader. They stay the same over all of a client's terms, and over the times
+    in which it does riverui's own part, `features`, while a client of another kind leads.
+    """
 
     def __init__(
         self,
         context: ServiceContext,
         services: Sequence[MaintenanceService],
         *,
+        features: Sequence[MaintenanceService] = (),
         enqueuer: PeriodicJobEnqueuer,
         reindexer: Reindexer,
     ) -> None:
         self._context = context
         self._goes_on_from: object = None
         """When the last term began, as the database has it."""
-        self.services = services
+        self._turn = asyncio.Lock()
+        """Held by who runs the services: a stand-in that is elected ends soon."""
+        self.services = (*services, *features)
+        self.features = features
         self.enqueuer = enqueuer
         self.reindexer = reindexer
 
@@ -77,13 +83,25 @@ class QueueMaintainer:
         """Run every service until cancelled; raise when they cannot be started, so that another
         client may lead.
         """
-        await self._start(goes_on=term.elected_at == self._goes_on_from)
-        self._goes_on_from = term.elected_at
-        async with asyncio.TaskGroup() as group:
-            for service in self.services:
+        async with self._turn:
+            await self._start(goes_on=term.elected_at == self._goes_on_from)
+            self._goes_on_from = term.elected_at
+            async with asyncio.TaskGroup() as group:
+                for service in self.services:
+                    group.create_task(run_periodically(service, term, self._context))
+                group.create_task(self.enqueuer.run(term))
+                group.create_task(self.reindexer.run(term))
+
+    async def stand_in(self, term: LeaderTerm) -> None:
+        """Run what a leader of another kind does not know, until cancelled: services of features,
+        and durable periodic jobs.
+        """
+        async with self._turn, asyncio.TaskGroup() as group:
+            for service in self.features:
                 group.create_task(run_periodically(service, term, self._context))
-            group.create_task(self.enqueuer.run(term))
-            group.create_task(self.reindexer.run(term))
+            if self.enqueuer.durable:
+                await self.enqueuer.start(durable_only=True)
+                group.create_task(self.enqueuer.run(term))
 
     async def _start(self, *, goes_on: bool) -> None:
         for attempt in range(1, _STARTS + 1):
@@ -120,8 +138,8 @@ def queue_maintainer(
             JobRescuer(context, config, pilot=pilot),
             JobCleaner(context, cleaning),
             QueueCleaner(context),
-            *pilot.services(context),
         ],
+        features=pilot.services(context),
         enqueuer=PeriodicJobEnqueuer(
             context,
             periodic_jobs,

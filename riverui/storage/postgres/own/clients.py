@@ -19,6 +19,7 @@ from riverui.storage.interface.clients import (
     DeadClient,
     Heartbeat,
     HeldJob,
+    OtherLeader,
     SeenClient,
 )
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
@@ -112,6 +113,12 @@ class Clients(Statements):
         values = {"silent_after": SILENT_AFTER, "limit": _MOST_SCHEDULES}
         rows = (await self._rows("client_schedule_list", values)).records()
         return {row.name: row.schedule for row in rows}
+
+    async def client_other_leader(self, *, claim: bool = False) -> OtherLeader | None:
+        """Return who leads where that is no client of the table."""
+        slots = {"claimed": Fragment("client_stand_in", {"schema": self._schema})} if claim else {}
+        row = await self._row("client_other_leader", **slots)
+        return row and OtherLeader(leader_id=row.leader_id, claimed=row.claimed)
 
     async def client_seen_list(
         self, *, cap: int, newest: int, held: int, limit: int

@@ -110,6 +110,21 @@ from /* schema */riverui_client c
 order by c.declared_dead_at is not null, c.declared_dead_at desc, c.heartbeat_at, c.id
 limit :limit::bigint;
 
+-- name: client_other_leader
+-- Who leads and has no row here is no client of riverui's, or gives no signs of life.
+select l.leader_id, /* claimed: */ false /* :claimed */ as claimed
+from /* schema */river_leader l
+where l.expires_at >= now()
+  and not exists (
+    select from /* schema */riverui_client c where c.id = l.leader_id and c.declared_dead_at is null
+  );
+
+-- part: client_stand_in (client_other_leader.claimed)
+-- Held until the end of the transaction, so that it works behind a pooler too.
+pg_try_advisory_xact_lock(
+  hashtext(concat(coalesce(:schema::text, current_schema()), '.riverui_stand_in'))
+);
+
 -- name: client_seen_list
 -- The last entry of `attempted_by` is who works the job now, or worked it last. Arrays far longer than River's hundred
 -- would have to be unpacked whole.

@@ -1,0 +1,146 @@
+"""Does riverui's own part of the maintenance while a client of another kind leads, such as Go's,
+which knows nothing of workflows, sequences and durable periodic jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+
+from riverui.engine.client_context import ClientContext
+from riverui.engine.lead.elector import LeaderTerm, steady_clock
+from riverui.engine.waiting import between, pass_on_cancellation
+from riverui.errors import DatabaseError, SchemaMissing
+from riverui.storage.interface import CLIENTS, Executor
+
+_LIMIT = timedelta(seconds=5)
+"""For a statement. The server ends an idle transaction ten seconds after that, and with it the
+stand-in of a client that has gone silent.
+"""
+_TRUSTED_SECONDS = 14.0
+"""From a renewal until another client may stand in: a second less than the server waits."""
+_RENEW_SECONDS = 5.0
+"""Between two renewals, so that two may fail."""
+_STEP_SECONDS = 1.0
+"""Between two looks whether this client leads by now; and from seeing the lock free until it is
+taken, as whoever has it may only be changing from one transaction to the next.
+"""
+_TRANSACTION_SECONDS = 60.0
+"""For one transaction: those that are older look forgotten."""
+_LOOKS_WITHOUT_TABLE = 20
+"""Looks to leave out, five minutes of them, where there is no table of clients."""
+
+
+class StandIn:
+    """Watches who leads. While that is a client without a row in the table of clients, one of the
+    clients that watch does `work`: the one whose transaction holds an advisory lock.
+
+    Two may do it at once for a moment, or one beside a leader of riverui's that gives no signs of
+    life: the work has to allow for that.
+    """
+
+    def __init__(
+        self,
+        client: ClientContext,
+        work: Callable[[LeaderTerm], Awaitable[None]],
+        *,
+        leads: Callable[[], bool],
+        lacks: Callable[[], Iterable[str]],
+    ) -> None:
+        self._client = client
+        self._failing = False
+        self._lacks = lacks
+        """Returns what does not happen while such a client leads, each as a part of a sentence."""
+        self._leader = ""
+        """Who led at the last look; empty for a client of riverui's."""
+        self._leads = leads
+        self._logger = client.logger
+        self._seconds = client.limits.stand_in_seconds
+        self._work = work
+
+    async def run(self) -> None:
+        """Watch, and stand in when needed, until cancelled."""
+        looks = 1
+        while True:
+            pass_on_cancellation()
+            await asyncio.sleep(looks * self._seconds * between(0.8, 1.2))
+            looks = 1
+            if self._leads():
+                continue
+            try:
+                await self._look()
+                self._failing = False
+            except SchemaMissing:
+                looks = _LOOKS_WITHOUT_TABLE
+            except (DatabaseError, TimeoutError) as error:
+                if not self._failing:
+                    self._logger.info("it cannot be watched who leads: %s", error)
+                self._failing = True
+
+    async def _look(self) -> None:
+        async with self._client.driver.autocommit(timeout=_LIMIT) as executor:
+            # Free again at once: each call is a transaction of its own.
+            found = await CLIENTS.on(executor).client_other_leader(claim=True)
+        leader = "" if found is None else found.leader_id
+        if leader and leader != self._leader:
+            for lack in self._lacks():
+                self._logger.warning("client %s leads and is not riverui's: %s", leader, lack)
+        self._leader = leader
+        if found is not None and found.claimed:
+            await asyncio.sleep(min(_STEP_SECONDS, self._seconds))
+            await self._stand_in()
+
+    async def _stand_in(self) -> None:
+        """Work for as long as the lock is granted and needed."""
+        term = LeaderTerm(
+            leader_id=self._client.id, elected_at=datetime.now(UTC), trusted_until=0.0
+        )
+        work: asyncio.Future[None] | None = None
+        goes_on = True
+        try:
+            while goes_on:
+                goes_on, until = False, steady_clock() + _TRANSACTION_SECONDS
+                async with self._client.driver_beside().transaction(timeout=_LIMIT) as transaction:
+                    while await self._claim(transaction, term):
+                        if work is None:
+                            self._logger.info(
+                                "client %s leads and is not riverui's: client %s runs the"
+                                " services that it lacks",
+                                self._leader,
+                                self._client.id,
+                            )
+                            work = asyncio.ensure_future(self._work(term))
+                        if not await self._wait(work):
+                            break
+                        if goes_on := steady_clock() > until:
+                            break
+        finally:
+            term.end()
+            if work is not None:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+    async def _claim(self, transaction: Executor, term: LeaderTerm) -> bool:
+        """Get the lock, or keep it, and prolong the term; return whether that was needed and
+        granted.
+        """
+        started = steady_clock()
+        found = await CLIENTS.on(transaction).client_other_leader(claim=True)
+        if found is None or not found.claimed:
+            return False
+        term.trusted_until = started + _TRUSTED_SECONDS
+        return True
+
+    async def _wait(self, work: asyncio.Future[None]) -> bool:
+        """Wait for the next renewal; return False where the work is over, or this client leads by
+        now. Raise what the work raises.
+        """
+        until = steady_clock() + min(_RENEW_SECONDS, self._seconds)
+        while (seconds := until - steady_clock()) > 0:
+            await asyncio.wait([work], timeout=min(_STEP_SECONDS, seconds))
+            if work.done():
+                await work
+            if work.done() or self._leads():
+                return False
+        return True
