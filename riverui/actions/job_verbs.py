@@ -19,6 +19,8 @@ RETRY = JobVerb(
     key="r",
     tone="primary",
     fits=frozenset({JobState.SCHEDULED, JobState.RETRYABLE} | FINALIZED),
+    # Completed jobs would do their work twice, and scheduled ones begin before their time.
+    unnamed=frozenset({JobState.RETRYABLE, JobState.DISCARDED, JobState.CANCELLED}),
     call=lambda executor, ids, given: executor.job_retry_many(ids),
     reruns=True,
     done="retried",

@@ -7,7 +7,7 @@ and keys are made from the records, so that a new verb is a new record with its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,8 @@ class JobVerb:
     """What the API's reference says of it."""
     allows: str
     """What its right lets a person do: "cancel jobs"."""
+    unnamed: frozenset[JobState] | None = None
+    """The states that a search without a state means; None for all that it fits."""
     tone: str = ""
     """`primary` for the button to be seen first, `danger` for one that cannot be undone."""
     labels: Mapping[JobState, str] = field(default_factory=dict)
@@ -126,6 +128,13 @@ class JobVerb:
     def asks(self) -> bool:
         """Return whether its button opens a form instead of doing it at once."""
         return self.confirms or bool(self.parameters)
+
+    def states(self, named: Collection[JobState]) -> tuple[JobState, ...]:
+        """Return the states of the jobs that it is done to where a search names these states, or
+        none.
+        """
+        chosen = named or (self.fits if self.unnamed is None else self.unnamed)
+        return tuple(state for state in JobState if state in self.fits and state in chosen)
 
     def label_in(self, state: JobState) -> str:
         """Return the label of its button for a job in this state."""

@@ -218,9 +218,3 @@ def moment(text: str | None, now: datetime | None = None) -> str:
         return "—"
     told = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"{told} ({ago(text, now)})" if now else told
-
-
-def jobs(number: int, *, exact: bool = True) -> str:
-    """Return a number of jobs in words."""
-    least = "" if exact else "at least "
-    return f"{least}{number:,} job{'' if number == 1 else 's'}"

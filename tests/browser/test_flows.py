@@ -136,7 +136,7 @@ async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
     bar = page.get_by_role("group", name="Selected jobs")
     await bar.get_by_role("link", name=re.compile("Retry all")).click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog.get_by_role("heading")).to_contain_text("Retry 25 jobs?")
+    await expect(dialog.get_by_role("heading")).to_contain_text("Retry 25 discarded jobs?")
     await expect(dialog).to_contain_text("kind:mail_send")
     await dialog.get_by_role("button", name=re.compile("Retry 25")).click()
     await expect(page).to_have_url(re.compile("/operations/"))

@@ -131,38 +131,39 @@ class TestMoveAndDelete:
 class TestBySearch:
     """All that match, by an operation that goes in steps."""
 
-    @pytest.mark.parametrize(
-        "asked", [["--search", "kind:charge"], ["--state", "completed,discarded"]]
-    )
-    def test_all_that_match_are_retried(
-        self, run: Run, way: dict[str, str], rows: Rows, asked: list[str]
+    def test_what_failed_is_retried_and_completed_jobs_only_by_name(
+        self, run: Run, way: dict[str, str], rows: Rows
     ) -> None:
-        assert run("job", "retry", *asked, "--yes", **way) == (
-            0,
-            "2 jobs will run again now.\n",
-            "",
-        )
-        assert rows("select count(*) from river_job where state = 'available'") == [(4,)]
+        again = (0, "1 job will run again now.\n", "")
+        asked = ["job", "retry", "--search", "kind:charge"]
+        assert "Retry 1 discarded job matching kind:charge?" in run(*asked, **way)[2]
+        both = run("job", "retry", "--state", "completed,discarded", **way)[2]
+        assert "Retry 2 jobs (1 completed, 1 discarded) matching state:completed,disc" in both
+        assert run(*asked, "--yes", **way) == again
+        left = "select id from river_job where state = 'completed'"
+        assert rows(left) == [(4,)]
+        assert run("job", "retry", "--state", "completed", "--yes", **way) == again
+        assert rows(left) == []
 
     def test_nothing_is_done_before_somebody_agrees(
         self, run: Run, way: dict[str, str], rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         code, out, err = run("job", "cancel", "--search", "queue:mail", **way)
         assert (code, out) == (2, "")
-        assert "Cancel 2 jobs that match: queue:mail? Nobody is here to answer: --yes" in err
+        assert "Cancel 2 available jobs matching queue:mail? Nobody is here to answer: --yes" in err
         for answer, ends in (("n\n", 130), ("y\n", 0)):
             asking = io.StringIO(answer)
             asking.isatty = lambda: True  # type: ignore[method-assign]
             monkeypatch.setattr("sys.stdin", asking)
             code, out, err = run("job", "cancel", "--search", "queue:mail", **way)
             assert code == ends
-            assert "Cancel 2 jobs that match: queue:mail?" in err
+            assert "Cancel 2 available jobs matching queue:mail?" in err
             done = 2 if answer == "y\n" else 0
             assert rows("select count(*) from river_job where state = 'cancelled'") == [(done,)]
 
     def test_every_job_is_told_as_that(self, run: Run, way: dict[str, str]) -> None:
         _, _, err = run("job", "cancel", "--search", "", **way)
-        assert "Cancel 3 jobs in all?" in err
+        assert "Cancel 3 jobs (2 available, 1 running) in all?" in err
 
     def test_only_states_are_counted_to_which_it_can_be_done(
         self, run: Run, way: dict[str, str]

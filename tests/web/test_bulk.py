@@ -57,7 +57,7 @@ async def test_preview_and_operation(
     form = await preview(
         client, "verb=retry&state=discarded&q=kind:mail&next=/jobs?state=discarded"
     )
-    assert "Retry 6 jobs?" in form.text
+    assert "Retry 6 discarded jobs?" in form.text
     assert "state:discarded kind:mail" in form.text
     assert "ship" not in form.text
     late = await job(connection, "discarded", kind="mail")
@@ -103,11 +103,39 @@ async def test_only_states_in_which_the_verb_does_something_are_touched(
     for state in ("available", "completed", "running", "pending"):
         await job(connection, state)
     form = await preview(client, "verb=cancel")
-    assert "Cancel 3 jobs?" in form.text
+    assert "Cancel 3 jobs (1 pending, 1 available, 1 running)?" in form.text
     assert "completed" not in form.one("dl").text
     form = await preview(client, "verb=cancel&state=completed")
     assert "nothing to cancel among completed jobs" in form.text
     assert not form.all("button")
+
+
+async def test_retry_without_a_state_means_what_failed(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    every = ("retryable", "discarded", "discarded", "completed", "cancelled", "scheduled")
+    for state in every:
+        await job(connection, state, kind="mail")
+    form = await preview(client, "verb=retry&q=kind:mail")
+    assert "Retry 4 jobs (1 retryable, 2 discarded, 1 cancelled)?" in form.text
+    assert "state:retryable,discarded,cancelled kind:mail" in form.text
+    assert "Jobs in other states are left out: name a state to include them." in form.text
+    named = await preview(client, "verb=retry&state=completed&q=kind:mail")
+    assert "Retry 1 completed job?" in named.text
+    assert "other states" not in named.text
+
+    await client.post(form.attributes["action"], data=dict(form.fields()))
+    await finished(app)
+    assert await states(connection) == [*["available"] * 3, "completed", "available", "scheduled"]
+
+
+@pytest.mark.parametrize("dashboard_limits", [DashboardLimits(preview_jobs=2)])
+async def test_states_are_counted_beyond_the_jobs_looked_at(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for state in ("completed", "discarded", "discarded", "discarded", "retryable"):
+        await job(connection, state)
+    assert "Retry 4 jobs (1 retryable, 3 discarded)?" in (await preview(client, "verb=retry")).text
 
 
 @pytest.mark.parametrize("dashboard_limits", [DashboardLimits(preview_jobs=2)])
@@ -205,7 +233,7 @@ async def test_a_count_that_is_not_cheap_is_a_lower_bound(
         select 'k', '{}', 'scheduled' from generate_series(1, 11000)"""
     )
     form = await preview(client, "verb=cancel&state=scheduled")
-    assert "Cancel 10,000+ jobs?" in form.text
+    assert "Cancel 10,000+ scheduled jobs?" in form.text
 
 
 async def test_a_search_without_an_index_may_be_acted_on_before_anything_is_found(

@@ -470,7 +470,7 @@ async def test_a_whole_group_is_retried_and_nothing_else(
     (link,) = [link for link in page.all("a") if link.text == "Retry all 130…"]
     assert "Show the newest 100" in page.text
     preview = await get(client, link.attributes["href"] or "")
-    assert "Retry 130 jobs?" in preview.text
+    assert "Retry 130 jobs (65 retryable, 65 discarded)?" in preview.text
     assert "130 jobs with the error “dial tcp <ip>" in preview.text
     later = await failed(connection)
     fields = {

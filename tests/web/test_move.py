@@ -181,7 +181,7 @@ async def test_all_that_match(
     spared = [await job(connection, "running", kind="mail"), await job(connection, kind="ship")]
     answer = await client.get("/jobs/bulk?verb=move&q=kind:mail")
     form = parse(answer.text).one("form", class_="ask")
-    assert "Move 3 jobs?" in form.text
+    assert "Move 3 jobs (2 available, 1 retryable)?" in form.text
     assert "running" not in form.one("dl").text
     data = dict(form.fields()) | {"queue": "slow", "priority": "4"}
     refused = await client.post(form.attributes["action"], data=data | {"queue": "!"})

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,8 @@ from riverui.errors import BadRequest, ConfigError, RiveruiError
 if TYPE_CHECKING:
     from riverui.actions.verbs import JobVerb
     from riverui.cli.api.answers import Api
+    from riverui.domain.jobs import JobState
+    from riverui.storage.interface.params import Count
 
 _LOOK_SECONDS = 0.2
 """Seconds between two looks at an action under way: soon enough for short ones to feel prompt."""
@@ -148,12 +151,13 @@ def verb_command(
 def _chosen(api: Api, order: Order) -> int:
     """Do it to jobs by their ids, chunk by chunk, each in one transaction."""
     from riverui.cli.job.wanted import chunks
+    from riverui.web.live.action_notices import jobs
 
     told, answers = Told(), []
     if order.verb.confirms and "-" in order.ids and not order.yes:
         raise ConfigError(f"ids come from standard input: --yes says to {order.verb.name} them")
     if order.verb.confirms:
-        _ask(order, f"{order.verb.label} {_jobs(len(set(order.ids)))}?")
+        _ask(order, f"{order.verb.label} {jobs(len(set(order.ids)))}?")
     for chunk in chunks(order.ids):
         answer = api.send(
             "POST",
@@ -176,17 +180,25 @@ def _chosen(api: Api, order: Order) -> int:
 
 def _all_matching(api: Api, order: Order) -> int:
     """Do it to all jobs that a search finds, by an operation of the dashboard's."""
+    from riverui.storage.interface.params import CountKind
+    from riverui.web.search import query
+    from riverui.web.view.format import jobs_by_state
+
     verb, search = order.verb, order.search or ""
-    number, exact = _count(api, verb, search)
-    if not number and exact:
+    parsed = query.parse(search, now=datetime.now(UTC))
+    states = verb.states(parsed.states or ())
+    counts = _counts(api, search, states)
+    if not any(count.value or count.kind is CountKind.AT_LEAST for count in counts.values()):
         if order.as_json:
             _dump({"operation": None})
         else:
             click.echo(f"No job matches that could be {verb.done}.")
         return 0
-    which = f"that match: {search}" if search else "in all"
-    _ask(order, f"{verb.label} {_jobs(number, exact=exact)} {which}?")
-    begun = api.send("POST", f"/api/jobs/{verb.name}", {"query": search, **order.given})
+    which = f"matching {search}" if search else "in all"
+    _ask(order, f"{verb.label} {jobs_by_state(counts)} {which}?")
+    # The states of the question go along: a dashboard of another version may mean others.
+    asked = {"query": parsed.without_states(), "state": states, **order.given}
+    begun = api.send("POST", f"/api/jobs/{verb.name}", asked)
     ended = _until_it_ended(api, begun["operation"])
     if order.as_json:
         _dump({"operation": ended})
@@ -205,13 +217,16 @@ def _all_matching(api: Api, order: Order) -> int:
     return 1 if ended["skipped"].keys() - _NO_FAULT else 0
 
 
-def _count(api: Api, verb: JobVerb, search: str) -> tuple[int, bool]:
-    """Return how many jobs it would be done to, and whether there are no more."""
+def _counts(api: Api, search: str, states: Sequence[JobState]) -> Mapping[JobState, Count]:
+    """Return how many jobs of these states match."""
+    from riverui.storage.interface.params import Count, CountKind
+
     if search:
         found = api.get("/api/progress", {"q": search})
-        return sum(found["states"][state.value] for state in verb.fits), found["exact"]
-    states = api.get("/api/states")
-    return sum(states[state.value]["count"] for state in verb.fits), True
+        kind = CountKind.EXACT if found["exact"] else CountKind.AT_LEAST
+        return {state: Count(value=found["states"][state.value], kind=kind) for state in states}
+    counts = api.get("/api/states")
+    return {state: Count(value=counts[state.value]["count"]) for state in states}
 
 
 def _until_it_ended(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -243,12 +258,6 @@ def _ask(order: Order, question: str) -> None:
     if not sys.stdin.isatty():
         raise ConfigError(f"{one_line(question)} Nobody is here to answer: --yes says so")
     click.confirm(one_line(question), abort=True, err=True)
-
-
-def _jobs(number: int, *, exact: bool = True) -> str:
-    from riverui.cli.terminal import jobs
-
-    return jobs(number, exact=exact)
 
 
 def _dump(value: object) -> None:

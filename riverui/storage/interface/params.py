@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -208,6 +208,18 @@ class Count:
     kind: CountKind = CountKind.EXACT
     at: datetime | None = None
     """When it was counted, where that is not now."""
+
+
+def total_count(counts: Iterable[Count]) -> Count:
+    """Return the sum of counts, as trustworthy as the worst of them."""
+    found = list(counts)
+    kinds = {count.kind for count in found}
+    kind = next(
+        (kind for kind in (CountKind.ESTIMATED, CountKind.AT_LEAST) if kind in kinds),
+        CountKind.EXACT,
+    )
+    oldest = min((count.at for count in found if count.at), default=None)
+    return Count(value=sum(count.value for count in found), kind=kind, at=oldest)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

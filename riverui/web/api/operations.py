@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.actions.verbs import Given, JobVerb
-from riverui.domain.jobs import JobState
 from riverui.domain.pace import Pace
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Count as Counted, CountKind, JobCutoff, JobFilter
@@ -170,7 +169,7 @@ async def begin(
 def _matching(verb: JobVerb, asked: Query) -> JobFilter:
     """Return what the query finds, in the states for which the verb does something."""
     found = searched(asked.query, states(asked.state))
-    fitting = [state for state in found.states or JobState if state in verb.fits]
+    fitting = verb.states(found.states)
     if not fitting:
         raise BadRequest(
             f"There is nothing to {verb.name} among {' and '.join(found.states)} jobs."

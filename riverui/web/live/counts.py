@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError, RiveruiError
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import Count, CountKind, JobFilter
+from riverui.storage.interface.params import Count, CountKind, JobFilter, total_count
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
 
@@ -81,14 +81,8 @@ class Snapshot:
         """Return the sum over these states (none: all), as trustworthy as the worst of them."""
         if self.counts is None:
             return None
-        counts = [self.counts[state] for state in states or JobState if state in self.counts]
-        kinds = {count.kind for count in counts}
-        kind = next(
-            (kind for kind in (CountKind.ESTIMATED, CountKind.AT_LEAST) if kind in kinds),
-            CountKind.EXACT,
-        )
-        oldest = min((count.at for count in counts if count.at), default=None)
-        return Count(value=sum(count.value for count in counts), kind=kind, at=oldest)
+        wanted = states or tuple(JobState)
+        return total_count(self.counts[state] for state in wanted if state in self.counts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

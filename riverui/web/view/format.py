@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from riverui.domain.clock import FIRST, LAST, duration as duration, two_units
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.domain.plain_text import HIDDEN, code_point, plain as plain
-from riverui.storage.interface.params import Count, CountKind
+from riverui.storage.interface.params import Count, CountKind, total_count
 
 _CANCEL_ERROR = "JobCancelError: "
 """What River writes in front of the reason of a cancelled job."""
@@ -108,6 +109,23 @@ def count_text(count: Count) -> str:
     if count.kind is CountKind.AT_LEAST:
         return f"{number(value) if value < 1_000_000 else compact(_floored(value))}+"
     return compact(value) if value >= 1_000_000 else number(value)
+
+
+def jobs_by_state(counts: Mapping[JobState, Count]) -> str:
+    """Return how many jobs there are and in which states: "30 discarded jobs", or
+    "31 jobs (1 retryable, 30 discarded)".
+    """
+    total = total_count(counts.values())
+    s = "" if total.value == 1 else "s"
+    found = [
+        f"{count_text(counts[state])} {state}"
+        for state in JobState
+        if state in counts and counts[state].value
+    ]
+    if len(found) == 1:
+        return f"{found[0]} job{s}"
+    split = f" ({', '.join(found)})" if found else ""
+    return f"{count_text(total)} job{s}{split}"
 
 
 def estimate(value: int) -> str:

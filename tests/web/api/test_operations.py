@@ -63,6 +63,9 @@ async def test_a_query_acts_on_what_matched_when_it_was_sent(
         ("delete", {"query": ""}, {"running"}),
         ("cancel", {"query": "state:available"}, {"cancelled", "running", "completed"}),
         ("cancel", {"query": "", "state": ["available"]}, {"cancelled", "running", "completed"}),
+        # Without a state, what failed is retried: completed jobs only by name.
+        ("retry", {"query": ""}, {"available", "running", "completed"}),
+        ("retry", {"query": "state:completed"}, {"available", "running"}),
     ],
 )
 async def test_states_beside_the_query(

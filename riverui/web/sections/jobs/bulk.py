@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar
@@ -24,6 +24,7 @@ from riverui.storage.interface.params import (
     JobFilter,
     JobPage,
     JobPageParams,
+    total_count,
 )
 from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
@@ -37,6 +38,7 @@ from riverui.web.search.addresses import Listing
 from riverui.web.search.groups import GroupTerm, group_term
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.sections.jobs.chosen import caution, suggestions
+from riverui.web.view.format import jobs_by_state
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import done, respond
 
@@ -60,6 +62,10 @@ class BulkPreview:
     filter_text: str
     """The filter in words, e.g. `state:retryable kind:mail`; "every job" when empty."""
     count: Count
+    jobs: str
+    """How many jobs in which states, in words."""
+    narrowed: bool
+    """Whether jobs in other states are left out because no state was named."""
     kinds: tuple[tuple[str, int], ...]
     """The commonest kinds, with their numbers among the jobs looked at."""
     looked_at: int
@@ -87,7 +93,7 @@ async def index(request: Request) -> Response:
     )
     if problem := listing_problem(listing):
         raise BadRequest(problem.detail)
-    states = tuple(state for state in listing.states or JobState if state in verb.fits)
+    states = verb.states(listing.states)
     if not states:
         return respond(request, _nothing(verb, listing, now, next_url))
     group = await _group(request)
@@ -104,7 +110,8 @@ async def index(request: Request) -> Response:
                 cutoff=cutoff,
             )
         )
-    count = await _count(request, matching, cutoff, page)
+    counts = await _counts(request, matching, cutoff, page)
+    count = total_count(counts.values())
     text = query.format(matching)
     return respond(
         request,
@@ -116,6 +123,8 @@ async def index(request: Request) -> Response:
             if group
             else text,
             count=count,
+            jobs=jobs_by_state(counts),
+            narrowed=not listing.states and verb.unnamed is not None and group is None,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
             looked_at=len(page.rows),
             samples=page.rows[:_SAMPLES],
@@ -176,19 +185,31 @@ async def _group(request: Request) -> GroupTerm | None:
     return group_term(group)
 
 
-async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff, page: JobPage) -> Count:
-    if page.searched is not None:
-        # Counting would look at the same part of the table once more, and know as little of the
-        # rest.
-        return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
-    if not page.more:
-        return Count(value=len(page.rows))
-    board = dashboard(request)
-    try:
-        async with board.driver.reading() as executor:
-            return await executor.job_count(matching, cap=board.config.count_cap, cutoff=cutoff)
-    except QueryTimeout:
-        return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
+async def _counts(
+    request: Request, matching: JobFilter, cutoff: JobCutoff, page: JobPage
+) -> Mapping[JobState, Count]:
+    """Return how many jobs of each state match: of the page where it has all of them, or where
+    counting takes too long.
+    """
+    states, board = matching.states or tuple(JobState), dashboard(request)
+    if page.more:
+        try:
+            async with board.driver.reading() as executor:
+                return {
+                    state: await executor.job_count(
+                        replace(matching, states=(state,)),
+                        cap=board.config.count_cap,
+                        cutoff=cutoff,
+                    )
+                    for state in states
+                }
+        except QueryTimeout:
+            pass
+    # Where a window ended the search, counting would look at the same part of the table once more.
+    whole = not page.more and page.searched is None
+    kind = CountKind.EXACT if whole else CountKind.AT_LEAST
+    found = Counter(row.state for row in page.rows)
+    return {state: Count(value=found[state], kind=kind) for state in states}
 
 
 def _nothing(verb: JobVerb, listing: Listing, now: datetime, next_url: str) -> BulkPreview:
@@ -199,6 +220,8 @@ def _nothing(verb: JobVerb, listing: Listing, now: datetime, next_url: str) -> B
         pace=(),
         filter_text=query.format(listing.filter),
         count=Count(value=0),
+        jobs="0 jobs",
+        narrowed=False,
         kinds=(),
         looked_at=0,
         samples=(),
