@@ -47,13 +47,16 @@ _STATE_WORDS = {
     "dead": "discarded",
     "delayed": "scheduled",
     "done": "completed",
-    "error": "retryable",
-    "failed": "discarded",
+    "error": "retryable,discarded",
+    "failed": "retryable,discarded",
     "queued": "available",
     "success": "completed",
     "waiting": "available",
 }
+"""Words that other queues use, and the states of River that they may mean."""
 _COMPARISON = re.compile(r"<=|>=|<|>")
+_OPERATOR = re.compile(r"[=!]?=|<=|>=|<|>")
+"""What other languages write between a key and its value, where the grammar has a colon."""
 _IDS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*(?![^\s])")
 """Ids as we write them ourselves, perhaps thousands: they are read in one go."""
 _INTEGER = re.compile(r"[0-9]{1,19}")
@@ -212,7 +215,29 @@ class _Scanner:
             self.at = key.end()
             self.value_start = key.end() + 1
             return self.contained(field, self.path(key.group()))
+        if operator := _OPERATOR.match(self.text, key.end()):
+            self.refuse_operator(key, field, operator)
         return self.word()
+
+    def refuse_operator(
+        self, key: re.Match[str], field: Field | None, operator: re.Match[str]
+    ) -> None:
+        """Refuse `kind=mail`, which would look for kinds that contain it and find none; a kind may
+        contain < and >, but no key in front of them.
+        """
+        end, op = token_end(self.text, key.start()), operator.group()
+        compared = op not in ("=", "==", "!=") and (field in TIMES or field in NUMBERS)
+        if not compared and "=" not in op:
+            return
+        if field is None:
+            raise _Nonsense(_unknown_key(key.group(), "="), key.start(), operator.end())
+        minus = "-" if self.negated or op == "!=" else ""
+        value = self.text[operator.end() : end][:60]
+        message = (
+            f"“{self.text[key.start() : end][:60]}” is not a search term:"
+            f" did you mean {minus}{field.value}:{op if compared else ''}{value}?"
+        )
+        raise _Nonsense(message, key.start(), end)
 
     def word(self) -> tuple[Term, ...]:
         """Read a term without a key: numbers are ids, words are parts of kinds."""
@@ -356,6 +381,10 @@ class _Scanner:
             self.at = error.end
             raise _Nonsense(error.message, error.start, error.end) from None
         written = key + self.text[start : self.at][:60]
+        path, equals, value = (key + self.text[start : token_end(self.text, start)]).partition("=")
+        if equals and not self.text.startswith(":", self.at):
+            message = f"{written} needs a colon: did you mean {path[:60]}:{value[:60] or 42}?"
+            raise _Nonsense(message, start, self.at)
         if not parts:
             raise _Nonsense(f"{key} is an object: write {key}.customer.id:42", start, self.at)
         if not self.text.startswith(":", self.at):
@@ -454,9 +483,9 @@ def _state(value: _Value) -> str:
     raise _Nonsense(f"“{value.text[:40]}” is not a state: {hint}", value.start, value.end)
 
 
-def _unknown_key(key: str) -> str:
+def _unknown_key(key: str, sign: str = ":") -> str:
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.6)
     if near:
-        return f"“{key[:40]}:” is not a search term: did you mean {KEYS[near[0]].value}:?"
+        return f"“{key[:40]}{sign}” is not a search term: did you mean {KEYS[near[0]].value}:?"
     keys = ", ".join(f"{field.value}:" for field in Field)
-    return f"“{key[:40]}:” is not a search term. Terms begin with {keys}."
+    return f"“{key[:40]}{sign}” is not a search term. Terms begin with {keys}."
