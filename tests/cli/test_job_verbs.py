@@ -161,6 +161,16 @@ class TestBySearch:
             done = 2 if answer == "y\n" else 0
             assert rows("select count(*) from river_job where state = 'cancelled'") == [(done,)]
 
+    def test_jobs_are_chosen_by_the_options_of_the_list(
+        self, run: Run, way: dict[str, str], rows: Rows
+    ) -> None:
+        asked = ["job", "cancel", "--queue", "mail", "--kind", "mail_*,report", "--yes"]
+        assert run(*asked, **way)[:2] == (0, "2 jobs cancelled.\n")
+        # The queue of `move` is where the jobs go.
+        move = ["job", "move", "--kind", "mail_send", "--queue", "slow", "--yes"]
+        assert run(*move, **way)[1] == "No job matches that could be moved.\n"
+        assert run("job", "move", "--queue", "slow", **way)[0] == 2
+
     def test_every_job_is_told_as_that(self, run: Run, way: dict[str, str]) -> None:
         _, _, err = run("job", "cancel", "--search", "", **way)
         assert "Cancel 3 jobs (2 available, 1 running) in all?" in err
@@ -228,6 +238,7 @@ class TestBySearch:
             ([], "say which jobs to retry"),
             (["3", "--search", "x"], "say which jobs to retry"),
             (["--search", "nope:1", "--yes"], "not a search term"),
+            (["--search", "kind=charge", "--yes"], "did you mean kind:charge?"),
             (["three"], "no job id"),
         ],
     )
@@ -245,6 +256,9 @@ def test_a_command_takes_what_its_verb_takes() -> None:
     for command in (verbs.retry, verbs.cancel, verbs.delete, verbs.move):
         assert command.name is not None
         flags = {each.name for each in command.params if isinstance(each, click.Option)}
-        besides = {"search", "states", "yes", "as_json", "database_url", "schema", "api"}
+        besides = {"search", "states", "kinds", "yes", "as_json", "database_url", "schema", "api"}
+        if command is not verbs.move:
+            besides.add("queues")
+        assert besides <= flags
         taken = {parameter.name for parameter in JOB_VERBS[command.name].parameters}
         assert flags - besides == taken

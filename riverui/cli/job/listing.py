@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.known_names import known_kinds, known_queues, known_states
+from riverui.cli.job.wanted import in_queue, in_state, of_kind, search_text
 from riverui.cli.settings import settings_options
 
 if TYPE_CHECKING:
@@ -38,30 +38,9 @@ class Wanted:
 @settings_options(settings=CLIENT_SETTINGS)
 @click.command("list")
 @click.argument("search", nargs=-1)
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    metavar="STATE",
-    help="Only in this state.",
-    shell_complete=known_states,
-)
-@click.option(
-    "--queue",
-    "queues",
-    multiple=True,
-    metavar="NAME",
-    help="Only in this queue.",
-    shell_complete=known_queues,
-)
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="NAME",
-    help="Only of this kind.",
-    shell_complete=known_kinds,
-)
+@in_state
+@in_queue
+@of_kind
 @click.option(
     "--order",
     type=click.Choice(["time", "-time", "id", "-id"]),
@@ -98,7 +77,6 @@ def job_list(
     --kind may be repeated, and take patterns such as mail_*.
     """
     from riverui.cli.api.chosen import asked_api
-    from riverui.cli.job.wanted import search_text
     from riverui.cli.terminal import Screen, json_line
 
     text = search_text(search, states=states, queues=queues, kinds=kinds)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.known_names import known_queues, known_states
+from riverui.cli.job.wanted import chunks, in_queue, in_state, of_kind, search_text
+from riverui.cli.known_names import known_queues
 from riverui.cli.settings import settings_options
 from riverui.errors import BadRequest, ConfigError, RiveruiError
 
@@ -93,19 +94,15 @@ class Told:
 def verb_command(
     name: str, help: str, *options: Callable[[click.Command], click.Command]
 ) -> click.Command:
-    """Return the command of a verb; `options` add what it takes besides the jobs."""
+    """Return the command of a verb with these further options: what it takes besides the jobs, and
+    the queue of the jobs, unless its `--queue` is where they go.
+    """
 
     @click.command(name, help=help)
     @click.argument("ids", nargs=-1, metavar="[ID|-]...")
     @click.option("--search", metavar="SEARCH", help="All jobs that match, in place of ids.")
-    @click.option(
-        "--state",
-        "states",
-        multiple=True,
-        metavar="STATE",
-        help="All jobs in this state.",
-        shell_complete=known_states,
-    )
+    @in_state
+    @of_kind
     @click.option("--yes", is_flag=True, help="Do not ask first.")
     @click.option("--json", "as_json", is_flag=True, help="What became of them, as JSON.")
     @click.pass_obj
@@ -115,19 +112,22 @@ def verb_command(
         ids: Sequence[str],
         search: str | None,
         states: Sequence[str],
+        kinds: Sequence[str],
         yes: bool,
         as_json: bool,
+        queues: Sequence[str] = (),
         **flags: Any,
     ) -> int:
         from riverui.actions.job_verbs import JOB_VERBS
         from riverui.cli.api.chosen import asked_api
-        from riverui.cli.job.wanted import search_text
 
         verb = JOB_VERBS[name]
         named = {parameter.name: flags.pop(parameter.name) for parameter in verb.parameters}
-        searches = search is not None or bool(states)
+        searches = search is not None or bool(states or kinds or queues)
         if bool(ids) == searches:
-            raise ConfigError(f"say which jobs to {name}: by ids, or by --search or --state")
+            raise ConfigError(
+                f"say which jobs to {name}: by ids, or by --search, --state or --kind"
+            )
         try:
             given = verb.read(named)
         except BadRequest as error:
@@ -135,7 +135,9 @@ def verb_command(
         order = Order(
             verb=verb,
             ids=ids,
-            search=search_text([search or ""], states=states) if searches else None,
+            search=search_text([search or ""], states=states, queues=queues, kinds=kinds)
+            if searches
+            else None,
             given=given,
             yes=yes,
             as_json=as_json,
@@ -150,7 +152,6 @@ def verb_command(
 
 def _chosen(api: Api, order: Order) -> int:
     """Do it to jobs by their ids, chunk by chunk, each in one transaction."""
-    from riverui.cli.job.wanted import chunks
     from riverui.web.live.action_notices import jobs
 
     told, answers = Told(), []
@@ -269,22 +270,26 @@ def _dump(value: object) -> None:
 
 
 _WHICH = """
-Name the jobs by their ids, - for ids from standard input, or all that match by --search or
---state, which tells how many there are and asks first. Exit code 1 where some job was left as it
-is for another reason than that there was nothing to do.
+Name the jobs by their ids, - for ids from standard input, or all that match --search, --state or
+--kind: this says how many there are in each state, and asks first. Exit code 1 where some job was
+left as it is for another reason than that there was nothing to do.
 """
 
 retry = verb_command(
     "retry",
-    f"Run jobs again now: failed, ended, scheduled and waiting ones.\n{_WHICH}",
+    "Run jobs again now: failed, ended, scheduled and waiting ones. Of those that match, the failed"
+    f" and cancelled ones unless a state is named.\n{_WHICH}",
+    in_queue,
 )
 cancel = verb_command(
     "cancel",
     f"Cancel jobs that wait, and ask running ones to stop.\n{_WHICH}",
+    in_queue,
 )
 delete = verb_command(
     "delete",
     f"Delete jobs with their args, errors and logs; running ones are left.\n{_WHICH}",
+    in_queue,
 )
 move = verb_command(
     "move",

@@ -6,12 +6,40 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import click
+
+from riverui.cli.known_names import known_kinds, known_queues, known_states
 from riverui.errors import ConfigError
 
 CHUNK = 1_000
 """Ids that are sent at once: as many as the API takes."""
 _MOST_BIGINT = 2**63 - 1
 """The highest id that a job can have."""
+
+in_state = click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Jobs in this state.",
+    shell_complete=known_states,
+)
+in_queue = click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    help="Jobs in this queue.",
+    shell_complete=known_queues,
+)
+of_kind = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="NAME",
+    help="Jobs of this kind.",
+    shell_complete=known_kinds,
+)
 
 
 def search_text(
