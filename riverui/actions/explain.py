@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from riverui.actions import holds, sequences
-from riverui.domain.explain import Explanation, explain
-from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.explain import LATE_AFTER, Explanation, explain
+from riverui.domain.job_facts import JobFacts, JobLine, JobLock, Overtaking, QueueWork, Unread
 from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
@@ -81,9 +81,28 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             lambda executor: EXPLANATIONS.on(executor).queue_work_get(job.queue, kind=job.kind),
         )
         lock = await _fact(driver, lambda executor: EXPLANATIONS.on(executor).job_lock_get(job.id))
-    now, clients = datetime.now(UTC), holds.QueueClients()
-    if job.state in (JobState.AVAILABLE, JobState.RUNNING):
-        clients = await holds.queue_clients(driver, job.queue)
+    now = datetime.now(UTC)
+    clients = holds.QueueClients() if ended else await holds.queue_clients(driver, job.queue)
+    reports = clients.kind(job.kind)
+    overtaking: Overtaking | Unread | None = None
+    if (
+        EXPLANATIONS in driver.capabilities
+        and job.state is JobState.AVAILABLE
+        and now - job.scheduled_at > LATE_AFTER
+        and not (reports and reports.working)
+    ):
+        overtaking = await _fact(
+            driver,
+            lambda executor: EXPLANATIONS.on(executor).job_overtaken_get(
+                job.queue,
+                kind=job.kind,
+                priority=job.priority,
+                scheduled_at=job.scheduled_at,
+                id=job.id,
+                # The leader may have made it available some seconds after it was due.
+                after=job.scheduled_at + LATE_AFTER,
+            ),
+        )
     limit: LimitHold | Unread | None = None
     rate: RateHold | Unread | None = None
     share: ShareHold | Unread | None = None
@@ -100,6 +119,8 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             leader=leader,
             line=line,
             work=work,
+            overtaking=overtaking,
+            kind_reports=reports,
             lock=Unread(why="The job is gone.") if lock is None else lock,
             workflow=await _place(driver, job),
             sequence=await _sequence(driver, job),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from riverui.actions import concurrency
-from riverui.domain.job_facts import QueueSlots, Unread
+from riverui.domain.job_facts import KindReports, QueueSlots, Unread
 from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.partitions import Partition
@@ -46,6 +46,21 @@ class QueueClients:
     rows: Sequence[ClientRow] = ()
     complete: bool = True
     """Whether all clients were looked at."""
+    gone: frozenset[str] = frozenset()
+    """Clients that stopped giving signs of life, of any queue."""
+
+    def kind(self, kind: str) -> KindReports | None:
+        """Return what they report of a kind; None where there are none, or not all were seen."""
+        if not self.rows or not self.complete:
+            return None
+        return KindReports(
+            working=[row.id for row in self.rows if row.kinds and kind in row.kinds],
+            others=frozenset(
+                row.id for row in self.rows if row.kinds is not None and kind not in row.kinds
+            ),
+            gone=self.gone,
+            complete=all(row.kinds is not None for row in self.rows),
+        )
 
     def slots(self, queue: str) -> QueueSlots | None:
         """Return what they tell of their slots; None where none does, or not all were seen."""
@@ -89,13 +104,11 @@ async def queue_clients(driver: Driver, queue: str) -> QueueClients:
             rows = await CLIENTS.on(executor).client_list(limit=_CLIENTS)
     except DatabaseError:
         return QueueClients()
+    live = [row for row in rows if not row.silent and not row.declared_dead_at]
     return QueueClients(
-        rows=[
-            row
-            for row in rows
-            if queue in row.queues and not row.silent and not row.declared_dead_at
-        ],
+        rows=[row for row in live if queue in row.queues],
         complete=len(rows) < _CLIENTS,
+        gone=frozenset(row.id for row in rows) - {row.id for row in live},
     )
 
 

@@ -10,8 +10,15 @@ from riverui.domain.checks import Check, Place, PlaceKind, Result, check, cut, u
 from riverui.domain.clock import duration
 from riverui.domain.explain_limits import in_batch, its_turn, within_limits, within_rate
 from riverui.domain.explain_sequence import in_sequence
-from riverui.domain.job_facts import JobFacts, JobLine, QueueWork, Unread
-from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
+from riverui.domain.job_facts import (
+    JobFacts,
+    JobLine,
+    JobLock,
+    Overtaking,
+    QueueWork,
+    Unread,
+)
+from riverui.domain.jobs import FINALIZED, UNKNOWN_KIND, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import FAILED_TASKS, TaskNeighbour, TaskPlace
@@ -44,8 +51,6 @@ _STEADY = 2.0
 """How many times as many jobs one half of the time may have ended as the other, for a pace."""
 _NAMED = 3
 """Tasks of a workflow that are named: the rest is counted."""
-_UNKNOWN_KIND = "job kind is not registered"
-"""How River's error begins where a client has no worker for the kind (UnknownJobKindError)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,7 +306,7 @@ def _kind(facts: JobFacts) -> Check | None:
     job, now, label = facts.job, facts.now, "Kind known"
     if job.state in FINALIZED or job.state is JobState.RUNNING:
         return None
-    if job.errors and job.errors[-1].error.startswith(_UNKNOWN_KIND):
+    if job.errors and job.errors[-1].error.startswith(UNKNOWN_KIND):
         evidence = (
             f"The client that took it last has no worker for the kind {job.kind}: each such attempt"
             " fails."
@@ -309,10 +314,28 @@ def _kind(facts: JobFacts) -> Check | None:
         return check("kind", label, Result.FAILED, evidence)
     if isinstance(facts.work, Unread):
         return check("kind", label, Result.UNKNOWN, unread(facts.work))
-    if facts.work.kind_at is not None:
+    work, reports = facts.work, facts.kind_reports
+    if reports is not None and reports.working:
+        evidence = f"{reports.working[0]} works jobs of kind {job.kind}."
+        return check("kind", label, Result.PASSED, evidence)
+    if work.unknown_at is not None and (work.kind_at is None or work.kind_at < work.unknown_at):
+        evidence = (
+            f"A job of kind {job.kind} was taken {duration(now - work.unknown_at)} ago, and failed:"
+            " its client has no worker for it."
+        )
+        return check("kind", label, Result.FAILED, evidence)
+    others = reports.others | reports.gone if reports is not None else frozenset()
+    if running := [client for client in work.kind_running if client not in others]:
+        evidence = f"{running[0]} runs a job of kind {job.kind}."
+        return check("kind", label, Result.PASSED, evidence)
+    if isinstance(facts.overtaking, Unread):
+        return check("kind", label, Result.UNKNOWN, unread(facts.overtaking))
+    if (unworked := _unworked(facts, work)) is not None:
+        return check("kind", label, *unworked)
+    if work.kind_at is not None:
         evidence = (
             f"A job of kind {job.kind} was taken from this queue"
-            f" {duration(now - facts.work.kind_at)} ago."
+            f" {duration(now - work.kind_at)} ago."
         )
         return check("kind", label, Result.PASSED, evidence)
     evidence = (
@@ -320,6 +343,50 @@ def _kind(facts: JobFacts) -> Check | None:
         " kinds its clients work is not in the database."
     )
     return check("kind", label, Result.UNKNOWN, evidence)
+
+
+def _unworked(facts: JobFacts, work: QueueWork) -> tuple[Result, str] | None:
+    """Return that nobody seems to work the job's kind, by what clients report and by the jobs that
+    overtook it; None where neither speaks for it.
+    """
+    job, now, reports = facts.job, facts.now, facts.kind_reports
+    passed = facts.overtaking if isinstance(facts.overtaking, Overtaking) else None
+    overtaken = passed is not None and passed.jobs > 0
+    if reports is not None and reports.complete and reports.others:
+        known = reports.others | reports.gone
+        # They may have ended, or be Go's: those do not report.
+        silent = [c for c, at in work.clients.items() if c not in known and _lately(at, now)]
+        if silent and not overtaken:
+            if work.kind_at is not None and now - work.kind_at <= STARVED_AFTER:
+                return None
+            return Result.UNKNOWN, (
+                f"No client that reports its kinds works jobs of kind {job.kind}; {silent[0]}"
+                " reports none."
+            )
+        evidence = f"No live client works jobs of kind {job.kind}."
+    elif overtaken and not _held_back(facts):
+        evidence = f"No client seems to work jobs of kind {job.kind}."
+    else:
+        return None
+    if overtaken and passed is not None:
+        have = "has" if passed.jobs == 1 else "have"
+        evidence += (
+            f" {up_to(passed.jobs, passed.cap, 'younger job')} of its queue {have} overtaken it."
+        )
+    if passed is not None and passed.kind_at is not None:
+        by = f" by {passed.kind_by}" if passed.kind_by else ""
+        evidence += f" One of this kind was last taken {duration(now - passed.kind_at)} ago{by}."
+    return Result.FAILED, evidence
+
+
+def _lately(at: datetime, now: datetime) -> bool:
+    return now - at < REPORTED_WITHIN
+
+
+def _held_back(facts: JobFacts) -> bool:
+    """Return whether clients may pass the job over for another reason than its kind."""
+    locked = isinstance(facts.lock, JobLock) and facts.lock.pid is not None
+    return locked or any(hold is not None for hold in (facts.limit, facts.rate, facts.share))
 
 
 def _lock(facts: JobFacts) -> Check | None:

@@ -44,10 +44,43 @@ class QueueWork:
     started: Mapping[int, datetime]
     """When a job of each priority was taken last."""
     kind_at: datetime | None
-    """When a job of the kind in question was taken last."""
+    """When a job of the kind in question was taken last, by a client that has a worker for it."""
+    unknown_at: datetime | None
+    """When a job of the kind was taken last by a client that has none: it failed for that."""
+    kind_running: Sequence[str]
+    """Clients that run a job of the kind."""
     ends: Sequence[datetime]
     """When jobs completed, in any order; all that did since `ends_since`."""
     ends_since: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overtaking:
+    """Jobs of other kinds that come after a job in its queue and were taken before it, since it was
+    due and since a job of its own kind was taken.
+    """
+
+    jobs: int
+    """Exact below `cap`."""
+    cap: int
+    kind_at: datetime | None
+    """When a job of its own kind was taken last, among more jobs than `QueueWork` looks at."""
+    kind_by: str | None
+    """Which client took that."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindReports:
+    """What the clients of a queue report of a kind with their signs of life."""
+
+    working: Sequence[str]
+    """Live clients that work it."""
+    others: frozenset[str]
+    """Live clients that do not."""
+    gone: frozenset[str]
+    """Clients that stopped giving signs of life."""
+    complete: bool
+    """Whether all live clients that give signs of life report their kinds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +124,10 @@ class JobFacts:
     lock: JobLock | Unread
     slots: QueueSlots | None = None
     """None where no client tells."""
+    overtaking: Overtaking | Unread | None = None
+    """Who overtook it; None where it has not been due for long, or a client reports its kind."""
+    kind_reports: KindReports | None = None
+    """None where no client of its queue gives signs of life."""
     workflow: TaskPlace | Unread | None = None
     """Its place in a workflow of riverui's own; None for a job that is in none."""
     sequence: SequencePlace | Unread | None = None

@@ -42,6 +42,8 @@ FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
 """States of jobs whose last attempt failed."""
 
 
+UNKNOWN_KIND = "job kind is not registered"
+"""How River's error begins where a client has no worker for the kind (UnknownJobKindError)."""
 CUT = "…"
 """Stands for a text that was too long to be read."""
 MOST_NAME = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,7 +62,7 @@ async def test_nothing_holds_the_next_job_up(driver: Driver, connection: Connect
 
 async def test_a_kind_that_nobody_takes(driver: Driver, connection: Connection) -> None:
     await queue(connection)
-    await ended(connection)
+    await ended(connection, scheduled_at=ago(minutes=6))
     new = await explained(driver, await job(connection, kind="mail_sent"))
     assert new.headline == "It is next in line, and nothing was found that holds it up."
     old = await explained(
@@ -72,6 +72,124 @@ async def test_a_kind_that_nobody_takes(driver: Driver, connection: Connection) 
     assert old.headline == (
         "It is next in line, but no job of kind mail_sent was taken lately: perhaps no client of"
         " its queue has a worker for it."
+    )
+
+
+async def overtaken(connection: Connection, **columns: Any) -> int:
+    """Insert a job that has been due for 10 minutes, and three younger ones that a client took."""
+    await ended(connection, kind="old_mail", attempted_at=ago(hours=1), attempted_by=["web-1"])
+    for _ in range(3):
+        await ended(connection, scheduled_at=ago(minutes=5), attempted_at=ago(minutes=4))
+    return await job(connection, kind="old_mail", scheduled_at=ago(minutes=10), **columns)
+
+
+async def report(driver: Driver, name: str, kinds: Sequence[str] | None) -> None:
+    """Let a client of the queue give a sign of life that reports its kinds, or does not."""
+    params = ClientParams(
+        id=name,
+        started_at=ago(hours=1),
+        heartbeat_interval=timedelta(minutes=10),
+        host="",
+        pid=1,
+        language="",
+        version="",
+        release="",
+    )
+    async with driver.transaction() as db:
+        await CLIENTS.on(db).client_register(
+            params, ClientStatus(queues={"default": (2, 0)}, kinds=kinds)
+        )
+
+
+async def kind(driver: Driver, job_id: int) -> tuple[Result, str]:
+    found = await explained(driver, job_id)
+    told = next(check for check in found.checks if check.name == "kind")
+    assert (found.headline == told.evidence) is (told.result is FAILED)
+    return told.result, told.evidence
+
+
+async def test_a_kind_that_no_live_client_works(driver: Driver, connection: Connection) -> None:
+    await connection.execute(OWN_TABLES)
+    await queue(connection)
+    waiting = await overtaken(connection)
+    since = (
+        " 3 younger jobs of its queue have overtaken it. One of this kind was last taken 1 h 0 m"
+        " ago by web-1."
+    )
+    await report(driver, WORKER, ["test_kind"])
+    nobody = f"No live client works jobs of kind old_mail.{since}"
+    assert await kind(driver, waiting) == (FAILED, nobody)
+    # A job that is not due yet is not overtaken, but nobody will work it either.
+    later = await job(connection, "scheduled", kind="old_mail")
+    told = next(c for c in (await explained(driver, later)).checks if c.name == "kind")
+    assert (told.result, told.evidence.partition(".")[0]) == (FAILED, nobody.partition(".")[0])
+    # An older riverui does not report its kinds.
+    await report(driver, "silent", None)
+    seems = f"No client seems to work jobs of kind old_mail.{since}"
+    assert await kind(driver, waiting) == (FAILED, seems)
+    await report(driver, "web-2", ["test_kind", "old_mail"])
+    assert await kind(driver, waiting) == (PASSED, "web-2 works jobs of kind old_mail.")
+
+
+async def test_a_client_that_reports_nothing_may_work_the_kind(
+    driver: Driver, connection: Connection
+) -> None:
+    await connection.execute(OWN_TABLES)
+    await queue(connection)
+    await report(driver, "web-2", ["test_kind"])
+    waiting = await job(connection, kind="go_mail", scheduled_at=ago(minutes=10))
+    nobody = "No live client works jobs of kind go_mail."
+    assert await kind(driver, waiting) == (FAILED, nobody)
+    await ended(connection, scheduled_at=ago(minutes=20), attempted_by=["go"])
+    assert await kind(driver, waiting) == (
+        UNKNOWN,
+        "No client that reports its kinds works jobs of kind go_mail; go reports none.",
+    )
+    await ended(connection, kind="go_mail", attempted_at=ago(seconds=20), attempted_by=["go"])
+    assert (await kind(driver, waiting))[0] is PASSED
+    await job(connection, "running", kind="go_mail", attempted_by=["go"])
+    assert await kind(driver, waiting) == (PASSED, "go runs a job of kind go_mail.")
+
+
+async def test_jobs_that_overtake_on_rivers_tables_alone(
+    driver: Driver, connection: Connection
+) -> None:
+    await queue(connection)
+    waiting = await overtaken(connection)
+    seems = "No client seems to work jobs of kind old_mail. 3 younger jobs of its queue have"
+    result, evidence = await kind(driver, waiting)
+    assert (result, evidence[: len(seems)]) == (FAILED, seems)
+    # Jobs that it is not behind of say nothing, nor do those that were taken before it was due.
+    fresh = await job(connection, kind="old_mail", scheduled_at=ago(minutes=4, seconds=5))
+    urgent = await job(connection, kind="old_mail", scheduled_at=ago(minutes=10), priority=2)
+    for spared in (fresh, urgent):
+        assert (await kind(driver, spared))[0] is PASSED
+    # Whoever locks its row makes clients pass it over.
+    async with connection.transaction():
+        await connection.execute("select from river_job where id = %s for update", [waiting])
+        assert (await kind(driver, waiting))[0] is PASSED
+    # One of its kind was taken since.
+    await ended(connection, kind="old_mail", attempted_by=["web-1"])
+    assert (await kind(driver, waiting))[0] is PASSED
+
+
+async def test_a_kind_that_clients_take_and_do_not_know(
+    driver: Driver, connection: Connection
+) -> None:
+    await queue(connection)
+    await job(
+        connection,
+        "retryable",
+        kind="old_mail",
+        attempted_at=ago(hours=3),
+        attempted_by=["go"],
+        errors=[attempt_error(error="job kind is not registered in the client's Workers bundle")],
+    )
+    waiting = await job(connection, kind="old_mail")
+    assert await kind(driver, waiting) == (
+        FAILED,
+        "A job of kind old_mail was taken 3 h 0 m ago, and failed: its client has no worker for"
+        " it.",
     )
 
 

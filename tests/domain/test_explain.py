@@ -12,7 +12,15 @@ from riverui.domain.clock import FIRST, LAST
 from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.explain import CHECKS, explain, pace
 from riverui.domain.fair_shares import FairShare
-from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.job_facts import (
+    JobFacts,
+    JobLine,
+    JobLock,
+    KindReports,
+    Overtaking,
+    QueueWork,
+    Unread,
+)
 from riverui.domain.job_holds import JobHolder, LimitHold, RateHold, ShareHold, ShareLine
 from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
 from riverui.domain.partitions import Partition
@@ -95,8 +103,24 @@ WORKS = st.builds(
     clients=st.dictionaries(CLIENTS, TIMES),
     started=st.dictionaries(st.integers(1, 4), TIMES),
     kind_at=MAYBE_TIMES,
+    unknown_at=MAYBE_TIMES,
+    kind_running=st.lists(CLIENTS, max_size=2),
     ends=st.lists(TIMES, max_size=50),
     ends_since=TIMES,
+)
+OVERTAKINGS = st.builds(
+    Overtaking,
+    jobs=COUNTS,
+    cap=st.just(500),
+    kind_at=MAYBE_TIMES,
+    kind_by=st.none() | CLIENTS,
+)
+REPORTS = st.builds(
+    KindReports,
+    working=st.lists(CLIENTS, max_size=2),
+    others=st.frozensets(CLIENTS),
+    gone=st.frozensets(CLIENTS),
+    complete=st.booleans(),
 )
 LOCKS = st.builds(
     JobLock,
@@ -201,6 +225,8 @@ FACTS = st.builds(
     line=LINES | UNREADS,
     work=WORKS | UNREADS,
     lock=LOCKS | UNREADS,
+    overtaking=st.none() | OVERTAKINGS | UNREADS,
+    kind_reports=st.none() | REPORTS,
     workflow=st.none() | PLACES | UNREADS,
     sequence=st.none() | SEQUENCES | UNREADS,
     limit=st.none() | LIMITS | UNREADS,
@@ -286,6 +312,8 @@ def work(ends: list[datetime], since: datetime) -> QueueWork:
         clients={},
         started={},
         kind_at=None,
+        unknown_at=None,
+        kind_running=(),
         ends=ends,
         ends_since=since,
     )

@@ -82,12 +82,20 @@ async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver) -> None:
         assert row.declared_dead_at is row.rescued_at is None
         assert not row.silent
 
-        beat = await db.client_heartbeat(life, ClientStatus(queues={"q" * 128: (1, 0)}))
+        assert row.kinds is None
+
+        beat = await db.client_heartbeat(
+            life, ClientStatus(queues={"q" * 128: (1, 0)}, kinds=["mail", "a"])
+        )
         assert beat.alive
         assert beat.due_in is None
         (later,) = await db.client_list(limit=10)
         assert later.heartbeat_at > row.heartbeat_at
         assert later.queues == {"q" * 128: (1, 0)}
+        assert later.kinds == frozenset({"mail", "a"})
+        many = [f"kind_{n:060}" for n in range(500)]
+        await db.client_heartbeat(life, ClientStatus(queues={}, kinds=many))
+        assert (await db.client_list(limit=1))[0].kinds is None, "they take too much room"
         assert (later.running, later.loop_lag, later.memory) == (0, None, None)
 
         await db.client_delete(life)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from riverui.domain.clock import FIRST, LAST
+from riverui.domain.job_facts import Overtaking
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 
@@ -42,6 +44,38 @@ async def test_a_pace_is_told_from_the_time_of_which_all_ends_are_known(
         found = await db.queue_work_get("default", kind="test_kind")
     assert len(found.ends) == 50
     assert min(found.ends) == found.ends_since
+
+
+async def test_jobs_that_were_taken_before_one_that_came_first(
+    driver: PostgresDriver, make: Make
+) -> None:
+    due, at = ago(minutes=10), ago(minutes=12)
+
+    async def taken(state: str = "completed", **columns: Any) -> None:
+        given = {"scheduled_at": ago(minutes=9), "attempted_at": ago(minutes=8), "priority": 2}
+        await make.job(state, **given | columns)
+
+    await taken()
+    await taken("running", priority=4, attempted_by=None)
+    await taken("discarded", priority=1)
+    await taken(scheduled_at=ago(minutes=11))
+    await taken(attempted_at=ago(minutes=11))
+    await taken(attempted_at="infinity")
+    await taken(queue="another")
+    mine: dict[str, Any] = {"kind": "mine", "attempted_by": ["a", "c"]}
+    await taken(scheduled_at=ago(days=9), attempted_at=at, **mine)
+    async with driver.reading() as db:
+
+        async def found(priority: int) -> Overtaking:
+            return await db.job_overtaken_get(
+                "default", kind="mine", priority=priority, scheduled_at=due, id=0, after=due
+            )
+
+        assert await found(2) == Overtaking(jobs=2, cap=500, kind_at=at, kind_by="c")
+        assert (await found(1)).jobs == 4, "of a higher number all come later"
+        # What was taken before the last of its own kind is no sign.
+        await taken(attempted_at=ago(minutes=7), **mine)
+        assert (await found(1)).jobs == 0
 
 
 async def test_odd_rows_are_read(driver: PostgresDriver, make: Make) -> None:

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from riverui.domain.queue_terms import BatchTerms, QueueTerms
 from riverui.engine.client_context import ClientContext
@@ -99,6 +99,11 @@ class Heartbeats:
             for name, producer in dict(self._producers).items()
         }
         return {name: terms for name, terms in found.items() if terms.any}
+
+    def kinds(self) -> Collection[str]:
+        """Return the kinds that are worked; from any thread."""
+        workers = self._client.config.workers
+        return () if workers is None else workers.kinds
 
     def hold_back(self) -> None:
         """Fetch no more, and cancel the jobs at work."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
@@ -64,6 +64,10 @@ class Work(Protocol):
 
     def terms(self) -> dict[str, QueueTerms]:
         """Return by which rules queues are worked, those that have any; from any thread."""
+        ...
+
+    def kinds(self) -> Collection[str]:
+        """Return the kinds that are worked; from any thread."""
         ...
 
     def hold_back(self) -> None:
@@ -276,6 +280,7 @@ class Pulse:
         return ClientStatus(
             queues=queues,
             terms=self._work.terms(),
+            kinds=self._work.kinds(),
             running=running,
             loop_lag=await self._lag(),
             memory=resident_now(),

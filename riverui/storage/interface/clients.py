@@ -6,7 +6,7 @@ database's clock alone. A life that was declared dead stays so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -67,6 +67,8 @@ class ClientStatus:
     """Queue → the most jobs at once, and how many of these slots are taken."""
     terms: Mapping[str, QueueTerms] = field(default_factory=dict)
     """Queue → by which rules it is worked, where there are any."""
+    kinds: Collection[str] | None = None
+    """The kinds that it works, aliases among them; None where they are not reported."""
     running: int = 0
     """Jobs at work."""
     loop_lag: float | None = None
@@ -128,6 +130,8 @@ class ClientRow:
     """When this was read, by the database's clock."""
     terms: Mapping[str, QueueTerms] = field(default_factory=dict)
     """Queue → by which rules the client works it, where there are any."""
+    kinds: frozenset[str] | None = None
+    """The kinds that it works; None where it does not report them."""
 
     @property
     def silence(self) -> timedelta:

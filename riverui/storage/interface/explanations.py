@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from riverui.domain.job_facts import JobLine, JobLock, QueueWork
+from riverui.domain.job_facts import JobLine, JobLock, Overtaking, QueueWork
 from riverui.domain.job_holds import JobHolder, ShareLine
 from riverui.domain.partitions import Partition
 from riverui.storage.interface.capabilities import Capability
@@ -25,6 +25,23 @@ class ExplanationExecutor(Protocol):
 
     async def queue_work_get(self, queue: str, *, kind: str, cap: int = 1_000) -> QueueWork:
         """Return what the queue's clients were seen to do; running jobs are counted up to `cap`."""
+        ...
+
+    async def job_overtaken_get(
+        self,
+        queue: str,
+        *,
+        kind: str,
+        priority: int,
+        scheduled_at: datetime,
+        id: int,
+        after: datetime,
+        cap: int = 500,
+    ) -> Overtaking:
+        """Count the jobs of other kinds that come after this place in River's order and were taken
+        later than `after`, and than any of this kind; of each state and priority the `cap` that
+        were due last are looked at.
+        """
         ...
 
     async def job_lock_get(self, id: int) -> JobLock | None:

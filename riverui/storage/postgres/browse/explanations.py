@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from riverui.domain.job_facts import JobLine, JobLock, QueueWork
+from riverui.domain.job_facts import JobLine, JobLock, Overtaking, QueueWork
 from riverui.domain.job_holds import JobHolder, ShareLine
+from riverui.domain.jobs import UNKNOWN_KIND
 from riverui.domain.partitions import Partition
 from riverui.errors import NotSupported
 from riverui.storage.postgres.engine.candidates import key_of
@@ -42,7 +43,14 @@ class Explanations(Statements):
     async def queue_work_get(self, queue: str, *, kind: str, cap: int = 1_000) -> QueueWork:
         """Return what the queue's clients were seen to do; running jobs are counted up to `cap`."""
         row = await self._row(
-            "queue_work_get", {"queue": queue, "kind": kind, "cap": cap, "seen": _SEEN}
+            "queue_work_get",
+            {
+                "queue": queue,
+                "kind": kind,
+                "unknown_kind": UNKNOWN_KIND,
+                "cap": cap,
+                "seen": _SEEN,
+            },
         )
         return QueueWork(
             running=row.running,
@@ -50,9 +58,37 @@ class Explanations(Statements):
             clients=dict(zip(row.client_names, map(_utc, row.client_times), strict=True)),
             started={n: _utc(at) for n, at in enumerate(row.started, 1) if at is not None},
             kind_at=row.kind_at,
+            unknown_at=row.unknown_at,
+            kind_running=row.kind_running,
             ends=tuple(map(_utc, row.ends)),
             ends_since=row.ends_since,
         )
+
+    async def job_overtaken_get(
+        self,
+        queue: str,
+        *,
+        kind: str,
+        priority: int,
+        scheduled_at: datetime,
+        id: int,
+        after: datetime,
+        cap: int = 500,
+    ) -> Overtaking:
+        """Count the jobs of other kinds that come after this place and were taken before it."""
+        row = await self._row(
+            "job_overtaken_get",
+            {
+                "queue": queue,
+                "kind": kind,
+                "priority": priority,
+                "scheduled_at": instant(scheduled_at),
+                "id": id,
+                "after": instant(after),
+                "cap": cap,
+            },
+        )
+        return Overtaking(jobs=row.jobs, cap=cap, kind_at=row.kind_at, kind_by=row.kind_by)
 
     async def job_lock_get(self, id: int) -> JobLock | None:
         """Return what is known of the lock on a job's row; None without such a job."""

@@ -13,14 +13,20 @@ from (
 
 -- name: queue_work_get
 -- Of each state and priority the jobs that were due last: among them are those that were taken last, all in reach of
--- the fetching index. Times far away say nothing, and may be infinite.
+-- the fetching index. Times far away say nothing, and may be infinite. River's clients also take jobs that they have no
+-- worker for, and fail them; long errors are not read for that.
 with seen as materialized (
-  select s.state, n.priority, x.kind, x.client, x.attempted_at, x.finalized_at
+  select s.state, n.priority, x.kind, x.client, x.attempted_at, x.finalized_at, x.unknown
   from unnest('{running,completed,retryable,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
   cross join generate_series(1, 4) as n (priority)
   cross join lateral (
     select j.kind, left(j.attempted_by[array_upper(j.attempted_by, 1)], 100) as client, j.finalized_at,
-      case when j.attempted_at between now() - interval '1 day' and now() then j.attempted_at end as attempted_at
+      case when j.attempted_at between now() - interval '1 day' and now() then j.attempted_at end as attempted_at,
+      case
+        when j.kind = :kind::text and s.state in ('retryable', 'discarded') and pg_column_size(j.errors) <= 32768
+          then coalesce(j.errors[array_upper(j.errors, 1)] ->> 'error' like :unknown_kind::text || '%', false)
+        else false
+      end as unknown
     from /* schema */river_job j
     where j.state = s.state and j.queue = :queue::text and j.priority = n.priority
     order by j.scheduled_at desc
@@ -53,7 +59,13 @@ select
       order by j.priority limit :cap::bigint
     ) x
   ) as running,
-  (select max(w.attempted_at) from seen w where w.kind = :kind::text) as kind_at,
+  (select max(w.attempted_at) from seen w where w.kind = :kind::text and not w.unknown) as kind_at,
+  (select max(w.attempted_at) from seen w where w.kind = :kind::text and w.unknown) as unknown_at,
+  array(
+    select distinct w.client from seen w
+    where w.kind = :kind::text and w.state = 'running' and w.client is not null
+    order by w.client
+  ) as kind_running,
   array(
     select (select max(w.attempted_at) from seen w where w.priority = n.priority)
     from generate_series(1, 4) as n (priority) order by n.priority
@@ -65,6 +77,36 @@ select
     where e.state = 'completed' and e.finalized_at between s.ends_since and now()
   ) as ends,
   (select s.ends_since from since s) as ends_since;
+
+-- name: job_overtaken_get
+-- Of each state and priority the jobs that were due last, as in queue_work_get. Jobs that are to be tried again are
+-- left out: they were due before that.
+with seen as materialized (
+  select n.priority, x.id, x.kind, x.scheduled_at, x.attempted_at, x.client
+  from unnest('{running,completed,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
+  cross join generate_series(:priority::int, 4) as n (priority)
+  cross join lateral (
+    select j.id, j.kind, j.scheduled_at, j.attempted_at,
+      left(j.attempted_by[array_upper(j.attempted_by, 1)], 100) as client
+    from /* schema */river_job j
+    where j.state = s.state and j.queue = :queue::text and j.priority = n.priority
+    order by j.scheduled_at desc
+    limit :cap::bigint
+  ) x
+  where x.attempted_at <= now()
+),
+own as materialized (
+  select w.attempted_at, w.client from seen w where w.kind = :kind::text order by w.attempted_at desc limit 1
+)
+select
+  (
+    select count(*) from seen w
+    where w.kind <> :kind::text
+      and (w.priority > :priority::int or (w.scheduled_at, w.id) > (:scheduled_at::timestamptz, :id::bigint))
+      and w.attempted_at > greatest(:after::timestamptz, (select o.attempted_at from own o))
+  ) as jobs,
+  (select case when isfinite(o.attempted_at) then o.attempted_at end from own o) as kind_at,
+  (select o.client from own o) as kind_by;
 
 -- name: job_lock_get
 -- Whoever locks or changes a row leaves its transaction there, and holds the lock on that transaction until it ends.

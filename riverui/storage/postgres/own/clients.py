@@ -33,6 +33,12 @@ every sign of life.
 """
 _MOST_TERMS = 30_000
 """Characters of the rules of queues that are told: a row is written with every sign of life."""
+_MOST_KINDS = 20_000
+"""Characters of the kinds that a client reports, for some 500 of them; where it works more, none
+are reported, since a part of them would be misleading.
+"""
+_OF_CLIENT = ""
+"""The key beside the names of queues for what holds for all of them: no queue can have it."""
 _MOST_SCHEDULES = 200
 """Periodic jobs that are told of: as many as the page of periodic jobs shows."""
 _SCHEDULE = 200
@@ -162,7 +168,7 @@ def _held_by(dead: DeadClient) -> dict[str, Any]:
 
 def _told(status: ClientStatus) -> dict[str, Any]:
     names = sorted(status.queues)[:_MOST_QUEUES]
-    told: dict[str, list[Any]] = {name: [*status.queues[name]] for name in names}
+    told: dict[str, Any] = {name: [*status.queues[name]] for name in names}
     room = _MOST_TERMS
     for name in names:
         if (terms := status.terms.get(name)) is None:
@@ -171,6 +177,9 @@ def _told(status: ClientStatus) -> dict[str, Any]:
         room -= len(json.dumps(found))
         if room >= 0:
             told[name].append(found)
+    kinds = json.dumps(sorted(status.kinds or ()))
+    if status.kinds is not None and len(kinds) <= _MOST_KINDS:
+        told[_OF_CLIENT] = {"kinds": json.loads(kinds)}
     return {
         "queues": json.dumps(told),
         "running": status.running,
@@ -186,6 +195,7 @@ def _client(columns: dict[str, Any]) -> ClientRow:
         heartbeat_interval=timedelta(seconds=seconds),
         queues=_queues(queues),
         terms=_terms(queues),
+        kinds=_kinds(queues),
         **columns,
     )
 
@@ -208,6 +218,15 @@ def _terms(told: Mapping[str, Any]) -> Mapping[str, QueueTerms]:
         for name, slots in told.items()
         if isinstance(slots, list) and len(slots) == 3
     }
+
+
+def _kinds(told: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the kinds that the client works; None where it does not report them."""
+    own = told.get(_OF_CLIENT)
+    kinds = own.get("kinds") if isinstance(own, dict) else None
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        return None
+    return frozenset(kinds)
 
 
 def _seen(row: Any) -> SeenClient:
