@@ -222,6 +222,7 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
             seen_at=row.heartbeat_at,
             lost=row.declared_dead_at is not None or now >= row.dead_at,
             slots=row.queues,
+            kinds=row.kinds,
         )
         for row in await CLIENTS.on(db).client_list(limit=_CLIENTS)
     }

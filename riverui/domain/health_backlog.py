@@ -20,6 +20,7 @@ from riverui.domain.health_findings import (
     unmeasured,
     wait,
 )
+from riverui.domain.health_kinds import unreported, unworked, worked
 from riverui.domain.health_usual import (
     CULPRIT_SHARE,
     FEWEST_ENDS,
@@ -61,7 +62,7 @@ def backlog(
     oldest = f"its oldest job has waited {words}"
     waiting = facts.waiting.get(queue, Unread(why="It was not read."))
     checks: list[Callable[[], Finding]] = [
-        lambda: _worked(facts, queue, waiting, oldest),
+        lambda: _worked(facts, queue, waiting),
         lambda: _retries(queue, waiting, oldest),
         lambda: _flood(facts, queue, waiting, oldest),
         lambda: _slow(facts, queue, oldest),
@@ -77,32 +78,37 @@ def backlog(
     return causes
 
 
-def _worked(facts: HealthFacts, queue: str, waiting: QueueWaiting | Unread, oldest: str) -> Finding:
-    """Return whether the kind that waits most is worked at all."""
+def _worked(facts: HealthFacts, queue: str, waiting: QueueWaiting | Unread) -> Finding:
+    """Return whether all kinds that wait are worked."""
     name, label = "kinds", "Its kinds are worked"
     if isinstance(waiting, Unread):
         return unmeasured(name, label, waiting)
     if not waiting.kinds:
         return passed(name, label, "Nothing of it waits any more.")
-    kind, owned = max(waiting.kinds.items(), key=lambda item: item[1].jobs)
-    hour, share = facts.kind_hours.get(kind), owned.jobs / waiting.looked_at
-    if isinstance(facts.running, Unread) or facts.running.full or hour is None or not hour.complete:
+    orphans = unworked(facts, queue)
+    if not orphans:
+        kind, owned = max(waiting.kinds.items(), key=lambda item: item[1].jobs)
+        if owned.taken_at or owned.retries or kind in worked(facts, queue):
+            return passed(name, label, f"Jobs of {cut(kind)}, which waits most, are worked.")
         return unmeasured(name, label, f"Whether {cut(kind)} is worked was not measured.")
-    total = hour.total
-    runs = any(job.kind == kind for job in facts.running.jobs)
-    if runs or total.ended or total.failed or owned.retries or share < CULPRIT_SHARE:
-        return passed(name, label, f"Jobs of {cut(kind)}, which waits most, are worked.")
-    evidence = f"No job of {cut(kind)} was worked in the last hour, while others of its queue are."
+    kind = max(orphans, key=lambda kind: (waiting.kinds[kind].jobs, kind))
+    owned, share = waiting.kinds[kind], waiting.kinds[kind].jobs / waiting.looked_at
+    count = jobs(owned.jobs, owned.jobs if waiting.looked_at < waiting.jobs else None)
+    since = f", the oldest for {duration(facts.now - owned.since)}" if owned.since else ""
+    younger = "younger job has" if owned.overtaken == 1 else "younger jobs have"
+    overtaken = f"; {owned.overtaken:,} {younger} overtaken them" if owned.overtaken else ""
+    waits = "waits" if owned.jobs == 1 else "wait"
+    words = f"{count[0].upper()}{count[1:]} of it {waits} in queue {cut(queue)}{since}{overtaken}."
+    reported = not unreported(facts, queue, waiting)
     return Finding(
-        check=failed(name, label, evidence),
+        check=failed(name, label, f"Nobody works {cut(kind)}: {words[0].lower()}{words[1:]}"),
         cause=Cause.UNKNOWN_KIND,
         label=f"Nobody works {cut(kind)}.",
-        headline=(
-            f"It owns {percent(share)} of what waits in queue {cut(queue)}, and none was worked in"
-            f" the last hour. {oldest[0].upper()}{oldest[1:]}."
-        ),
-        detail="Its clients most likely have no worker for this kind.",
-        culprit=culprit("kind", kind, share),
+        headline=words,
+        detail="No live client of the queue reports a worker for this kind."
+        if reported
+        else "Its clients seem to have no worker for this kind.",
+        culprit=culprit("kind", kind, share) if share >= CULPRIT_SHARE else None,
         action=HealthAction(
             label="See what waits", page="jobs", state="available", queue=queue, kind=kind
         ),

@@ -21,6 +21,7 @@ from riverui.domain.health_findings import (
     wait,
     waiting_too,
 )
+from riverui.domain.health_kinds import only_unworked
 from riverui.domain.health_late import LateQueue, available, late_queues, leader_id, leads
 from riverui.domain.job_facts import Unread
 
@@ -83,6 +84,9 @@ def unserved(facts: HealthFacts) -> list[LateQueue]:
         waiting = facts.waiting.get(late.name)
         if late.name in busy or waiting is None or isinstance(waiting, Unread):
             continue
+        if only_unworked(facts, late.name):
+            # Its clients live, and have no worker for what waits.
+            continue
         if facts.running.full and late.row.running and late.name not in known:
             # Its running jobs are not among those that were read.
             continue
@@ -110,7 +114,10 @@ def served(facts: HealthFacts) -> Finding:
         if unread:
             words = f"Whether jobs of {among(unread)} are being taken was not read."
             return unmeasured(name, label, words)
-        return passed(name, label, f"Jobs of {among(q.name for q in late)} are being taken.")
+        busy = [q.name for q in late if not only_unworked(facts, q.name)]
+        if not busy:
+            return passed(name, label, "Live clients serve every queue that waits.")
+        return passed(name, label, f"Jobs of {among(busy)} are being taken.")
     worst, gone = idle[0], lost_clients(facts) or {}
     alive = any(job.client not in gone for job in facts.running.jobs)
     if any(job.queue == worst.name for job in facts.running.jobs):

@@ -44,6 +44,14 @@ class WaitingKind:
     jobs: int
     retries: int
     """Those among them that have been tried before."""
+    since: datetime | None = None
+    """Since when the first of them has been due; None where that is not known."""
+    taken_at: datetime | None = None
+    """When a job of the kind was taken last, among the newest of the queue."""
+    overtaken: int = 0
+    """Jobs of other kinds that come after the first of them and were taken before it, later than
+    the last job of the kind; among the newest of the queue.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +87,8 @@ class ReportingClient:
     """Whether it has been silent for so long that it counts as dead."""
     slots: Mapping[str, tuple[int, int]]
     """Queue → the most jobs at once, and how many of these slots are taken."""
+    kinds: frozenset[str] | None = None
+    """The kinds that it works; None where it does not report them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -78,21 +78,9 @@ async def test_a_client_that_stopped_to_give_signs_of_life(
     await migrate(driver, "up", line="riverui")
     await queue(connection)
     await leader(connection)
-    async with driver.transaction() as db:
-        for name in ("alive", "gone"):
-            params = ClientParams(
-                id=name,
-                started_at=ago(hours=1),
-                heartbeat_interval=timedelta(seconds=17),
-                host="h",
-                pid=1,
-                language="Python",
-                version="1",
-                release="",
-            )
-            await CLIENTS.on(db).client_register(params, ClientStatus(queues={"default": (4, 1)}))
     old = ago(minutes=2)
     for name in ("alive", "gone"):
+        await report_kinds(driver, name, ["test_kind"])
         await job(connection, "running", attempted_by=[name], attempted_at=old)
     assert (await health_report(driver, Made())).level is Level.OK
     await connection.execute(
@@ -101,6 +89,55 @@ async def test_a_client_that_stopped_to_give_signs_of_life(
     report = await health_report(driver, Made())
     assert (report.level, report.cause) == (Level.WARN, Cause.LOST_CLIENT)
     assert "gone has been silent for 1 m 10 s and still holds 1 job" in report.headline
+
+
+async def test_a_kind_that_nobody_works_any_more(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await leader(connection)
+    worked = {"attempted_at": ago(hours=3), "finalized_at": ago(hours=3)}
+    await job(connection, "completed", kind="old_mail", **worked, scheduled_at=ago(hours=4))
+    for _ in range(3):
+        await job(connection, kind="old_mail", scheduled_at=ago(hours=2))
+    assert (await health_report(driver, Made())).cause is Cause.NOBODY_WORKS
+    for _ in range(6):
+        await job(connection, "completed", scheduled_at=ago(minutes=2))
+    # By River's tables alone, younger jobs of the queue are the evidence.
+    report = await health_report(driver, Made())
+    assert report.cause is Cause.UNKNOWN_KIND
+    assert report.headline == (
+        "Nobody works old_mail. 3 jobs of it wait in queue default, the oldest for 2 h 0 m; 6"
+        " younger jobs have overtaken them."
+    )
+    assert report.flow.detail == "Its clients seem to have no worker for this kind."
+    await connection.execute("delete from river_job where kind <> 'old_mail'")
+    await migrate(driver, "up", line="riverui")
+    await report_kinds(driver, "web-2", ["test_kind"])
+    report = await health_report(driver, Made())
+    assert report.cause is Cause.UNKNOWN_KIND
+    assert report.headline == (
+        "Nobody works old_mail. 3 jobs of it wait in queue default, the oldest for 2 h 0 m."
+    )
+    assert report.flow.detail == "No live client of the queue reports a worker for this kind."
+    assert results(report)["served"] is Result.PASSED
+    await report_kinds(driver, "web-1", ["old_mail"])
+    assert (await health_report(driver, Made())).cause is Cause.NOBODY_WORKS
+
+
+async def report_kinds(driver: Driver, name: str, kinds: list[str]) -> None:
+    """Let a client of the queue give a sign of life that reports its kinds."""
+    params = ClientParams(
+        id=name,
+        started_at=ago(hours=1),
+        heartbeat_interval=timedelta(seconds=17),
+        host="h",
+        pid=1,
+        language="Python",
+        version="1",
+        release="",
+    )
+    status = ClientStatus(queues={"default": (4, 1)}, kinds=kinds)
+    async with driver.transaction() as db:
+        await CLIENTS.on(db).client_register(params, status)
 
 
 async def test_names_that_jobs_bring_along_are_bounded(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -572,17 +573,50 @@ def test_a_late_queue_that_could_not_be_looked_into() -> None:
 
 
 def test_a_kind_that_nobody_works() -> None:
-    orphans = waiting(400, {"orphan": (200, 0), "mail_send": (100, 0)})
-    kinds = {"orphan": figures(lambda _: Tally())}
-    report = judge(late(waiting={"mail": orphans}, kind_hours=kinds))
+    def orphans(**kind: Any) -> HealthFacts:
+        found = waiting(400, {"orphan": (2, 0), "mail_send": (298, 0)})
+        orphan = replace(found.kinds["orphan"], since=NOW - 9 * MINUTE, **kind)
+        return late(waiting={"mail": replace(found, kinds={**found.kinds, "orphan": orphan})})
+
+    report = judge(orphans(overtaken=5))
     assert (report.level, report.cause) == (Level.WARN, Cause.UNKNOWN_KIND)
-    assert report.headline.startswith("Nobody works orphan. It owns 67 % of what waits in queue")
+    assert report.headline.startswith("Nobody works orphan. At least 2 jobs of it wait in queue")
     assert found(report) == {"kinds"}
-    worked = {"orphan": figures(lambda ago: tally(1) if ago == 40 else Tally())}
-    assert judge(late(waiting={"mail": orphans}, kind_hours=worked)).cause is Cause.FLOOD
-    unread = {"orphan": figures(lambda _: None, complete=False)}
-    report = judge(late(waiting={"mail": orphans}, kind_hours=unread))
+    assert report.flow.culprit is None, "it owns less than half of what waits"
+    # A lock or a limit makes clients pass over single jobs.
+    for spared in (orphans(overtaken=4), replace(orphans(overtaken=9), running=jobs(*held()))):
+        assert judge(spared).cause is not Cause.UNKNOWN_KIND
+    # Whether the kind that waits most is worked is told only where it was seen.
+    few = waiting(2, {"orphan": (2, 0)})
+    report = judge(late(waiting={"mail": few}))
     assert results(report.flow)["kinds"] is Result.UNKNOWN
+    report = judge(late(waiting={"mail": few}, running=jobs(*held())))
+    assert results(report.flow)["kinds"] is Result.PASSED
+
+
+def held() -> list[RunningJob]:
+    """Return the jobs of a queue that run, one of them of a kind that waits."""
+    return [*running(7), *running(1, kind="orphan")]
+
+
+def test_a_kind_that_clients_report_or_do_not() -> None:
+    def judged(*kinds: frozenset[str] | None, **fields: Any) -> HealthReport:
+        clients = {
+            f"c{n}": replace(reporting(SECOND), kinds=reported) for n, reported in enumerate(kinds)
+        }
+        asked = waiting(3, {"orphan": (3, 0)}, client="c0")
+        mine = jobs(*running(8, client="c0"))
+        given = {"waiting": {"mail": asked}, "reporting": clients, "running": mine} | fields
+        return judge(late(**given))
+
+    other, own = frozenset({"mail_send"}), frozenset({"orphan"})
+    assert judged(other).cause is Cause.UNKNOWN_KIND
+    assert judged(other, other).cause is Cause.UNKNOWN_KIND
+    assert judged(other, own).cause is not Cause.UNKNOWN_KIND
+    assert judged(other, None).cause is not Cause.UNKNOWN_KIND
+    assert judged().cause is not Cause.UNKNOWN_KIND
+    # Go's clients report nothing.
+    assert judged(other, running=jobs(*running(8))).cause is not Cause.UNKNOWN_KIND
 
 
 def test_the_worst_is_told_first() -> None:

@@ -67,7 +67,15 @@ WAITING = st.builds(
     jobs=COUNTS,
     cap=st.just(10_000),
     kinds=st.dictionaries(
-        NAMES, st.integers(1, 300).map(lambda n: WaitingKind(jobs=n, retries=n // 2)), max_size=3
+        NAMES,
+        st.builds(
+            lambda n, **kind: WaitingKind(jobs=n, retries=n // 2, **kind),
+            st.integers(1, 300),
+            since=MAYBE_TIMES,
+            taken_at=MAYBE_TIMES,
+            overtaken=st.integers(0, 9),
+        ),
+        max_size=3,
     ),
     takers=st.dictionaries(NAMES, TIMES, max_size=3),
 )

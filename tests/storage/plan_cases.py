@@ -351,6 +351,11 @@ def _others() -> Iterator[tuple[str, Case]]:
         "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
         "place in line": (lambda db: db.job_line_get("queue_1", **last), {FETCHING}, 1000),
         "queue's work": (lambda db: db.queue_work_get("queue_1", kind="k"), {FETCHING}, 1800),
+        "who overtook it": (
+            lambda db: db.job_overtaken_get("queue_1", kind="k", **last, after=LAST),
+            {FETCHING},
+            3 * 4 * 500,
+        ),
         "lock of a row": (lambda db: db.job_lock_get(500), {PKEY}, 1),
         "who holds slots": (
             lambda db: db.job_holder_list("queue_1", _BY_A, "k"),
@@ -371,7 +376,7 @@ def _others() -> Iterator[tuple[str, Case]]:
         "what waits": (
             lambda db: db.health_waiting(["queue_1"], now=LAST, cap=1000, seen=300),
             {FETCHING},
-            1000 + 300 + 4 * 4 * 20,
+            1000 + 300 + 4 * 4 * 20 + 3 * 4 * 50,
         ),
         "lost jobs": (lambda db: db.health_lost(), {FETCHING, PKEY}, 3 * 500 + 100),
         "failed jobs": (lambda db: db.failed_job_list(limit=5_000), {FETCHING, FINALIZED}, 10_200),

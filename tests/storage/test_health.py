@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from psycopg import AsyncConnection, sql
 
-from riverui.domain.health_facts import DatabaseState, WaitingKind
+from riverui.domain.health_facts import DatabaseState
 from riverui.storage.connect import connect
 from riverui.storage.interface import HEALTH, Driver
 from tests.factory import WORKER, job, queue
@@ -63,11 +63,33 @@ async def test_what_waits_in_a_queue(driver: Driver, connection: Connection) -> 
         now = datetime.now(UTC)
         found = await HEALTH.on(db).health_waiting(["default", "empty"], now=now, seen=5)
     waits = found["default"]
-    assert waits.kinds == {"a": WaitingKind(jobs=4, retries=2), "b": WaitingKind(jobs=1, retries=0)}
+    assert {kind: (found.jobs, found.retries) for kind, found in waits.kinds.items()} == {
+        "a": (4, 2),
+        "b": (1, 0),
+    }
     assert (waits.jobs, waits.looked_at) == (6, 5)
     assert list(waits.takers) == [WORKER, "old"]
     assert waits.taken_at == taken
     assert (found["empty"].jobs, found["empty"].kinds, found["empty"].taken_at) == (0, {}, None)
+
+
+async def test_a_kind_that_younger_jobs_overtake(driver: Driver, connection: Connection) -> None:
+    due, taken = ago(minutes=10), {"scheduled_at": ago(minutes=9), "attempted_at": ago(minutes=8)}
+    await job(connection, kind="a", scheduled_at=due, priority=2)
+    await job(connection, kind="a", scheduled_at=ago(minutes=20), priority=3)
+    await job(connection, kind="b", scheduled_at=due)
+    await job(connection, "completed", **taken)
+    for state in ("running", "discarded"):
+        await job(connection, state, **taken, priority=2)
+    await job(connection, "completed", **taken, queue="another")
+    own = ago(minutes=7)
+    await job(connection, "running", kind="b", scheduled_at=ago(minutes=11), attempted_at=own)
+    async with driver.reading() as db:
+        now = datetime.now(UTC)
+        waits = (await HEALTH.on(db).health_waiting(["default"], now=now))["default"].kinds
+    a, b = waits["a"], waits["b"]
+    assert (a.jobs, a.since, a.taken_at, a.overtaken) == (2, due, None, 2)
+    assert (b.since, b.taken_at, b.overtaken) == (due, own, 0), "one of its kind was taken later"
 
 
 async def test_jobs_that_were_lost_again_and_again(driver: Driver, connection: Connection) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from riverui.domain.explain import LATE_AFTER
 from riverui.domain.health_facts import (
     DatabaseState,
     LostJob,
@@ -19,6 +20,8 @@ from riverui.domain.health_facts import (
 )
 from riverui.storage.postgres.statements import Statements
 
+_NEWEST = 50
+"""Jobs of each state and priority of a queue that may have overtaken others: enough to be sure."""
 _TRIED = 100
 """Jobs whose metadata is looked into: it may be large."""
 
@@ -50,12 +53,32 @@ class HealthStatements(Statements):
         """
         named = {"queues": list(queues)}
         counts = await self._rows("health_waiting_count", named | {"cap": cap})
-        kinds = await self._rows("health_waiting_kinds", named | {"now": now, "seen": seen})
+        asked = await self._rows("health_waiting_kinds", named | {"now": now, "seen": seen})
+        kinds = asked.records()
         takers = await self._rows("health_waiting_takers", named | {"now": now})
+        passed = await self._rows(
+            "health_waiting_overtaken",
+            {
+                "queues": [row.queue for row in kinds],
+                "kinds": [row.kind for row in kinds],
+                "priorities": [row.priority for row in kinds],
+                "since": [row.since for row in kinds],
+                "now": now,
+                "grace": LATE_AFTER.total_seconds(),
+                "newest": _NEWEST,
+            },
+        )
+        overtaken = {(row.queue, row.kind): row for row in passed.records()}
         by_kind: dict[str, dict[str, WaitingKind]] = {}
-        for row in kinds.records():
-            found = WaitingKind(jobs=row.jobs, retries=row.retries)
-            by_kind.setdefault(row.queue, {})[row.kind] = found
+        for row in kinds:
+            by_others = overtaken[row.queue, row.kind]
+            by_kind.setdefault(row.queue, {})[row.kind] = WaitingKind(
+                jobs=row.jobs,
+                retries=row.retries,
+                since=row.since,
+                taken_at=by_others.taken_at,
+                overtaken=by_others.overtaken,
+            )
         by_client: dict[str, dict[str, datetime]] = {}
         for row in takers.records():
             by_client.setdefault(row.queue, {})[row.client] = row.taken_at

@@ -37,10 +37,11 @@ from unnest(:queues::text[]) as q (name);
 
 -- name: health_waiting_kinds
 -- What comes next in River's order; a job that has been attempted comes back from a failure, a rescue or a snooze.
-select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries
+select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries,
+  min(x.priority) as priority, (array_agg(x.scheduled_at order by x.priority, x.scheduled_at))[1] as since
 from unnest(:queues::text[]) as q (name)
 cross join lateral (
-  select j.kind, j.attempt > 0 as tried
+  select j.kind, j.priority, j.scheduled_at, j.attempt > 0 as tried
   from /* schema */river_job j
   where j.state = 'available' and j.queue = q.name and j.scheduled_at <= :now::timestamptz
   order by j.priority, j.scheduled_at
@@ -49,6 +50,38 @@ cross join lateral (
 group by q.name, left(x.kind, 200)
 order by q.name, jobs desc
 limit 1000;
+
+-- name: health_waiting_overtaken
+-- Of each state and priority the jobs that were due last, as for takers. Jobs that are to be tried again are left
+-- out: they were due before that. The leader may have made a waiting job available some seconds after it was due.
+with asked as materialized (
+  select * from unnest(:queues::text[], :kinds::text[], :priorities::smallint[], :since::timestamptz[])
+    as a (queue, kind, priority, since)
+),
+seen as materialized (
+  select q.name as queue, n.priority, left(x.kind, 200) as kind, x.scheduled_at, x.attempted_at
+  from (select distinct a.queue as name from asked a) q
+  cross join unnest('{running,completed,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
+  cross join generate_series(1, 4) as n (priority)
+  cross join lateral (
+    select j.kind, j.scheduled_at, j.attempted_at
+    from /* schema */river_job j
+    where j.state = s.state and j.queue = q.name and j.priority = n.priority
+    order by j.scheduled_at desc
+    limit :newest::bigint
+  ) x
+  where x.attempted_at between :now::timestamptz - interval '1 day' and :now::timestamptz
+)
+select a.queue, a.kind, k.taken_at, (
+    select count(*) from seen w
+    where w.queue = a.queue and w.kind <> a.kind
+      and (w.priority > a.priority or w.priority = a.priority and w.scheduled_at > a.since)
+      and w.attempted_at > greatest(a.since + :grace::float8 * interval '1 second', k.taken_at)
+  ) as overtaken
+from asked a
+cross join lateral (
+  select max(w.attempted_at) as taken_at from seen w where w.queue = a.queue and w.kind = a.kind
+) k;
 
 -- name: health_waiting_takers
 -- Of each state and priority the jobs that were due last: among them are those that were taken last. Times far away say
