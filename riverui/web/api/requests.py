@@ -19,6 +19,10 @@ B = TypeVar("B", bound=Body)
 
 _PLACE = re.compile(r"(?:field `|at `\$\.)(\w+)(\[)?")
 """The field that msgspec names, and whether it means an item of it."""
+_ESCAPE = re.compile(
+    r"\\(?:u(?:[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>[dD][89a-fA-F]..))|.)", re.DOTALL
+)
+"""An escape of JSON; `half` where it stands for half a surrogate pair."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 MOST_ROWS = 1_000
 """Rows that an answer has at most, as in River UI."""
@@ -31,7 +35,7 @@ async def payload(request: Request) -> Mapping[str, Any]:
     UI's own pages send JSON as text/plain. What keeps pages of other sites from sending some is the
     cross-origin check, which every change has passed before it is read (`gate.GateMiddleware`).
     """
-    text = await body(request)
+    text = await _json(request)
     if not text:
         return {}
     try:
@@ -54,14 +58,14 @@ async def read_exact(request: Request, model: type[B]) -> B:
     """Return the posted JSON as a model whose `Raw` fields are the text that was sent, digit by
     digit; BadRequest where it does not fit.
     """
-    text = (await body(request)).strip() or b"{}"
-    if not text.startswith(b"{"):
+    text = (await _json(request)).strip() or "{}"
+    if not text.startswith("{"):
         raise BadRequest("The body must be a JSON object.")
     try:
         return msgspec.json.decode(text, type=model)
     except msgspec.ValidationError as error:
         raise BadRequest(_refusal(model, {}, str(error))) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError):
         raise BadRequest("The body is not valid JSON.") from None
 
 
@@ -106,6 +110,22 @@ def listed(request: Request, name: str, most: int) -> Sequence[str]:
     if len(values) > most:
         raise BadRequest(f"`{name}` can be given at most {most:,} times.")
     return values
+
+
+async def _json(request: Request) -> str:
+    """Return the posted text. Raises BadRequest where it is not Unicode, or holds an escape for
+    half a surrogate pair: that could neither be stored nor sent back.
+    """
+    try:
+        text = (await body(request)).decode()
+    except UnicodeDecodeError:
+        raise BadRequest("The body is not valid UTF-8.") from None
+    for found in _ESCAPE.finditer(text) if r"\u" in text else ():
+        if found["half"]:
+            raise BadRequest(
+                f"The body is not valid JSON: \\u{found['half']} is half of a surrogate pair."
+            )
+    return text
 
 
 def _refusal(model: type[Body], posted: Mapping[str, Any], told: str) -> str:

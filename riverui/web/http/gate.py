@@ -137,8 +137,7 @@ class GateMiddleware:
         self, request: Request, scope: Scope, route: GuardedRoute | None, *, preflight: bool
     ) -> ASGIApp | None:
         """Return an answer in place of the route's own, or None when the request may go on."""
-        if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
-            raise BadRequest("The address holds a NUL character, which Postgres cannot store.")
+        check_address(scope)
         if preflight:
             return Response(status_code=204)
         if route is not None and route.right == PUBLIC:
@@ -190,6 +189,18 @@ class GateMiddleware:
             "Access-Control-Allow-Origin": origin,
             "Access-Control-Max-Age": "600",
         }
+
+
+def check_address(scope: Scope) -> None:
+    """Raise BadRequest for an address with text that Postgres cannot store. Some servers decode
+    bytes that are not UTF-8 to halves of surrogate pairs, which no answer can repeat either.
+    """
+    if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
+        raise BadRequest("The address holds a NUL character, which Postgres cannot store.")
+    try:
+        scope["path"].encode()
+    except UnicodeEncodeError:
+        raise BadRequest("The address is not valid UTF-8.") from None
 
 
 def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:

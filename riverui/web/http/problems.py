@@ -199,7 +199,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
     if isinstance(error, HTTPException):
         title, detail = _STATUS_WORDS.get(error.status_code, ("Request failed", ""))
         if error.detail != HTTPStatus(error.status_code).phrase:
-            detail = error.detail
+            detail = _encodable(error.detail)
         kind = "not_found" if error.status_code == 404 else "bad_request"
         return error.status_code, ErrorShow(
             kind=kind, title=title, detail=detail, request_id=request_id, back=_back(request)
@@ -233,7 +233,14 @@ def _message(error: Exception, page: ErrorShow) -> str:
 
 
 def _told(error: Exception) -> str:
-    return error.public if isinstance(error, RiveruiError) else str(error)
+    return _encodable(error.public if isinstance(error, RiveruiError) else str(error))
+
+
+def _encodable(text: str) -> str:
+    """Return a text with `?` for each half of a surrogate pair, which no answer can hold: an error
+    may repeat text that was never checked.
+    """
+    return text.encode(errors="replace").decode()
 
 
 def elsewhere(request: Request, response: Response) -> Response:
