@@ -11,7 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, DataError, IntegrityError, OperationalError
+
+from riverui.domain.fingerprints import error_signature
 
 STATES = (
     "available",
@@ -270,3 +272,183 @@ async def insert_odd_row(
     found = await (await connection.execute(statement.encode())).fetchone()
     assert found is not None
     return int(found["id"] if isinstance(found, dict) else found[0])
+
+
+_MEGABYTES = "repeat('large ', 350000)"
+_KEYS = (
+    "attempt", "by_args", "by_kind", "canary", "concurrency", "default", "error", "global_limit",
+    "inputs", "local_limit", "matched", "odd", "outcomes", "partition", "passed", "pending",
+    "per_minute", "queue", "rate_limit", "signals", "stop_failing", "terms", "timers", "user",
+    "workflow_id",
+)  # fmt: skip
+"""Keys of objects in riverui's own tables, and some that are nowhere."""
+_JSONS = ("3", "null", "[]", "[1, 2, 3]", '[1, "x", {}]', '{"a": []}', '"x"', "1e400")
+
+
+def _objects(value: str) -> str:
+    """Return an expression of an object that has one value, itself an expression, at every key."""
+    return f"(select jsonb_object_agg(k, {value}) from unnest(array{list(_KEYS)}) k)"
+
+
+_EXTREMES: Mapping[str, Collection[str]] = {
+    "bigint": ("9223372036854775807", "-9223372036854775808", "0"),
+    "bit": ("b'00000000'", "b'11111111'"),
+    "boolean": ("true", "false"),
+    "bytea": (r"'\xff00'::bytea", r"'\x0c0102030405060708090a0b0c0d0e0f'::bytea", "''::bytea"),
+    "double precision": ("'nan'", "'infinity'", "-1", "1e308", "1e-308"),
+    "integer": ("2147483647", "-2147483648", "0"),
+    "interval": ("interval '1000 years'", "interval '170000000 years'", "interval '-1 day'"),
+    "jsonb": (
+        *("""'null'::jsonb""", "'7'::jsonb", "'[[1]]'::jsonb", """'"text"'::jsonb"""),
+        *(_objects(f"'{json}'::jsonb") for json in _JSONS),
+        f"jsonb_build_object('odd', {_DEEP}, 'default', {_DEEP}, 'pending', {_DEEP})",
+        f"jsonb_build_object('odd', {_NUMBER}, 'default', {_NUMBER}, 'pending', {_NUMBER})",
+        "(select jsonb_object_agg('key_' || n, n) from generate_series(1, 4000) n)",
+        f"jsonb_build_object('odd', {_MEGABYTES})",
+    ),
+    "jsonb[]": ("array[]::jsonb[]", "array[null, '7', '[]', '{}']::jsonb[]"),
+    "smallint": ("32767", "-32768"),
+    "text": (_MEGABYTES, "repeat('漢', 127)", r"E'a\u202e\x1b[31m\n<b>'", "''", "'infinity'"),
+    "text[]": ("array[]::text[]", r"array[null, '', E'\u202e']", "array[array['a'], array['b']]"),
+    "timestamp with time zone": ("'infinity'", "'-infinity'", "'294276-12-31'", "'4713-01-01 BC'"),
+}
+"""Odd values of each type of column, as expressions of SQL; null where a column allows it is one of
+them as well.
+"""
+_USUAL: Mapping[str, str] = {
+    "bigint": "1",
+    "integer": "60",
+    "interval": "interval '5 seconds'",
+    "jsonb": "'{}'::jsonb",
+    "smallint": "1",
+    "text": "'usual'",
+    "text[]": "array[]::text[]",
+    "timestamp with time zone": "date_trunc('minute', now()) - $n * interval '1 minute'",
+}
+"""What a column that needs a value has in rows of which another one is odd, by its type. `$n` is
+another number for each row.
+"""
+_USUAL_NAMED: Mapping[str, str] = {
+    "allowed": "'jobs.retry'",
+    "client_id": "'usual$n'",
+    "fingerprint": "'$fingerprint'",
+    "id": "'usual$n'",
+    "job_id": "$n",
+    "key": """'{"value": "usual$n"}'""",
+    "kind": "'usual'",
+    "label": "'usual$n'",
+    "name": "'usual$n'",
+    "query": "'kind:none'",
+    "queue": "'default'",
+    "seq_key": "'usual$n'",
+    "sort": "'time'",
+    "source": "''",
+    "task": "'usual$n'",
+    "state": "'discarded'",
+    "total_kind": "'exact'",
+    "verb": "'retry'",
+    "workflow_id": "'usual'",
+}
+"""The same by its name, which goes before."""
+_BESIDE: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("riverui_client", "rescued_at"): {"declared_dead_at": "now()"},
+    ("riverui_operation", "ended_at"): {"status": "'done'"},
+    ("riverui_error_group", "decided_at"): {"state": "'resolved'"},
+}
+"""What else a row has where one column is odd, for the table to take it."""
+_MEANT: Mapping[str, Collection[Mapping[str, str]]] = {
+    "riverui_rollup": (
+        {"queue": "''", "kind": "''"},
+        {"kind": "''"},
+        {},
+        {"source": "'client'"},
+    )
+}
+"""Rows of one table that mean different things, each with its own usual values."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRow:
+    """A row of one of riverui's own tables of which one column is odd, all of them, or none."""
+
+    table: str
+    column: str
+    """The odd column; empty where none is, `*` where all are."""
+    value: str
+    """Its expression."""
+    number: int
+    key: Mapping[str, str]
+    """The primary key, as text."""
+
+
+async def insert_odd_own_rows(connection: AsyncConnection[Any]) -> list[OwnRow]:
+    """Write rows into every table that begins with `riverui_`: one as usual, one with each odd
+    value that a column takes, and some that are odd in every column that is no key.
+    """
+    found = await connection.execute(
+        """
+        select c.relname as table, a.attname as name, format_type(a.atttypid, null) as type,
+          not a.attnotnull as nullable, a.atthasdef as has_default,
+          a.attnum = any(i.indkey) as in_key
+        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+          and not a.attisdropped and a.attgenerated = '' and a.attidentity <> 'a'
+        join pg_index i on i.indrelid = c.oid and i.indisprimary
+        where c.relkind = 'r' and c.relname like 'riverui%' order by c.relname, a.attnum
+        """
+    )
+    tables: dict[str, list[Any]] = {}
+    for column in await found.fetchall():
+        tables.setdefault(column["table"], []).append(column)
+    rows: list[OwnRow] = []
+
+    async def insert(table: str, odd: Mapping[str, str], column: str = "") -> bool:
+        """Insert a row where the table takes it; return whether it does."""
+        number, columns = len(rows) + 1, tables[table]
+        row = {
+            each["name"]: _usual(each, number)
+            for each in columns
+            if each["in_key"] or not (each["has_default"] or each["nullable"])
+        }
+        row |= odd
+        keys = ", ".join(f"{each['name']}::text" for each in columns if each["in_key"])
+        statement = f"insert into {table} ({', '.join(row)}) values ({', '.join(row.values())})"
+        try:
+            answer = await connection.execute(f"{statement} returning {keys}".encode())
+        except (DataError, IntegrityError, OperationalError):
+            return False
+        (key,) = await answer.fetchall()
+        rows.append(OwnRow(table, column, row.get(column, ""), number, key))
+        return True
+
+    for table, columns in tables.items():
+        for meant in _MEANT.get(table, [{}]):
+            assert await insert(table, meant), f"what does a usual row of {table} need?"
+            taken: dict[str, list[str]] = {}
+            for column in columns:
+                name = column["name"]
+                beside = {**meant, **_BESIDE.get((table, name), {})}
+                for value in (*_EXTREMES[column["type"]], *(["null"] * column["nullable"])):
+                    if await insert(table, {**beside, name: value}, name) and not column["in_key"]:
+                        taken.setdefault(name, []).append(value)
+            for place in range(max(map(len, taken.values()), default=0)):
+                odd = {name: values[place % len(values)] for name, values in taken.items()}
+                await insert(table, {**meant, **odd}, "*")
+    return rows
+
+
+def _usual(column: Any, number: int) -> str:
+    """Return the expression of a column's usual value in the row of that number."""
+    text = _USUAL_NAMED.get(column["name"])
+    if text is None or (column["type"] == "bigint" and column["name"] == "id"):
+        text = "$n" if column["in_key"] and column["type"] == "bigint" else _USUAL[column["type"]]
+    return text.replace("$n", str(number)).replace("$fingerprint", fingerprint(number))
+
+
+def odd_error(number: int) -> str:
+    """Return an error that is alone in its group: letters, as digits are not told apart."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number)) + "Error: it broke"
+
+
+def fingerprint(number: int) -> str:
+    """Return the group of such an error."""
+    return error_signature(odd_error(number)).fingerprint

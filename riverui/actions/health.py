@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -25,11 +26,13 @@ from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
+from riverui.domain.stored_json import ODD_VALUE
 from riverui.errors import DatabaseError
 from riverui.storage.interface import CLIENTS, HEALTH, OWN_TABLES, Driver, Executor
 from riverui.storage.interface.clients import CLIENT_TABLE
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 
+log = logging.getLogger("riverui")
 _CAP = 1_000
 """Jobs of each state and queue that are counted: more only matter where a queue is late."""
 _QUEUES = 200
@@ -162,6 +165,11 @@ class _Reading:
         except DatabaseError as error:
             await self._end()
             return Unread(why=error.public)
+        except ODD_VALUE:
+            # Whatever stands in the tables, the other facts are still told.
+            log.exception("a fact of the health report could not be read")
+            await self._end()
+            return Unread(why="Its rows hold a value that cannot be read.")
 
     async def _end(self) -> None:
         self._executor = None

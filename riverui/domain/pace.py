@@ -14,6 +14,7 @@ CANARY = range(1, 101)
 """Jobs that may be tried first: more are no trial any more."""
 PERCENT = range(1, 101)
 """Percent of the jobs tried that may fail again."""
+_ALLOWED = {"per_minute": PER_MINUTE, "canary": CANARY, "stop_failing": PERCENT}
 STOP_FAILING = 20
 """Percent above which a trial is taken for failed unless another number is given."""
 WATCHED = 200
@@ -37,8 +38,12 @@ class Pace:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` has made."""
-        return cls(**{name: stored[name] for name in cls.__slots__ if name in stored})
+        """Return what `stored` has made; raise one of ODD_VALUE for what it has not."""
+        found = {name: stored[name] for name in cls.__slots__ if name in stored}
+        for name, value in found.items():
+            if type(value) is not int or value not in _ALLOWED[name]:
+                raise ValueError(f"{name} is {value!r}")
+        return cls(**found)
 
     @property
     def stored(self) -> Mapping[str, int]:
@@ -93,10 +98,12 @@ class Watch:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` has made."""
+        """Return what `stored` has made; raise one of ODD_VALUE for what it has not."""
         pending = {int(each): int(errors) for each, errors in stored.get("pending", {}).items()}
         outcomes, passed = stored.get("outcomes", ""), bool(stored.get("passed"))
-        return cls(pending=pending, outcomes=outcomes, passed=passed)
+        if not set(outcomes) <= {"+", "-"}:
+            raise ValueError(f"the outcomes are {outcomes!r}")
+        return cls(pending=pending, outcomes="".join(outcomes), passed=passed)
 
     @property
     def stored(self) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
 from riverui.domain.rate_limits import RateLimit
+from riverui.domain.stored_json import ODD_VALUE
 from riverui.errors import ConfigError
 
 _MOST_BATCHES = 20
@@ -18,7 +19,7 @@ _MOST_BATCHES = 20
 _MOST_WEIGHTS = 20
 """Weights that are told: where there are more, only that there are."""
 
-_ODD = (ConfigError, ValueError, TypeError, OverflowError, KeyError, AttributeError)
+_ODD = (ConfigError, *ODD_VALUE)
 """What comes of reading what somebody else has written there."""
 
 

@@ -17,6 +17,9 @@ MOST_DEPTH = 500
 again.
 """
 
+ODD_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a value raises that has another form than what riverui writes there."""
+
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 
 

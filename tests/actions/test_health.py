@@ -16,6 +16,7 @@ from riverui.storage.migrations import migrate
 from tests.contract.bare import BareDriver
 from tests.factory import job, leader, queue
 from tests.health_facts import figures
+from tests.web.stand_ins import SlowDriver
 
 Connection = AsyncConnection[Any]
 
@@ -70,6 +71,13 @@ async def test_one_fact_that_cannot_be_read_costs_no_other(
     found = results(report)
     assert found.pop("leader") is Result.UNKNOWN
     assert set(found.values()) == {Result.PASSED}
+
+
+async def test_a_row_that_cannot_be_read_costs_no_other_fact(driver: Driver) -> None:
+    report = await health_report(SlowDriver(driver, "leader_get", error=OverflowError), Made())
+    checks = {check.name: check for part in report.sections for check in part.checks}
+    assert "cannot be read" in checks.pop("leader").evidence
+    assert {check.result for check in checks.values()} == {Result.PASSED}
 
 
 async def test_a_client_that_stopped_to_give_signs_of_life(

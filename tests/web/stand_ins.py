@@ -77,10 +77,11 @@ class DeadDriver:
 
 
 class SlowDriver:
-    """A driver of which the operations named are stopped by their time limit."""
+    """A driver of which the operations named are stopped by their time limit, or by `error`."""
 
-    def __init__(self, driver: Driver, *slow: str) -> None:
+    def __init__(self, driver: Driver, *slow: str, error: type[Exception] = QueryTimeout) -> None:
         self._driver = driver
+        self._error = error
         self.slow = slow
 
     def __getattr__(self, name: str) -> Any:
@@ -94,7 +95,7 @@ class SlowDriver:
             yield executor
 
     async def _stop(self, *_: Any, **__: Any) -> Any:
-        raise QueryTimeout
+        raise self._error
 
 
 def browser(

@@ -78,6 +78,8 @@ class OperationRow:
     fence: int
     held: bool
     """Whether that dashboard's lease still lasts."""
+    unread: Sequence[str] = ()
+    """Columns that hold what riverui cannot have written; their fields have the default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

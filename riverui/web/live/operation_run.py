@@ -114,6 +114,8 @@ class Operation:
     pace: Pace = field(default_factory=Pace)
     watch: Watch | None = None
     """What became of the jobs; None where that does not matter."""
+    unread: Sequence[str] = ()
+    """Columns of its row that hold what riverui cannot have written: it is not carried out."""
     task: asyncio.Task[None] | None = None
 
     @property

@@ -467,6 +467,7 @@ def operation_of(row: OperationRow) -> Operation | None:
         waiting=row.ended_at is None and not row.held,
         pace=params.pace,
         watch=progress.watch,
+        unread=row.unread,
     )
 
 
@@ -475,6 +476,8 @@ def check(operation: Operation, row: OperationRow) -> None:
     meant something else by the row, or somebody may have written it by hand.
     """
     params = row.params
+    if row.unread:
+        raise BadRequest(f"Its row cannot be read: {', '.join(row.unread)}.")
     if params.allowed != operation.verb.right:
         raise BadRequest(f"It was started with the right {params.allowed!r}, which does not do.")
     if query.format(operation.filter) != params.query:

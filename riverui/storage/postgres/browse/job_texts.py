@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from riverui.domain.jobs import CUT, ErrorText, JobTextRow
+from riverui.domain.jobs import CUT, ErrorText, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.storage.interface.params import JobPageParams, JobTextPage
 from riverui.storage.postgres.job_list.paths import MOST_JSON, path_jsons
@@ -79,19 +79,25 @@ class JobTexts(JobListPlans):
         """
         return await self._job_text(id)
 
-    async def _job_text(self, id: int, **slots: Fragment) -> JobTextRow | None:
+    async def _job_text(
+        self, id: int, *, unknown: JobState | None = None, **slots: Fragment
+    ) -> JobTextRow | None:
         if not is_bigint(id):
             return None
         found = await self._prepared(
             "job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS, **slots
         )
         row = found.first()
-        return None if row is None else job_text_row(row, JOB_LIMITS)
+        return None if row is None else job_text_row(row, JOB_LIMITS, unknown)
 
 
-def job_text_row(row: Any, limits: Mapping[str, int]) -> JobTextRow | None:
-    """Return a row of JOB_TEXT_COLUMNS; None for a job in a state that a later River has added."""
-    job = _list_row(row, limits["args"])
+def job_text_row(
+    row: Any, limits: Mapping[str, int], unknown: JobState | None = None
+) -> JobTextRow | None:
+    """Return a row of JOB_TEXT_COLUMNS, in the state `unknown` where a later River has added its
+    own; None where none is given.
+    """
+    job = _list_row(row, limits["args"], unknown)
     if job is None:
         return None
     errors = json.loads(row.errors or "[]")
@@ -123,9 +129,9 @@ def _json(value: str | None) -> str | None:
     return CUT if value == "..." or (value and len(value) > MOST_JSON) else value
 
 
-def _list_row(row: Any, most_args: int) -> JobTextRow | None:
+def _list_row(row: Any, most_args: int, unknown: JobState | None = None) -> JobTextRow | None:
     """Return a row of the block `job_text_columns`; None for a job in an unknown state."""
-    state = known_state(row.state)
+    state = known_state(row.state) or unknown
     if state is None:
         return None
     complete = row.args is not None and len(row.args) <= most_args

@@ -163,13 +163,13 @@ class JobStatements(JobListPlans):
         )
 
     async def _job_show(
-        self, id: int, *, cut: int, lean: bool, **slots: Fragment
+        self, id: int, *, cut: int, lean: bool, unknown: JobState | None = None, **slots: Fragment
     ) -> JobShowRow | None:
         if not is_bigint(id):
             return None
         values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
         row = await self._row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
-        return None if row is None else job_show_row(row)
+        return None if row is None else job_show_row(row, unknown)
 
     async def _piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
         row = await self._row("job_text_piece", {"start": start, "size": size}, text=text)

@@ -78,9 +78,11 @@ def _cut(value: str | None) -> str | None:
     return f"{value[:MOST_VALUE]}{CUT}" if value and len(value) > MOST_VALUE else value
 
 
-def job_show_row(row: Any) -> JobShowRow | None:
-    """Return a row of `job_get`; None for a job in a state that a later River has added."""
-    state = known_state(row.state)
+def job_show_row(row: Any, unknown: JobState | None = None) -> JobShowRow | None:
+    """Return a row of `job_get`, in the state `unknown` where a later River has added its own; None
+    where none is given.
+    """
+    state = known_state(row.state) or unknown
     if state is None:
         return None
     return JobShowRow(

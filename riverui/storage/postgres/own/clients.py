@@ -9,6 +9,7 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.queue_terms import QueueTerms
+from riverui.domain.stored_json import read_object
 from riverui.storage.interface.clients import (
     DEAD_AFTER,
     SILENT_AFTER,
@@ -189,7 +190,7 @@ def _told(status: ClientStatus) -> dict[str, Any]:
 
 
 def _client(columns: dict[str, Any]) -> ClientRow:
-    queues = json.loads(columns.pop("queues"))
+    queues = read_object(columns.pop("queues"))
     seconds = columns.pop("heartbeat_interval")
     return ClientRow(
         heartbeat_interval=timedelta(seconds=seconds),

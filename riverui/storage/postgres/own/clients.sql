@@ -1,4 +1,6 @@
 -- Clients at work: their signs of life, and the jobs of those that gave none for too long.
+-- Whatever somebody has written into a row, statements about all clients must not fail for it. So no time is taken to
+-- be after now or before 1970, and no interval to be longer than a day: sums of these are always times.
 
 -- name: client_register
 insert into /* schema */riverui_client as c (
@@ -26,8 +28,11 @@ select exists (select from beaten) as alive,
   (
     select extract(epoch from min(
       case
-        when o.declared_dead_at is null then o.heartbeat_at + :dead_after::float8 * o.heartbeat_interval
-        else o.declared_dead_at + make_interval(secs => :unrescued::float8)
+        when o.declared_dead_at is null
+          then least(greatest(o.heartbeat_at, to_timestamp(0)), clock_timestamp())
+            + :dead_after::float8 * least(o.heartbeat_interval, interval '1 day')
+        else least(greatest(o.declared_dead_at, to_timestamp(0)), clock_timestamp())
+          + make_interval(secs => :unrescued::float8)
       end
     ) - clock_timestamp())::float8
     from /* schema */riverui_client o
@@ -41,7 +46,8 @@ from (
   select c.started_at, c.periodic
   from /* schema */riverui_client c
   where c.declared_dead_at is null
-    and c.heartbeat_at + :silent_after::float8 * c.heartbeat_interval >= clock_timestamp()
+    and least(c.heartbeat_at, clock_timestamp())
+      + :silent_after::float8 * least(c.heartbeat_interval, interval '1 day') >= clock_timestamp()
   order by c.started_at desc
   limit 1000
 ) c
@@ -62,8 +68,9 @@ with silent as materialized (
   where c.rescued_at is null /* terms */
     and case
       when c.declared_dead_at is null
-        then c.heartbeat_at + :after::float8 * c.heartbeat_interval < clock_timestamp()
-      else c.declared_dead_at + make_interval(secs => :unrescued::float8) < clock_timestamp()
+        then least(c.heartbeat_at, clock_timestamp())
+          + :after::float8 * least(c.heartbeat_interval, interval '1 day') < clock_timestamp()
+      else least(c.declared_dead_at, clock_timestamp()) + make_interval(secs => :unrescued::float8) < clock_timestamp()
     end
   order by c.heartbeat_at
   limit 1
@@ -102,10 +109,10 @@ where (c.id, c.registered_at) in (
 returning c.id;
 
 -- name: client_list
-select c.id, c.registered_at, c.started_at, c.heartbeat_at,
-  extract(epoch from c.heartbeat_interval)::float8 as heartbeat_interval, c.host, c.pid, c.language, c.version,
-  c.release, c.queues::text as queues, c.running, c.loop_lag, c.memory, c.declared_dead_at, c.declared_dead_by,
-  c.rescued_at, c.rescued, clock_timestamp() as now
+select c.id, c.registered_at, c.started_at, least(c.heartbeat_at, clock_timestamp()) as heartbeat_at,
+  extract(epoch from least(c.heartbeat_interval, interval '1 day'))::float8 as heartbeat_interval, c.host, c.pid,
+  c.language, c.version, c.release, c.queues::text as queues, c.running, c.loop_lag, c.memory, c.declared_dead_at,
+  c.declared_dead_by, c.rescued_at, c.rescued, clock_timestamp() as now
 from /* schema */riverui_client c
 order by c.declared_dead_at is not null, c.declared_dead_at desc, c.heartbeat_at, c.id
 limit :limit::bigint;

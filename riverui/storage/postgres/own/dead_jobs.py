@@ -40,6 +40,9 @@ _LIST_COLUMNS = Fragment("dead_job_list_columns")
 _OTHERS = Fragment("dead_job_keep_others")
 _MOVED = Fragment("dead_job_moved")
 _TABLE = Fragment("dead_job_table")
+_TEXT_TABLE = Fragment("dead_job_text_table")
+_UNKNOWN = JobState.DISCARDED
+"""The state of a dead letter whose row names none: as such it is put back."""
 
 
 class DeadJobs(JobStatements, JobTexts):
@@ -111,7 +114,7 @@ class DeadJobs(JobStatements, JobTexts):
         self, id: int, *, cut: int = 200_000, lean: bool = False
     ) -> DeadJobShowRow | None:
         """Return one dead letter, its long texts cut, or None."""
-        job = await self._job_show(id, cut=cut, lean=lean, table=_TABLE)
+        job = await self._job_show(id, cut=cut, lean=lean, unknown=_UNKNOWN, table=_TABLE)
         if job is None:
             return None
         row = await self._row("dead_job_death", {"id": id})
@@ -119,7 +122,7 @@ class DeadJobs(JobStatements, JobTexts):
 
     async def dead_job_text_get(self, id: int) -> tuple[JobTextRow, DeadJobDeath] | None:
         """Return one dead letter with its JSON as text, as far as an answer may hold it."""
-        row = await self._job_text(id, table=Fragment("dead_job_text_table"))
+        row = await self._job_text(id, unknown=_UNKNOWN, table=_TEXT_TABLE)
         if row is None:
             return None
         death = await self._row("dead_job_death", {"id": id})
@@ -222,7 +225,7 @@ def _list_row(row: Any) -> DeadJobListRow:
         args = f"{args[:PREVIEW]}{CUT}"
     job = JobListRow(
         id=row.id,
-        state=known_state(row.state) or JobState.DISCARDED,
+        state=known_state(row.state) or _UNKNOWN,
         attempt=row.attempt,
         max_attempts=row.max_attempts,
         attempted_at=row.attempted_at,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from riverui.domain.partitions import Partition
+from riverui.domain.stored_json import read_object
 from riverui.storage.interface.clients import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.limits import (
@@ -194,7 +194,7 @@ def _clients(leases: str) -> Mapping[str, int]:
     """Return slots by client; what somebody else may have written there is left out."""
     slots = [
         (holder.rpartition("@")[0] or holder, count)
-        for holder, count in json.loads(leases).items()
+        for holder, count in read_object(leases).items()
         if type(count) is int
     ]
     return dict(sorted(slots, key=lambda item: (-item[1], item[0]))[:_MOST_CLIENTS])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from riverui.domain.pace import Pace, Watch
+from riverui.domain.stored_json import ODD_VALUE, read_json
 from riverui.storage.interface.operations import (
     OperationLease,
     OperationParams,
@@ -18,6 +20,8 @@ from riverui.storage.interface.own_tables import OwnTableSize
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
 from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import Fragment
+
+T = TypeVar("T")
 
 _COLUMNS = Fragment("operation_columns")
 
@@ -152,6 +156,15 @@ def _of(lease: OperationLease) -> dict[str, Any]:
 def _operation(row: Any) -> OperationRow | None:
     if row is None:
         return None
+    unread: list[str] = []
+
+    def read(column: str, of: Callable[[Mapping[str, Any]], T], otherwise: T) -> T:
+        try:
+            return of(read_json(getattr(row, column) or "{}"))
+        except ODD_VALUE:
+            unread.append(column)
+            return otherwise
+
     cursor = None
     if row.cursor_id is not None:
         cursor = JobCursor(at=row.cursor_at, id=row.cursor_id)
@@ -159,7 +172,7 @@ def _operation(row: Any) -> OperationRow | None:
         params=OperationParams(
             id=row.id,
             verb=row.verb,
-            parameters=_object(row.parameters),
+            parameters=read("parameters", _parameters, {}),
             features=row.features,
             username=row.username,
             allowed=row.allowed,
@@ -167,17 +180,14 @@ def _operation(row: Any) -> OperationRow | None:
             order=JobOrder(row.sort),
             cutoff=JobCutoff(id=row.cutoff_id, at=row.cutoff_at),
             total=Count(value=row.total, kind=CountKind(row.total_kind)),
-            pace=Pace.of(_object(row.pace or "{}")),
+            pace=read("pace", Pace.of, Pace()),
         ),
         progress=OperationProgress(
             changed=row.changed,
             requested=row.requested,
-            skipped={
-                reason: (number, tuple(ids))
-                for reason, (number, ids) in _object(row.skipped).items()
-            },
+            skipped=read("skipped", _skipped, {}),
             cursor=cursor,
-            watch=Watch.of(_object(row.watch)) if row.watch else None,
+            watch=read("watch", Watch.of, Watch()) if row.watch else None,
         ),
         status=row.status,
         created_at=row.created_at,
@@ -187,13 +197,26 @@ def _operation(row: Any) -> OperationRow | None:
         holder=row.holder,
         fence=row.fence,
         held=row.held,
+        unread=unread,
     )
+
+
+def _parameters(stored: Mapping[str, Any]) -> Mapping[str, str | int]:
+    """Return what the verb was given; ValueError for what `operation_insert` has not written."""
+    if any(type(value) not in (str, int) for value in stored.values()):
+        raise ValueError("a parameter is neither text nor a whole number")
+    return stored
+
+
+def _skipped(stored: Mapping[str, Any]) -> Mapping[str, tuple[int, tuple[int, ...]]]:
+    """Return how many jobs were skipped by reason, and the ids of some; one of ODD_VALUE is raised
+    for what `operation_save` has not written.
+    """
+    return {
+        reason: (operator.index(number), tuple(map(operator.index, ids)))
+        for reason, (number, ids) in stored.items()
+    }
 
 
 def _watched(watch: Watch | None) -> str | None:
     return None if watch is None else json.dumps(watch.stored)
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(text)
-    return found

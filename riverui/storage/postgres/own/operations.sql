@@ -17,9 +17,11 @@ where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
 order by name;
 
 -- part: operation_columns (operation_get.columns)
-o.id, o.created_at, o.ended_at, o.status, o.verb, o.parameters::text as parameters, o.features, o.username, o.allowed,
-o.query, o.sort, o.cutoff_id, o.cutoff_at, o.total, o.total_kind, o.changed, o.requested, o.skipped::text as skipped,
-o.cursor_at, o.cursor_id, o.stopped_by, o.error, o.holder, o.fence, o.held_until >= clock_timestamp() as held,
+o.id, o.created_at, o.ended_at, o.status, o.verb, o.parameters::text as parameters,
+left(o.features, 1000) as features, left(o.username, 1000) as username, left(o.allowed, 1000) as allowed, o.query,
+o.sort, o.cutoff_id, o.cutoff_at, o.total, o.total_kind, o.changed, o.requested, o.skipped::text as skipped,
+o.cursor_at, o.cursor_id, left(o.stopped_by, 1000) as stopped_by, o.error, left(o.holder, 1000) as holder, o.fence,
+o.held_until >= clock_timestamp() as held,
 -- The row as a whole, so that the table may lack these columns: migration 006 adds them.
 to_jsonb(o)->>'pace' as pace, to_jsonb(o)->>'watch' as watch;
 
@@ -73,6 +75,7 @@ and (o.created_at, o.id) < (
 );
 
 -- name: operation_claim
+-- One whose fence cannot grow, as somebody else has written it, is left alone: it must not keep the others waiting.
 update /* schema */riverui_operation o
 set holder = :holder::text, fence = o.fence + 1,
   held_until = clock_timestamp() + make_interval(secs => :term::float8)
@@ -80,7 +83,7 @@ where o.id = (
   select c.id
   from /* schema */riverui_operation c
   where c.ended_at is null and c.held_until < clock_timestamp() and c.verb = any(:verbs::text[])
-    and c.features = any(:features::text[])
+    and c.features = any(:features::text[]) and c.fence < 9223372036854775807
   order by c.created_at
   limit 1
   for update skip locked

@@ -9,7 +9,9 @@ from riverui.domain.rates import PACE_SECONDS, SPARE, RateRow, pace_now
 from riverui.storage.interface.rates import BucketParams, Take, Taken
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import Fragment
 
+_COLUMNS = Fragment("rate_columns")
 _LOOKED_AT = 10_000
 """Buckets of a queue that are looked at for the emptiest: 20 ms."""
 _QUIET = 60.0
@@ -49,12 +51,12 @@ class Rates(Statements):
     async def rate_list(self, queue: str, *, limit: int) -> Sequence[RateRow]:
         """Return the buckets of a queue, the emptiest first."""
         values = {"queue": queue, "limit": limit, "looked_at": _LOOKED_AT}
-        rows = await self._rows("rate_list", values)
+        rows = await self._rows("rate_list", values, columns=_COLUMNS)
         return [_bucket(row) for row in rows.records()]
 
     async def rate_get(self, queue: str, key: str) -> RateRow | None:
         """Return one bucket; None where it has no row, and so is full."""
-        row = await self._row("rate_get", {"queue": queue, "key": key})
+        row = await self._row("rate_get", {"queue": queue, "key": key}, columns=_COLUMNS)
         return None if row is None else _bucket(row)
 
     async def rate_delete_full(

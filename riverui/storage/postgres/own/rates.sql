@@ -1,4 +1,15 @@
--- Rate limits: a bucket of tokens for each queue and key, kept as the instant at which it is full.
+-- Rate limits: a bucket of tokens for each queue and key, kept as the instant at which it is full. Whatever somebody
+-- has written into a row, statements must not fail for it, so values that no limit has are read as the nearest that one
+-- may have: NaN is above all other numbers.
+
+-- part: rate_columns (rate_get.columns)
+r.queue, r.key, least(r.limited_to, 1e9) as limited_to, least(r.per, interval '100 years') as per,
+least(r.burst, 1e9) as burst,
+least(greatest(extract(epoch from r.full_at)::float8, 0), 1e11)
+  - extract(epoch from clock_timestamp())::float8 as full_in,
+least(r.pace, 1e9) as pace,
+extract(epoch from clock_timestamp())::float8
+  - least(greatest(extract(epoch from r.spent_at)::float8, 0), 1e11) as spent_seconds_ago;
 
 -- name: rate_open
 -- In the order of the keys, so that no two wait for each other.
@@ -14,7 +25,10 @@ returning key;
 -- locked. A bucket that has been full for longer than it takes `spare` tokens to come has taken in nothing since. Where
 -- the limit is another one by now, the tokens are those that were there.
 with held as materialized (
-  select r.key, r.full_at, r.pace, r.spent_at, r.burst, r.limited_to / extract(epoch from r.per)::float8 as per_second
+  select r.key, least(r.pace, 1e9) as pace, least(r.burst, 1e9) as burst,
+    least(greatest(r.full_at, to_timestamp(0)), to_timestamp(1e11)) as full_at,
+    least(greatest(r.spent_at, to_timestamp(0)), to_timestamp(1e11)) as spent_at,
+    least(r.limited_to, 1e9) / extract(epoch from r.per)::float8 as per_second
   from /* schema */riverui_rate r
   where r.queue = :queue::text and r.key = any(:keys::text[])
   order by r.key
@@ -61,7 +75,7 @@ with held as materialized (
 update /* schema */riverui_rate r
 set full_at = greatest(
     least(r.full_at, clock_timestamp() - make_interval(secs => :spare::float8 / :per_second::float8)),
-    r.full_at - make_interval(secs => b.tokens / :per_second::float8)
+    greatest(r.full_at, to_timestamp(0)) - make_interval(secs => b.tokens / :per_second::float8)
   ),
   pace = greatest(0, r.pace - b.tokens / :pace_seconds::float8)
 from held h
@@ -71,19 +85,15 @@ returning r.key;
 
 -- name: rate_list
 -- Looks at so many buckets and no more, by key.
-select s.queue, s.key, s.limited_to, s.per, s.burst,
-  extract(epoch from s.full_at - clock_timestamp())::float8 as full_in,
-  s.pace, extract(epoch from clock_timestamp() - s.spent_at)::float8 as spent_seconds_ago
+select /* columns: */ r.key /* :columns */
 from (
   select * from /* schema */riverui_rate r where r.queue = :queue::text order by r.key limit :looked_at::bigint
-) s
-order by s.full_at - clock_timestamp() desc, s.key
+) r
+order by r.full_at desc, r.key
 limit :limit::bigint;
 
 -- name: rate_get
-select r.queue, r.key, r.limited_to, r.per, r.burst,
-  extract(epoch from r.full_at - clock_timestamp())::float8 as full_in,
-  r.pace, extract(epoch from clock_timestamp() - r.spent_at)::float8 as spent_seconds_ago
+select /* columns: */ r.key /* :columns */
 from /* schema */riverui_rate r
 where r.queue = :queue::text and r.key = :key::text;
 

@@ -14,12 +14,14 @@ select pg_try_advisory_xact_lock(
 ) as locked;
 
 -- name: rollup_newest_list
+-- One of the far future, which nobody can have stored, would be the newest for ever.
 select s.step, r.bucket
 from unnest(:steps::text::integer[]) as s (step)
 cross join lateral (
   select r.bucket
   from /* schema */riverui_rollup r
   where r.step = s.step and r.queue = '' and r.kind = '' and r.source = ''
+    and r.bucket < clock_timestamp() + interval '1 hour'
   order by r.bucket desc
   limit 1
 ) r;

@@ -64,6 +64,8 @@ class OperationView:
     skipped: tuple[tuple[str, int, tuple[int, ...]], ...]
     """Why jobs were left as they were, in words; how many; the first few ids."""
     error: str
+    unread: tuple[str, ...]
+    """Columns of its row that cannot be read: it is not carried out."""
     stopped_by: str | None
     """Who asked it to stop; None where nobody did."""
     holder: str
@@ -204,6 +206,7 @@ def _view(request: Request, operation: Operation) -> OperationView:
             for reason, number in operation.skipped.items()
         ),
         error=operation.error,
+        unread=tuple(operation.unread),
         stopped_by=operation.stopped_by,
         holder=operation.holder,
         waiting=operation.waiting,
