@@ -193,6 +193,7 @@ def build_app(
     gate = Middleware(
         GateMiddleware,
         admission=dashboard.admission,
+        answer_seconds=max(limits.answer_seconds, 2 * config.page_timeout.total_seconds()),
         authenticate=sign_in.decider(),
         config=config,
         hosts=hosts,

@@ -23,6 +23,10 @@ class DashboardLimits:
     """The figures of one dashboard."""
 
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    answer_seconds: float = 10.0
+    """For an answer to a question to begin: as long as people, and most programs, wait for it. More
+    where a statement of a page may take more than half of it.
+    """
     collector: CollectorLimits = field(default_factory=CollectorLimits)
     counts: CountLimits = field(default_factory=CountLimits)
     errors: ErrorGroupLimits = field(default_factory=ErrorGroupLimits)

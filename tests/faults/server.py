@@ -76,11 +76,31 @@ class Server:
         """End every connection and stop, as an administrator does (`pg_ctl stop -m fast`)."""
         self._postgres.__exit__(None, None, None)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let all its processes stand still until the end of the block, as a machine that hangs
+        does: connections stay open, and nothing answers.
+        """
+        pid = int(self._note.read_text().split("\n", 1)[0])
+        os.kill(pid, signal.SIGSTOP)
+        stopped = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        try:
+            for each in stopped[1:]:
+                os.kill(each, signal.SIGSTOP)
+            yield
+        finally:
+            for each in reversed(stopped):
+                os.kill(each, signal.SIGCONT)
+
+    @property
+    def _note(self) -> Path:
+        (note,) = self._home.glob("pg*/postmaster.pid")
+        return note
+
     def crash(self) -> None:
         """End without a farewell and without a checkpoint (`pg_ctl stop -m immediate`)."""
-        (note,) = self._home.glob("pg*/postmaster.pid")
-        pid = int(note.read_text().split("\n", 1)[0])
-        os.kill(pid, signal.SIGQUIT)
+        note = self._note
+        os.kill(int(note.read_text().split("\n", 1)[0]), signal.SIGQUIT)
         deadline = time.monotonic() + 30
         while note.exists() and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
 
 
+class ServerSilent(psycopg.OperationalError):
+    """The server has not answered in time, so the connection was closed."""
+
+
 class ClientTimeout:
-    """Closes the connection if what runs inside takes `grace` seconds more than `limit`; None waits
-    for ever.
+    """Closes the connection if what runs inside takes `grace` seconds more than `limit`, and raises
+    ServerSilent; None waits for ever.
 
     A frozen host, or a network that swallows packets, would otherwise keep a connection, and the
     page that waits for it, until the operating system gives up: a quarter of an hour and more.
@@ -26,7 +30,7 @@ class ClientTimeout:
     that, which then fails.
     """
 
-    __slots__ = ("_alarm", "_asking", "_connection", "_grace", "_limit", "_stop")
+    __slots__ = ("_alarm", "_asking", "_connection", "_grace", "_hung_up", "_limit", "_stop")
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class ClientTimeout:
         self._asking: asyncio.Task[None] | None = None
         self._connection = connection
         self._grace = grace
+        self._hung_up = False
         self._limit = limit
         self._stop = stop
 
@@ -50,17 +55,25 @@ class ClientTimeout:
             else:
                 self._hang_up_after(self._limit + self._grace)
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
         if self._asking is not None:
             # The request comes on a connection of its own: what is late would stop the next
             # statement.
             await asyncio.wait([self._asking])
+        if self._hung_up and isinstance(error, psycopg.OperationalError):
+            raise ServerSilent from error
 
     def _hang_up_after(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(seconds, hang_up, self._connection)
+        self._alarm = loop.call_later(seconds, self._hang_up)
+
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        hang_up(self._connection)
 
     def _ask(self) -> None:
         self._hang_up_after(self._grace)

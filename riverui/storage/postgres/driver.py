@@ -26,7 +26,7 @@ from riverui.storage.interface import LISTENING, Capability
 from riverui.storage.migrations import MigrationFolder
 from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
-from riverui.storage.postgres.client_timeout import ClientTimeout
+from riverui.storage.postgres.client_timeout import ClientTimeout, ServerSilent
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.executor import PostgresExecutor, PostgresTransaction
 from riverui.storage.postgres.foreign_transactions import async_connection_of
@@ -336,7 +336,12 @@ class PostgresDriver:
         cancelled = task.cancelling() if task else 0
         async with self._pool.connection() as connection:
             _end_if_cancelled(task, cancelled)
-            yield connection
+            try:
+                yield connection
+            except Exception as error:
+                if _is_silence(error):
+                    self._pool.reachability.doubt()
+                raise
 
     @asynccontextmanager
     async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
@@ -461,6 +466,8 @@ class _Ready(AbstractAsyncContextManager[Connection]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
+        if error is not None and _is_silence(error):
+            self._driver._pool.reachability.doubt()
         try:
             await self._lent.__aexit__(kind, error, trace)
         except Exception as failed:
@@ -584,6 +591,11 @@ async def schema_error(
 def _unexpected(error: SchemaMissing) -> Exception:
     cause = error.__cause__
     return error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
+
+
+def _is_silence(error: BaseException) -> bool:
+    """Return whether an error is that the server did not answer in time."""
+    return isinstance(error, ServerSilent) or isinstance(error.__cause__, ServerSilent)
 
 
 def _end_if_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:

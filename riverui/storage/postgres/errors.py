@@ -25,6 +25,7 @@ from riverui.errors import (
     TooManyConnections,
     UniqueConflict,
 )
+from riverui.storage.postgres.client_timeout import ServerSilent
 
 # libpq keeps no SQLSTATE for a failed connection, only words; another language falls back to
 # DatabaseUnavailable, which shows the server's own words.
@@ -171,6 +172,8 @@ def refused(error: Exception) -> DatabaseUnavailable:
 
 
 def _without_state(error: psycopg.Error) -> Exception:
+    if isinstance(error, ServerSilent):
+        return DatabaseUnavailable("The database does not answer.")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable("The connection to the database was lost.")
     if isinstance(error, psycopg.DataError):

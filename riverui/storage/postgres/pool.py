@@ -51,6 +51,20 @@ class Reachability:
         self._connect = connect
         self._answer: asyncio.Task[DatabaseUnavailable | None] | None = None
         self._begun_at = self._ended_at = 0.0
+        self._doubted_at: float | None = None
+
+    def doubt(self) -> None:
+        """Have the next one who wants a connection check first: the server has fallen silent on one
+        that was there, and perhaps on all of them.
+        """
+        self._doubted_at = time.monotonic()
+
+    async def settle(self) -> None:
+        """Check where there is a doubt; raise as `check` does."""
+        if (since := self._doubted_at) is not None:
+            await self.check(since=since)
+            if self._doubted_at == since:
+                self._doubted_at = None
 
     async def check(self, *, since: float = 0.0) -> None:
         """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be
@@ -184,6 +198,7 @@ class OwnPool:
     async def take(self) -> tuple[AsyncConnectionPool[Connection], Connection]:
         """Return a connection, and the pool that it is to be given back to; see `connection`."""
         pool = await self._open()
+        await self.reachability.settle()
         stats = pool.get_stats()
         if stats.get("pool_available", 0):
             with suppress(PoolTimeout):
@@ -297,6 +312,7 @@ class HostPool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lend a connection in autocommit mode; the pool's own errors are raised as they are."""
+        await self.reachability.settle()
         async with AsyncExitStack() as stack:
             async with self.reachability.checked():
                 connection = await stack.enter_async_context(

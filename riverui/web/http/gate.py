@@ -4,17 +4,18 @@ our own sent each change.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from riverui.errors import BadRequest, Forbidden
+from riverui.errors import BadRequest, DatabaseUnavailable, Forbidden
 from riverui.web.auth.access import PUBLIC
 from riverui.web.auth.rights import Authenticate, decide
 from riverui.web.auth.tokens import is_token
@@ -61,6 +62,7 @@ class GateMiddleware:
         app: ASGIApp,
         *,
         admission: Admission,
+        answer_seconds: float,
         authenticate: Authenticate,
         config: DashboardConfig,
         hosts: frozenset[str] | None,
@@ -69,10 +71,13 @@ class GateMiddleware:
         routes: tuple[GuardedRoute, ...],
     ) -> None:
         self._admission = admission
+        self._answer_seconds = answer_seconds
         self._app = app
         self._authenticate = authenticate
         self._config = config
         self._hosts = hosts
+        self._left: set[asyncio.Task[None]] = set()
+        """What was too late with its answer, until it ends."""
         self._metrics = metrics
         self._refreshes = refreshes
         self._urls = Urls(routes)
@@ -111,27 +116,72 @@ class GateMiddleware:
                 message["headers"] = self._headers(message.get("headers", ()), context.id, cors)
             await send(message)
 
+        async def look() -> None:
+            nonlocal place
+            answer = None
+            if refresh.asks_by_itself(scope):
+                answer = await refresh.answer(request, self._app, self._refreshes, self._admission)
+            if answer is None:
+                place = await self._admission.enter()
+            await (answer or app)(scope, receive, send_unless_late)
+
+        async def send_unless_late(message: Message) -> None:
+            if late:
+                raise ClientDisconnect
+            await send_with_headers(message)
+
+        late = False
         try:
             preflight = bool(cors) and request.method == "OPTIONS"
             answer = await self._instead(request, scope, route, preflight=preflight)
-            if answer is None and context.access is not None:
-                if refresh.asks_by_itself(scope):
-                    answer = await refresh.answer(
-                        request, self._app, self._refreshes, self._admission
-                    )
-                # Changes are few, and their bodies may be long in coming.
-                if answer is None and request.method in SAFE_METHODS:
-                    place = await self._admission.enter()
-            await (answer or app)(scope, receive, send_with_headers)
+            # Changes are few, have limits of their own, and their bodies may be long in coming.
+            if answer is None and context.access is not None and request.method in SAFE_METHODS:
+                context.answer_by = began + self._answer_seconds
+                await self._in_time(asyncio.create_task(look()), context, lambda: bool(status))
+            else:
+                await (answer or app)(scope, receive, send_with_headers)
         except Exception as error:
             if status:
                 raise
+            late = True
             answer = await problems.answer(request, error)
             await answer(scope, receive, send_with_headers)
         finally:
             if place is not None:
                 place.leave()
             self._metrics.answered(request.method, context.route, status, time.monotonic() - began)
+
+    async def _in_time(
+        self, task: asyncio.Task[None], context: RequestContext, begun: Callable[[], bool]
+    ) -> None:
+        """Wait for a task that answers; raise DatabaseUnavailable where it has not begun to in
+        time.
+
+        Each statement has a time limit of its own, but a page takes several. The task is cancelled
+        and left to itself then: psycopg first asks a server to stop, which may stand still.
+        """
+        try:
+            while not (task.done() or begun()):
+                if (rest := context.answer_by - time.monotonic()) <= 0:
+                    break
+                await asyncio.wait({task}, timeout=rest)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        if task.done() or begun():
+            await task
+            return
+        self._left.add(task)
+        task.add_done_callback(self._forget)
+        task.cancel()
+        raise DatabaseUnavailable("The database did not answer in time.")
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            # Nobody waits for what it raises.
+            task.exception()
 
     async def _instead(
         self, request: Request, scope: Scope, route: GuardedRoute | None, *, preflight: bool

@@ -20,6 +20,8 @@ class RequestContext:
 
     id: str
     """Names the request in logs, in the X-Request-Id header and on error pages."""
+    answer_by: float = float("inf")
+    """When (of time.monotonic) an answer has to have begun."""
     access: Viewer | None = None
     """None until the gate has decided; stays None on public routes."""
     base: str = ""

@@ -37,6 +37,7 @@ from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, sta
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
+from riverui.web.http.request_context import request_context
 from riverui.web.search import query
 from riverui.web.sections.jobs import explain, export, log_api, new_api, progress, sequence
 
@@ -239,6 +240,7 @@ async def _list(
 ) -> Response:
     """Return the answer; a statement takes no longer than `limit`, all of them than `total`."""
     began = time.monotonic()
+    request_context(request).answer_by += total.total_seconds()
     if (page := await _written(request, selection, wanted, limit=limit)) is not None:
         cursor = None if page.last is None else query.encode_cursor(page.last)
         return serializers.written(f'{{"data":[{page.jobs}],"next_cursor":', cursor, "}")
