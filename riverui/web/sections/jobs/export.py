@@ -51,9 +51,12 @@ over.
 """
 _LEAST_WINDOW = 1_000
 """Rows that a page looks at even where the database is slow."""
-_FORMULA = re.compile(r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u2060\ufeff]*[-=+@＝＋－＠﹦﹢﹣﹫]")
+_FORMULA = re.compile(
+    r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\"',;|]*"
+    r"[-=+@＝＋－＠﹦﹢﹣﹫]"
+)
 """What makes a spreadsheet take a text for a formula: its signs, full-width and small ones too,
-behind whatever a spreadsheet skips or does not show.
+behind whatever a spreadsheet skips, does not show, or may split a line at.
 """
 
 Job = JobMinimal | Mapping[str, object]
