@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 from riverui import errors
 from tests.docs.programs import DOCS
@@ -39,27 +37,42 @@ def written(node: ast.AST) -> str | None:
     return None
 
 
-@cache
-def trees() -> dict[Path, ast.Module]:
-    """Return the code of every module but the demo's."""
-    return {
-        path: ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if "demo" not in path.relative_to(PACKAGE).parts or path.name == "demo.py"
-    }
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The texts of every module but the demo's, with `…` for what differs."""
+
+    templates: set[str] = field(default_factory=set)
+    """All of them, docstrings among them."""
+    logged: set[tuple[str, str]] = field(default_factory=set)
+    """What is logged as a warning or worse, with its file."""
+    refused: set[tuple[str, str]] = field(default_factory=set)
+    """What a command ends with, with its file."""
 
 
 @cache
-def templates() -> frozenset[str]:
-    """Return every text of the code, docstrings among them, with `…` for what differs."""
-    found: set[str] = set()
-    for tree in trees().values():
-        for node in ast.walk(tree):
+def code() -> Code:
+    """Read the package, once: each file is parsed and walked a single time."""
+    found = Code()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).parts
+        if "demo" in parts and path.name != "demo.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = written(node)
             if text and len(re.findall(r"\w", text)) >= LEAST:
                 first = text.partition("\n\n")[0]
-                found |= {dotted(text), dotted(first)}
-    return frozenset(found)
+                found.templates.update((dotted(text), dotted(first)))
+            match node:
+                case ast.Call(func=ast.Attribute(attr=level), args=[first, *_]) if level in LEVELS:
+                    _add(found.logged, path, first)
+                case ast.Raise(exc=ast.Call(args=[first, *_])) if "cli" in parts:
+                    _add(found.refused, path, first)
+    return found
+
+
+def _add(texts: set[tuple[str, str]], path: Path, node: ast.expr) -> None:
+    if (text := written(node)) is not None:
+        texts.add((path.name, dotted(text)))
 
 
 def fits(message: str, template: str) -> bool:
@@ -80,6 +93,7 @@ def fits(message: str, template: str) -> bool:
     return at <= end
 
 
+@cache
 def messages() -> list[str]:
     """Return the messages of the page: the first cells of its tables, and its list."""
     cells = re.findall(r"^(?:\| |- )(`` .*? ``|`[^`]*`)(?: \||$)", PAGE, re.MULTILINE)
@@ -87,51 +101,42 @@ def messages() -> list[str]:
     return [each for each in told if each not in dir(errors)]
 
 
-def logged() -> Iterator[tuple[str, str]]:
-    """Yield each text that is logged as a warning or worse, with its file."""
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in LEVELS
-                and node.args
-                and (text := written(node.args[0])) is not None
-            ):
-                yield path.name, dotted(text)
-
-
-def refused_by_the_command_line() -> Iterator[tuple[str, str]]:
-    """Yield each text with which a command ends, with its file."""
-    for path, tree in trees().items():
-        if "cli" not in path.relative_to(PACKAGE).parts:
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-                text = written(node.exc.args[0])
-                if text is not None:
-                    yield path.name, dotted(text)
-
-
 def test_the_page_has_messages() -> None:
     assert len(messages()) > 150
     assert len(set(messages())) == len(messages()), "a message is there twice"
 
 
-@pytest.mark.parametrize("message", messages())
-def test_each_message_is_one_of_the_programs(message: str) -> None:
-    assert any(fits(message, template) for template in templates())
+def test_each_message_is_one_of_the_programs() -> None:
+    templates = code().templates
+    wrong = [
+        message
+        for message in messages()
+        if not any(fits(message, template) for template in templates)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("file", "text"), sorted(set(logged())))
-def test_each_warning_and_error_of_the_log_is_told(file: str, text: str) -> None:
-    if text not in SAY_NOTHING:
-        assert any(fits(message, text) for message in messages()), f"{file}: {text}"
+def not_on_the_page(texts: set[tuple[str, str]]) -> list[str]:
+    """Return those of the code's texts that no message of the page fits, with their files."""
+    return [
+        f"{file}: {text}"
+        for file, text in sorted(texts)
+        if not any(fits(message, text) for message in messages())
+    ]
 
 
-@pytest.mark.parametrize(("file", "text"), sorted(set(refused_by_the_command_line())))
-def test_each_refusal_of_the_command_line_is_told(file: str, text: str) -> None:
-    assert any(fits(message, text) for message in messages()), f"{file}: {text}"
+def test_each_warning_and_error_of_the_log_is_told() -> None:
+    logged = {each for each in code().logged if each[1] not in SAY_NOTHING}
+    assert len(logged) > 100
+    missing = not_on_the_page(logged)
+    assert not missing, "\n".join(missing)
+
+
+def test_each_refusal_of_the_command_line_is_told() -> None:
+    refused = code().refused
+    assert len(refused) > 60
+    missing = not_on_the_page(refused)
+    assert not missing, "\n".join(missing)
 
 
 def public_errors() -> list[type[errors.RiveruiError]]:
@@ -143,13 +148,20 @@ def public_errors() -> list[type[errors.RiveruiError]]:
     ]
 
 
-@pytest.mark.parametrize("error", public_errors(), ids=lambda error: error.__name__)
-def test_each_class_of_errors_is_told_with_its_default(error: type[errors.RiveruiError]) -> None:
-    found = re.findall(rf"^\| `{error.__name__}` \| (.*?) \| (.+) \|$", PAGE, re.MULTILINE)
-    assert found, "it has no row in the last table"
-    (row,) = found
-    told, when = dotted(row[0].strip("`").strip()), row[1]
-    default = dotted((error.__doc__ or "").partition("\n\n")[0])
-    assert when
-    own = [text for text in templates() if "…" in text and fits(told, text)]
-    assert told == default or own, default
+def test_each_class_of_errors_is_told_with_its_default() -> None:
+    templates = [text for text in code().templates if "…" in text]
+    wrong = []
+    for error in public_errors():
+        name = error.__name__
+        found = re.findall(rf"^\| `{name}` \| (.*?) \| (.+) \|$", PAGE, re.MULTILINE)
+        if len(found) != 1:
+            wrong.append(f"{name}: {len(found)} rows in the last table")
+            continue
+        ((cell, when),) = found
+        told = dotted(cell.strip("`").strip())
+        default = dotted((error.__doc__ or "").partition("\n\n")[0])
+        if not when:
+            wrong.append(f"{name}: the page does not say when")
+        if told != default and not any(fits(told, text) for text in templates):
+            wrong.append(f"{name}: the page has {told!r}, the class {default!r}")
+    assert not wrong, "\n".join(wrong)
