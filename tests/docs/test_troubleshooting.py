@@ -60,8 +60,8 @@ def code() -> Code:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = written(node)
             if text and len(re.findall(r"\w", text)) >= LEAST:
-                first = text.partition("\n\n")[0]
-                found.templates.update((dotted(text), dotted(first)))
+                paragraph = text.partition("\n\n")[0]
+                found.templates.update((dotted(text), dotted(paragraph)))
             match node:
                 case ast.Call(func=ast.Attribute(attr=level), args=[first, *_]) if level in LEVELS:
                     _add(found.logged, path, first)

@@ -269,11 +269,11 @@ async def test_a_thread_cannot_insert_with_a_client_that_is_awaited(play: Playgr
             with pytest.raises(
                 TypeError, match=r"^send_mail\.insert\(client, …\): .* a SyncClient"
             ):
-                send_mail.insert(client, to="ann")
+                _ = send_mail.insert(client, to="ann")
             with pytest.raises(
                 TypeError, match=r"^send_mail\.insert_tx\(client, tx, …\): .* a Sync"
             ):
-                send_mail.insert_tx(client, None, to="ann")
+                _ = send_mail.insert_tx(client, None, to="ann")
             with pytest.raises(OutsideJob, match="insert with a SyncClient, made once"):
                 client_from_context()
             # Beside a job they may be called for a loop that is begun afterwards.

@@ -262,6 +262,7 @@ async def test_tasks_of_a_workflow_are_worked_one_after_the_other(
     async with InlineClient(workers, database_url, raises=False) as river:
         workflow = river.workflow()
         mapped = workflow.map("part", [Do("insert"), Do("b")], then=Do("last"))
+        assert mapped.then is not None
         workflow.add("mail", Later(2), deps=[mapped.then])
         workflow.add("never", Do(), deps=[workflow.add("bad", Do("cancel"))])
         ended = {
