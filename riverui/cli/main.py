@@ -32,6 +32,8 @@ from riverui.errors import ConfigError, RiveruiError
 
 BAD_SETTINGS = 2
 """Exit code for settings that cannot be used."""
+_MIGRATE = "riverui migrate-up"
+"""What makes River's tables, as errors name it."""
 
 
 def main(
@@ -40,11 +42,13 @@ def main(
     settings: Mapping[str, str] | None = None,
     program: str = "riverui",
     target: str = "",
+    migrate: str = _MIGRATE,
 ) -> None:
     """Run the command line, and end the process with 0, 1 (it did not work) or 2 (bad settings).
 
     A framework whose own command line runs this gives its `settings`, which win over the
-    environment, and the `program` and the client (`target`) that `worker` need not be told.
+    environment, the `program`, the client (`target`) that `worker` need not be told, and what makes
+    River's tables there (`migrate`).
     """
     arguments = double_dashes(sys.argv[1:] if argv is None else argv)
     environ = os.environ if settings is None else _overlaid(os.environ, settings)
@@ -59,7 +63,7 @@ def main(
     except ConfigError as error:
         code = _fail(str(error), BAD_SETTINGS)
     except RiveruiError as error:
-        code = _fail(str(error), 1)
+        code = _fail(str(error).replace(f"`{_MIGRATE}`", f"`{migrate}`"), 1)
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:

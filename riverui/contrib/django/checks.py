@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from django.core.checks import Error, Warning as CheckWarning
 
 from riverui.contrib.django.config import river_settings
-from riverui.contrib.django.tables import missing_own_tables
+from riverui.contrib.django.tables import OWN_LINE, incomplete_line
 from riverui.errors import ConfigError
 
 
@@ -27,15 +28,25 @@ def check_settings(app_configs: object = None, **others: object) -> Sequence[Any
 def check_tables(
     app_configs: object = None, *, databases: Sequence[str] | None = None, **others: object
 ) -> Sequence[Any]:
-    """Return what the database lacks that migrations do not bring by themselves."""
+    """Return which tables the database lacks."""
     if check_settings() or river_settings().database not in (databases or ()):
         return []
-    if not missing_own_tables():
+    line = incomplete_line()
+    if line == OWN_LINE:
+        return [
+            CheckWarning(
+                "OWN_TABLES is on, but not all tables of riverui's own are there.",
+                hint="Run manage.py riverui migrate-up --line riverui.",
+                id="riverui.W001",
+            )
+        ]
+    # `migrate` checks the database before it makes them.
+    if line is None or sys.argv[1:2] == ["migrate"]:
         return []
     return [
         CheckWarning(
-            "OWN_TABLES is on, but not all tables of riverui's own are there.",
-            hint="Run manage.py riverui migrate-up --line riverui.",
-            id="riverui.W001",
+            "River's tables are missing, or older than this riverui.",
+            hint="Run manage.py migrate.",
+            id="riverui.W003",
         )
     ]

@@ -110,22 +110,20 @@ def job_table() -> str:
     return f'"{schema}"."river_job"' if schema else "river_job"
 
 
-def missing_own_tables() -> bool:
-    """Return whether the settings want riverui's own tables, `manage.py migrate` has run, and some
-    are not there.
+def incomplete_line() -> str | None:
+    """Return the line of migrations of which a version is not applied, River's before riverui's
+    own where the settings want that; None where all are, and where the database cannot be asked.
     """
     chosen = river_settings()
-    if not chosen.own_tables:
-        return False
     ask, texts = _ask(connections[chosen.database]), migration_texts(chosen.schema)
-    try:
-        # What Django has not migrated yet, it says itself.
-        applied = texts.versions(ask, "main")
-        own = texts.versions(ask, OWN_LINE)
-    except DatabaseError:
-        return False
-    newest = max(migrations().versions("main"))
-    return newest in applied and not set(migrations().versions(OWN_LINE)) <= set(own)
+    for line in ("main", OWN_LINE) if chosen.own_tables else ("main",):
+        try:
+            applied = texts.versions(ask, line)
+        except DatabaseError:
+            return None
+        if not set(migrations().versions(line)) <= set(applied):
+            return line
+    return None
 
 
 def after_migrate(*, using: str, **given: object) -> None:

@@ -59,7 +59,7 @@ def run(called: str, words: list[str]) -> None:
     # By its path, as the command line stands above all that it may run.
     main = import_string("riverui.cli.main.main")
     settings = {"DATABASE_URL": found.conninfo, "RIVER_SCHEMA": found.schema or ""}
-    main(words, settings=settings, program=called, target=TARGET)
+    main(words, settings=settings, program=called, target=TARGET, migrate="manage.py migrate")
 
 
 def without_django(words: list[str]) -> list[str]:
