@@ -235,6 +235,13 @@ async def test_a_host_app_decides_who_and_what() -> None:
         assert (await client.post("/jobs/delete", headers={"X-User": "ada"})).status_code == 403
 
 
+def test_rights_that_do_not_exist_are_rejected_with_the_one_that_may_be_meant() -> None:
+    with pytest.raises(ConfigError, match=r"no right 'job.read': did you mean 'jobs.read'\?"):
+        Access(rights=frozenset({"job.read", "queues.read"}))
+    with pytest.raises(ConfigError, match=r"no right 'xyz': use any of .*jobs\.cancel"):
+        Access(rights=frozenset({"xyz"}))
+
+
 async def test_a_host_app_may_decide_asynchronously_and_send_people_to_its_own_sign_in() -> None:
     async def authenticate(connection: HTTPConnection) -> RedirectResponse:
         await asyncio.sleep(0)

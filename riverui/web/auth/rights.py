@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from riverui.errors import Forbidden
+from riverui.errors import ConfigError, Forbidden
 from riverui.web.auth.viewer import Viewer, reading
 from riverui.web.sections import SECTIONS
 
@@ -29,6 +30,13 @@ class Access(Viewer):
     """A user's name (empty when nobody is named) and rights: every right unless told."""
 
     rights: frozenset[str] = EVERYTHING
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a right that does not exist: nobody would be let in by it."""
+        for right in sorted(set(self.rights) - EVERYTHING):
+            close = get_close_matches(right, RIGHTS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"use any of {', '.join(RIGHTS)}"
+            raise ConfigError(f"There is no right {right!r}: {hint}")
 
 
 _ANYBODY = Access()
