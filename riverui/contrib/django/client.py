@@ -16,6 +16,7 @@ from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.utils.asyncio import async_unsafe
 from django.utils.functional import SimpleLazyObject
 
 from riverui.contrib.django.config import river_settings
@@ -57,7 +58,7 @@ class DjangoDriver:
         """Begin a transaction, or take part in the one that is open. The time limits are those of
         Django's connection.
         """
-        connection = connections[self._using]
+        connection = _connection(self._using)
         if not connection.in_atomic_block:
             with transaction.atomic(using=self._using):
                 yield await self._driver.adopt(connection)
@@ -77,6 +78,14 @@ class DjangoDriver:
 
     def close(self) -> None:
         """Do nothing: the connections are Django's."""
+
+
+@async_unsafe(
+    "Django's connection cannot be used in asynchronous code: await ainsert(args), or call this by"
+    " sync_to_async."
+)
+def _connection(using: str) -> Any:
+    return connections[using]
 
 
 def sync_client(using: str | None = None) -> SyncClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ _OWN = frozenset({"queues", "schema", "workers"})
 """Fields of ClientConfig that come from other settings."""
 _TEXTS = frozenset({"id", "release"})
 """Fields of ClientConfig whose texts are no dotted paths."""
+_DOTTED_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,11 @@ class RiverSettings:
     def _resolved(self) -> Iterator[tuple[str, Any]]:
         for name, value in self.options.items():
             if isinstance(value, str) and name not in _TEXTS:
+                if not _DOTTED_PATH.fullmatch(value):
+                    raise ConfigError(
+                        f"OPTIONS: {name}: a text is the dotted path of a value, and {value!r} is"
+                        " none: give the value itself, such as timedelta(seconds=30)"
+                    )
                 value = _imported(f"OPTIONS: {name}", value)
             yield name, value
 
@@ -138,6 +145,14 @@ class RiverSettings:
         self.client_config(workers=Workers())
         self.dashboard_config()
         self.access()
+        if self.api_tokens is not None:
+            # Loads all of the dashboard, which a worker does not need.
+            from riverui.web.auth.tokens import Tokens
+
+            try:
+                Tokens(self.api_tokens)
+            except ConfigError as error:
+                raise ConfigError(f"API_TOKENS: {error}") from error
 
     @staticmethod
     def _check_names(

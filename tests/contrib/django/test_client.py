@@ -28,6 +28,7 @@ def test_jobs_come_with_the_rows_or_not_at_all(
 ) -> None:
     program = f"""{_JOBS}
 import asyncio
+from django.core.exceptions import SynchronousOnlyOperation
 with transaction.atomic():
     inserted = river.insert(Note("kept"), queue="mail", delay=timedelta(hours=1))
 try:
@@ -41,6 +42,12 @@ found = Job.objects.get()
 print(found, found.queue, found.state, found.args, found.tags, found.errors)
 asyncio.run(river.ainsert(Note("async"), tags=["abc"]))
 asyncio.run(river.ainsert_many([Note("async too")]))
+async def wrong():
+    river.client.insert(Note("lost"))
+try:
+    asyncio.run(wrong())
+except SynchronousOnlyOperation as error:
+    print(error)
 print(*Job.objects.filter(state="available").values_list("args__text", flat=True).order_by("id"))
 with transaction.atomic():
     try:
@@ -72,6 +79,8 @@ for attempt in (found.save, found.delete):
     assert lines == [
         "3",
         "note 1 mail scheduled {'text': 'kept'} [] None",
+        "Django's connection cannot be used in asynchronous code: await ainsert(args), or call this"
+        " by sync_to_async.",
         "async async too",
         "Job not found: 99.",
         "cancelled",
@@ -99,6 +108,15 @@ for attempt in (found.save, found.delete):
         ),
         ({"OPTIONS": {"retry_policy": "no.such"}}, "OPTIONS: retry_policy: No module named 'no'"),
         ({"OPTIONS": {"max_attempts": 0}}, "OPTIONS: max_attempts"),
+        (
+            {"OPTIONS": {"job_timeout": "30"}},
+            "OPTIONS: job_timeout: a text is the dotted path of a value, and '30' is none: give the"
+            " value itself, such as timedelta(seconds=30)\n",
+        ),
+        (
+            {"API_TOKENS": f"ci:{'0' * 64}:jobs.canel"},
+            "API_TOKENS: unknown right 'jobs.canel': use all, read, or any of",
+        ),
         ({"OPTIONS": {"periodic_jobs": "no.such"}}, "OPTIONS: periodic_jobs: No module named"),
         ({"DASHBOARD": {"env_color": "pink"}}, "DASHBOARD: env_color is 'pink'"),
         ({"DASHBOARD_ACCESS": "no.such"}, "DASHBOARD_ACCESS: No module named 'no'"),
