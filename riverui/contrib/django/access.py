@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from riverui.web.auth.rights import RIGHTS, Access
+from riverui.errors import Forbidden
+from riverui.web.auth.rights import EVERYTHING, RIGHTS, Access
 from riverui.web.auth.viewer import reading
 
 _PERMISSIONS = {
@@ -31,10 +32,24 @@ def rights_of(user: Any) -> frozenset[str]:
 
 def staff(request: Any) -> Access | None:
     """Return what a member of the staff may do by the permissions, as in Django's admin; None for
-    everybody else, and for those who may not view jobs.
+    everybody else. Forbidden, which names the permission, for those who may not view jobs.
     """
     user = request.user
     if not (user.is_active and user.is_staff):
         return None
     rights = rights_of(user)
-    return Access(user=user.get_username(), rights=rights) if "jobs.read" in rights else None
+    if "jobs.read" not in rights:
+        needed = permission("jobs.read")
+        raise Forbidden(f"You may not use this dashboard without the permission {needed}.")
+    return Access(user=user.get_username(), rights=rights)
+
+
+def all_staff(request: Any) -> Access | None:
+    """Return that a member of the staff may do everything, without any permission, but to see
+    encrypted args: that needs its permission all the same. None for everybody else.
+    """
+    user = request.user
+    if not (user.is_active and user.is_staff):
+        return None
+    rights = EVERYTHING - {"jobs.decrypt"} | rights_of(user)
+    return Access(user=user.get_username(), rights=rights)

@@ -9,6 +9,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from riverui.contrib.wsgi import AppThread, Exchange, Pieces
+from riverui.errors import Forbidden
 from riverui.web.auth.rights import Decision
 
 ACCESS = "riverui.contrib.django.access"
@@ -19,7 +20,12 @@ class Bridge(AppThread):
     """A process's dashboard in its thread, for Django's requests."""
 
     def answer(
-        self, request: HttpRequest, path: str, decision: Decision, *, whole: bool = False
+        self,
+        request: HttpRequest,
+        path: str,
+        decision: Decision | Forbidden,
+        *,
+        whole: bool = False,
     ) -> Any:
         """Return the dashboard's answer to the request; `path` is what stands behind its mount.
 
@@ -60,7 +66,7 @@ class _AsyncPieces:
         self._thread.submit(self._exchange.leave())
 
 
-def _scope(request: HttpRequest, path: str, decision: Decision) -> dict[str, Any]:
+def _scope(request: HttpRequest, path: str, decision: Decision | Forbidden) -> dict[str, Any]:
     """Return the request as ASGI has it. The host is what Django has made of it: see
     ALLOWED_HOSTS and USE_X_FORWARDED_HOST; and so is the scheme.
     """

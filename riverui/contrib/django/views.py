@@ -23,6 +23,7 @@ import riverui
 from riverui.contrib.django.bridge import ACCESS, Bridge
 from riverui.contrib.django.config import river_settings
 from riverui.engine.client import Client
+from riverui.errors import Forbidden
 from riverui.web.auth.rights import Access, Decision
 from riverui.web.http.gate import same_origin
 
@@ -37,7 +38,7 @@ class _Process:
         self._bridge: Bridge | None = None
         self._making = threading.Lock()
 
-    def answer(self, request: HttpRequest, path: str, decision: Decision) -> Any:
+    def answer(self, request: HttpRequest, path: str, decision: Decision | Forbidden) -> Any:
         """Return the dashboard's answer."""
         if hasattr(mail, "outbox"):
             # In tests, which drop the database as soon as they are over.
@@ -52,7 +53,8 @@ _process = _Process()
 
 
 def dashboard(request: HttpRequest, path: str = "") -> Any:
-    """Answer with the page of the dashboard at this path, for those whom DASHBOARD_ACCESS lets in.
+    """Answer with the page of the dashboard at this path, for those whom DASHBOARD_ACCESS lets in;
+    what it raises as Forbidden is said to the others.
 
     Nobody in particular is sent to LOGIN_URL, and comes back from there.
     """
@@ -75,7 +77,10 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 
 def _decision(request: HttpRequest, path: str) -> Any:
-    found = river_settings().access()(request)
+    try:
+        found = river_settings().access()(request)
+    except Forbidden as refused:
+        return refused
     if isinstance(found, Access):
         return _with_sign_out(found)
     if found is not None:
@@ -127,11 +132,13 @@ def _app() -> Any:
 
 
 def _decided(connection: HTTPConnection) -> Decision:
-    decision: Decision = connection.scope[ACCESS]
+    decision: Decision | Forbidden = connection.scope[ACCESS]
+    if isinstance(decision, Forbidden):
+        raise decision
     return decision
 
 
-def _answer_once(request: HttpRequest, path: str, decision: Decision) -> Any:
+def _answer_once(request: HttpRequest, path: str, decision: Decision | Forbidden) -> Any:
     """Return the answer of a dashboard that is over before this returns."""
     bridge = Bridge(_app())
     try:

@@ -87,7 +87,9 @@ print(*told(Client().get("/ops/river/jobs?state=available")))
 print(*told(post(Client(), "/ops/river/jobs/cancel", {{"ids": job.id}}, **HERE)))
 print(*told(Client().get("/ops/river/api/jobs")))
 print(*told(visitor("view_job", staff=False).get("/ops/river/jobs")))
-print(*told(visitor().get("/ops/river/jobs")))
+refused = visitor().get("/ops/river/jobs")
+print(*told(refused), "riverui.view_job" in refused.text)
+print(visitor().get("/ops/river/api/jobs").json()["message"])
 reader = visitor("view_job")
 page = reader.get("/ops/river/jobs")
 print(*told(page), "note" in page.text)
@@ -95,7 +97,7 @@ print(*told(post(reader, "/ops/river/jobs/cancel", {{"ids": job.id}}, **HERE)))
 worker = visitor("view_job", "change_job")
 print(*told(post(worker, "/ops/river/jobs/cancel", {{"ids": job.id}}, **ELSEWHERE)))
 strict = Client(enforce_csrf_checks=True)
-strict.force_login(User.objects.get(username="user3"))
+strict.force_login(User.objects.get(username="user4"))
 print(*told(post(strict, "/ops/river/jobs/cancel", {{"ids": job.id}}, **HERE)))
 print(river.client.job_get(job.id).state.value)
 print(*told(post(worker, "/ops/river/jobs/delete", {{"ids": job.id}}, **HERE)))
@@ -108,7 +110,8 @@ print(*told(Client().get(style)))
         "302 /admin/login/?next=%2Fops%2Friver%2F",
         "403 None",
         "403 None",
-        "403 None",
+        "403 None True",
+        "You may not use this dashboard without the permission riverui.view_job.",
         "200 None True",
         "403 None",
         "403 None",
@@ -178,6 +181,29 @@ print("Sign out" in Client().get("/ops/river/jobs/1?who=ann").text)
         "418 None",
         "302 /admin/login/?next=%2Fops%2Friver%2Fjobs%2F1%3Fwho%3D",
         "True",
+    ]
+
+
+def test_all_staff_may_do_everything_where_the_settings_say_so(
+    empty_database_url: str, run_django: RunDjango
+) -> None:
+    program = f"""{_DASHBOARD}
+for visit in (visitor(), visitor(staff=False)):
+    print(*told(visit.get("/ops/river/jobs")))
+    print(*told(post(visit, "/ops/river/jobs/cancel", {{"ids": 1}}, **HERE)))
+from riverui.contrib.django.access import all_staff
+from types import SimpleNamespace
+plain = all_staff(SimpleNamespace(user=User.objects.get(username="user0")))
+print(plain.user, sorted(riverui.Access().rights - plain.rights))
+"""
+    settings = {"DASHBOARD_ACCESS": "riverui.contrib.django.access.all_staff"}
+    lines = run_django(program, empty_database_url, apps=APPS, RIVERUI=settings)
+    assert lines == [
+        "200 None",
+        "303 /ops/river/jobs",
+        "403 None",
+        "403 None",
+        "user0 ['jobs.decrypt']",
     ]
 
 
