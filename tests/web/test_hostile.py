@@ -4,15 +4,21 @@ words.
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
 import pytest
 from psycopg import AsyncConnection
+from starlette.applications import Starlette
 
+from riverui.domain.fingerprints import error_signature
+from riverui.domain.jobs import JobState
 from tests.factory import job, leader, queue
 from tests.web.html import Element, parse
+from tests.web.test_routes import ENTRIES, method, of_api, path as route_path
 
 MARKUP = (
     """'"><script>alert(1)</script><img src=x onerror=alert(1)>"""
@@ -41,6 +47,10 @@ FOLLOWED = (
     "?",
 )
 
+READ = ("alt", "aria-description", "aria-label", "placeholder", "title")
+"""Attributes that are shown or read aloud."""
+HIDDEN = re.compile("[\x00\u200b\u2028\u202a-\u202e\u2066-\u2069\ufeff]")
+
 
 def check(page: Element) -> None:
     """No element, attribute or address of the job's making."""
@@ -57,8 +67,17 @@ def check(page: Element) -> None:
             if name in ("href", "action", "formaction", "src", "hx-get", "hx-post"):
                 assert value == "/" or value.startswith(FOLLOWED), (element.tag, name, value)
                 assert not value.startswith("//")
-    for hidden in "\u202e\u2066\u200b\u2028\ufeff\x00":
-        assert hidden not in page.text, repr(hidden)
+    assert not hidden_in(page)
+
+
+def hidden_in(page: Element) -> list[str]:
+    """Return the texts of a page, those of attributes that are read among them, in which there is a
+    character that nobody sees.
+    """
+    shown = [*page.pieces()]
+    for element in page.walk():
+        shown += [element.attributes.get(name, "") for name in READ]
+    return [f"{text.strip()[:200]!a}" for text in shown if HIDDEN.search(text)]
 
 
 async def get(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
@@ -136,6 +155,67 @@ async def test_every_field_of_a_job_is_text_on_every_page(
     await client.post("/queues/pause", data={"name": text})
     told = await get(client, "/queues")
     assert "paused" in told.one(class_="notice").text
+
+
+async def test_no_page_shows_what_turns_or_hides_text(
+    own_tables: None, app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    """Every text of River's tables, in every state and after hours in it, in queues that are
+    paused, served by nobody, and without a row: whatever points out that a job is stuck or a queue
+    is late names them as well.
+    """
+    now, hours = datetime.now(UTC), timedelta(hours=3)
+    limits = {BIDI: BIDI, "concurrency": {"global_limit": 1}}
+    paused, forsaken, unknown = BIDI, f"{BIDI}2", f"{BIDI}3"
+    await queue(connection, paused, paused_at=now - hours, metadata=limits)
+    await queue(connection, forsaken, updated_at=now - hours)
+    await leader(connection, BIDI)
+    ids = [
+        await job(
+            connection,
+            state,
+            kind=BIDI,
+            queue=name,
+            tags=[BIDI],
+            args={BIDI: {BIDI: [BIDI]}, "text": BIDI},
+            metadata={
+                BIDI: BIDI,
+                "cancel_attempted_at": BIDI,
+                "output": {BIDI: BIDI},
+                "river:log": [{"attempt": 1, "log": f"ERROR {BIDI}\n{BIDI}"}],
+                "river:rescue_count": BIDI,
+                "unique_key_conflict": BIDI,
+                "workflow_id": BIDI,
+                "task": BIDI,
+            },
+            errors=[{"at": BIDI, "attempt": 1, "error": BIDI, "trace": f"{BIDI}\n\t{BIDI}:1"}],
+            attempt=1,
+            attempted_by=[BIDI],
+            attempted_at=now - hours,
+            scheduled_at=now - hours,
+        )
+        for state in JobState
+        for name in (paused, forsaken, unknown)
+    ]
+    await connection.execute(
+        "insert into riverui_client (id, host, language, version, release, queues, periodic,"
+        " heartbeat_interval, heartbeat_at) select t, t, t, t, t, jsonb_build_object(t,"
+        " '[5, 5]'::jsonb), jsonb_build_object(t, t), interval '1 second',"
+        " now() - h * interval '1 hour' from (select %s::text as t) t, generate_series(0, 1) h",
+        [BIDI],
+    )
+    await app.state.dashboard.figures.collector.tick()
+    found, name = [], quote(BIDI, safe="")
+    params = {"name": name, "kind": name, "fingerprint": error_signature(BIDI).fingerprint}
+    for entry in ENTRIES:
+        for job_id in ids if entry.name == "jobs.show" else ids[:1]:
+            if method(entry) != "GET" or of_api(entry):
+                continue
+            answer = await client.get(route_path(entry, **params, id=job_id))
+            if answer.headers.get("content-type", "").startswith("text/html"):
+                hidden = hidden_in(parse(answer.text))
+                found += [f"{entry.path} of {job_id}: {text}" for text in hidden]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize(

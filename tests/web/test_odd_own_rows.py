@@ -25,6 +25,8 @@ from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 from tests.engine.conftest import until
 from tests.odd_rows import OwnRow, insert_odd_own_rows, odd_error
+from tests.web.html import parse
+from tests.web.test_hostile import hidden_in
 from tests.web.test_odd_rows import ANSWER, PAGE
 from tests.web.test_routes import ENTRIES, method
 
@@ -143,6 +145,8 @@ async def test_every_address_answers(
             failures.append(
                 f"{address} ({row}): {answer.status_code}, {size:,} bytes, {told or words}"
             )
+        elif "\u202e" in answer.text and "text/html" in answer.headers["content-type"]:
+            failures += [f"{address} ({row}): {text}" for text in hidden_in(parse(answer.text))]
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:100])
 
 
