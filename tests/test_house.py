@@ -1,4 +1,4 @@
-"""The house keeps its rules: who may call whom, where SQL lives, sizes, names, safe templates."""
+"""The house keeps its rules: who may call whom, where SQL lives, sizes and names."""
 
 from __future__ import annotations
 
@@ -140,9 +140,13 @@ def test_every_number_of_a_module_says_what_it_is() -> None:
     # Units say it by their names.
     unit = "_?(NOTHING|MILLISECOND|SECOND|MINUTE|HOUR|DAY)"
     units = re.compile(rf"{unit}|\({unit}(, {unit})*\)")
+    # A file is parsed only if it has a line that may begin such an assignment.
+    begin = re.compile(r"^\w[^\n]*=[-+~(\s]*(?:[\d.]|timedelta\()", re.MULTILINE)
     found = []
     for path in PYTHON:
         text = path.read_text()
+        if not begin.search(text):
+            continue
         lines, body = text.splitlines(), ast.parse(text).body
         for node, following in zip_longest(body, body[1:]):
             if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
@@ -192,9 +196,14 @@ def test_sql_lives_in_sql_files() -> None:
     statement = re.compile(
         r"^\s*(select\s.+\sfrom|insert\s+into|update\s+\w+\s+set|delete\s+from)\s", re.I | re.S
     )
+    # A file is parsed only if a string in it begins like one.
+    begin = re.compile(r"[\"'](?:\s|\\.)*(?:select|insert|update|delete)\b", re.I)
     found = []
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if not begin.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if (
                 isinstance(node, ast.Constant)
                 and isinstance(node.value, str)
@@ -206,7 +215,10 @@ def test_sql_lives_in_sql_files() -> None:
 
 def outside(path: Path) -> Iterator[int]:
     """Yield the lines that read the environment or the command line."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not words(text) & {"environ", "getenv", "argv"}:
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if (node.value.id, node.attr) in {("os", "environ"), ("os", "getenv"), ("sys", "argv")}:
                 yield node.lineno
@@ -248,20 +260,6 @@ def test_only_these_modules_make_markup() -> None:
         if "Markup" in words(path.read_text()) and path not in allowed
     ]
     assert makers == []
-
-
-@pytest.mark.parametrize("path", TEMPLATES, ids=name)
-def test_templates_hold_no_script_no_style_and_nothing_unescaped(path: Path) -> None:
-    text = re.sub(r"{#.*?#}", "", path.read_text(), flags=re.DOTALL)
-    assert not re.search(r"\son[a-z]+\s*=", text), "an inline handler"
-    assert not re.search(r"\sstyle\s*=", text), "an inline style"
-    assert not re.search(r"<style\b", text), "an inline style sheet"
-    assert not re.search(r"<script\b(?![^>]*\ssrc=)", text), "an inline script"
-    assert not re.search(r"\|\s*safe\b", text), "a value that is not escaped"
-    assert not re.search(r"{%-?\s*autoescape\b", text), "autoescape turned off"
-    assert not re.search(r"(?:href|src|action)=[\"'](?:https?:)?//", text), (
-        "an address outside this server"
-    )
 
 
 def test_template_names_are_used() -> None:
