@@ -131,15 +131,6 @@ def test_every_search_key_is_documented() -> None:
         assert f"{field.value}:" in told or f"{field.value}." in told, field
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_documents_lead_somewhere(page: Path) -> None:
-    for target in re.findall(
-        r"\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", page.read_text(encoding="utf-8")
-    ):
-        link = target[0] or target[1]
-        assert "://" in link or (page.parent / link).exists(), f"{page.name} links to {link}"
-
-
 def _test_names(file: Path) -> set[str]:
     """Return the names of the tests in a file, those of a class behind its name."""
     names: set[str] = set()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
-
-import pytest
 
 import riverui
 from docs._site import llms, reference, search
@@ -21,7 +20,7 @@ from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from tests.docs.test_guide import GUIDE
 
-FORGE = sorted([*ROOT.glob("*.md"), *pages().values(), *ROOT.glob("examples/**/*.md")])
+FORGE = sorted({*ROOT.glob("*.md"), *pages().values(), *ROOT.glob("examples/**/*.md")})
 """The pages that a forge shows."""
 WRITTEN = [page for page in pages() if page not in FROM_THE_TOP.values()]
 RUN_BY = {
@@ -109,34 +108,44 @@ def test_nothing_comes_from_elsewhere(site: Path) -> None:
         ), style.name
 
 
-@pytest.mark.parametrize("page", FORGE, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_hold_on_a_forge(page: Path) -> None:
+@cache
+def anchors(page: Path) -> set[str]:
+    """Return what the headings of a page are called in links."""
+    return {slug for _, slug in slugs(page.read_text(encoding="utf-8"))}
+
+
+def test_links_hold_on_a_forge() -> None:
+    wrong, checked = [], 0
+    for page in FORGE:
+        for line in prose_lines(page.read_text(encoding="utf-8")):
+            for link in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", line):
+                url = urlsplit(link[0] or link[1])
+                if url.scheme:
+                    continue
+                checked += 1
+                target = (page.parent / unquote(url.path)).resolve() if url.path else page
+                if not target.exists() or (
+                    url.fragment and target.suffix == ".md" and url.fragment not in anchors(target)
+                ):
+                    wrong.append(f"{page.relative_to(ROOT)}: {line}")
+    assert checked > 800
+    assert not wrong, "\n".join(wrong)
+
+
+def test_python_in_a_page_is_run_or_says_why_not() -> None:
     wrong = []
-    for line in prose_lines(page.read_text(encoding="utf-8")):
-        for link in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", line):
-            url = urlsplit(link[0] or link[1])
-            if url.scheme:
-                continue
-            target = page.parent / unquote(url.path) if url.path else page
-            if not target.exists():
-                wrong.append(line)
-            elif url.fragment and target.suffix == ".md":
-                anchors = {slug for _, slug in slugs(target.read_text(encoding="utf-8"))}
-                wrong += [line] * (url.fragment not in anchors)
-    assert wrong == []
-
-
-@pytest.mark.parametrize("name", ["README.md", *(f"docs/{page}" for page in WRITTEN)])
-def test_python_in_a_page_is_run_or_says_why_not(name: str) -> None:
-    if name in RUN_BY:
-        assert Path(name).name in (ROOT / RUN_BY[name]).read_text(encoding="utf-8")
-        return
-    text = (ROOT / name).read_text(encoding="utf-8")
-    if name.removeprefix("docs/").removesuffix(".md") in GUIDE:
-        return
-    for block in re.finditer(r"^([^\n]*)\n```python\n", text, re.MULTILINE):
-        told = text[block.start() :][:300]
-        assert re.fullmatch(r"<!-- (not run|run by): .+ -->", block[1]), told
+    for name in ("README.md", *(f"docs/{page}" for page in WRITTEN)):
+        if name in RUN_BY:
+            if Path(name).name not in (ROOT / RUN_BY[name]).read_text(encoding="utf-8"):
+                wrong.append(f"{name} is not named in {RUN_BY[name]}")
+        elif name.removeprefix("docs/").removesuffix(".md") not in GUIDE:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            wrong += [
+                f"{name}: {text[block.start() :][:300]}"
+                for block in re.finditer(r"^([^\n]*)\n```python\n", text, re.MULTILINE)
+                if not re.fullmatch(r"<!-- (not run|run by): .+ -->", block[1])
+            ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_first_app_of_embedding_is_made_as_it_is_written() -> None:
