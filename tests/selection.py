@@ -16,6 +16,9 @@ from tests.scale import FULL
 
 _LONG = (
     "bench",
+    "cli/test_completion.py",
+    "cli/test_top.py",
+    "contrib/django/test_migrations.py",
     "databases/test_read_replica.py",
     "databases/test_servers.py",
     "databases/test_signing_in.py",
@@ -33,9 +36,13 @@ _LONG = (
     "docs/test_site_in_a_browser.py",
     "docs/test_start_dashboard.py",
     "docs/test_start_worker.py",
+    "engine/maintenance/test_odd_rows.py",
+    "engine/processes/test_ending.py",
+    "engine/test_odd_rows.py",
     "examples",
     "faults",
     "replicas",
+    "storage/memory/test_histories.py",
     "test_bench.py",
     "test_container.py",
     "test_open_files.py",
@@ -43,7 +50,10 @@ _LONG = (
     "test_proxies.py",
     "test_together.py",
     "test_typing.py",
+    "web/api/test_schemathesis.py",
+    "web/test_odd_rows.py",
     "worker/test_processes.py",
+    "worker/test_reload.py",
     "worker/test_replacement.py",
 )
 """Folders and files below tests/ that are long as a whole; single tests have the mark `long`."""

@@ -98,7 +98,7 @@ async def axe_violations(page: Page) -> list[Any]:
     ("width", "theme"),
     [
         (360, "light"),
-        pytest.param(360, "dark", marks=pytest.mark.short),
+        (360, "dark"),
         pytest.param(1280, "light", marks=pytest.mark.short),
         (1280, "dark"),
     ],

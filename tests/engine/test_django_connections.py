@@ -128,6 +128,7 @@ def run(url: str, max_age: str, kind: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_the_next_attempt_works_after_a_connection_broke(database_url: str, kind: str) -> None:
     """Connections that are kept: the first attempt finds out, as a request in Django would."""

@@ -125,6 +125,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("setup", "when", "kept", "told", "printed"),
     [

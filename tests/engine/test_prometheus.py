@@ -162,6 +162,7 @@ async def test_hooks_hear_of_starts_and_stops(play: Playground) -> None:
     assert heard[2:] == ["start 0", "stop"]
 
 
+@pytest.mark.long
 def test_it_works_in_several_processes_of_a_web_server(database_url: str, tmp_path: Path) -> None:
     """As under gunicorn: each writes into a folder, and any of them tells of all."""
     (tmp_path / "app.py").write_text(

@@ -303,6 +303,7 @@ async def test_filters_find_what_they_mean(driver: Driver, jobs: dict[int, Facts
                     assert _ids(rows) == expected, (name, order, states, window)
 
 
+@pytest.mark.long
 async def test_filters_find_the_same_in_a_table_too_big_for_short_cuts(
     database_url: str, jobs: dict[int, Facts]
 ) -> None:

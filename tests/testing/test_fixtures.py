@@ -43,6 +43,7 @@ def blocks() -> Sequence[tuple[str, str]]:
     return _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 def test_the_page_does_as_it_is_written(tmp_path: Path) -> None:
     first: dict[str, str] = {}
     for name, text in blocks():
@@ -54,6 +55,7 @@ def test_the_page_does_as_it_is_written(tmp_path: Path) -> None:
     assert "2 passed" in said
 
 
+@pytest.mark.long
 def test_the_same_tests_on_a_postgres(tmp_path: Path, database_url: str) -> None:
     write(tmp_path, dict(blocks()))
     code, said = run(tmp_path, TEST_DATABASE_URL=database_url)
@@ -120,6 +122,7 @@ def test_the_fixtures_in_somebodys_tests(tmp_path: Path) -> None:
     assert "4 passed" in said
 
 
+@pytest.mark.long
 def test_a_synchronous_client_on_a_postgres(tmp_path: Path, database_url: str) -> None:
     override = f"""
 @pytest.fixture
@@ -133,6 +136,7 @@ def river_database():
     assert "2 passed" in said
 
 
+@pytest.mark.long
 def test_without_pytest_asyncio(tmp_path: Path) -> None:
     missing = "import sys\nsys.modules['pytest_asyncio'] = None\n"
     plugins = f'{missing}pytest_plugins = ["riverui.testing"]\n'
@@ -144,6 +148,7 @@ def test_without_pytest_asyncio(tmp_path: Path) -> None:
     assert "The fixture “river” needs pytest-asyncio" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ["riverui.testing", "riverui.testing.sync"])
 def test_without_pytest(module: str) -> None:
     program = f"import sys\nsys.modules['pytest'] = None\nimport {module}\nprint('there')"

@@ -688,7 +688,7 @@ async def test_too_many_rows_are_sampled_and_it_is_told(
     assert {column.sampled for column in newest} == {1}
 
 
-@pytest.mark.scaled
+@pytest.mark.long
 async def test_its_memory_is_bounded_whatever_the_kinds(
     later: Later, connection: AsyncConnection[DictRow]
 ) -> None:

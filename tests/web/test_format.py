@@ -188,6 +188,7 @@ def test_json_shows_repeated_keys_empty_values_and_scalars() -> None:
     assert _Words(_tree('"text"')).text == "text"
 
 
+@pytest.mark.long
 def test_huge_json_is_cut_and_says_what_is_missing() -> None:
     assert "… 900 more" in _tree(json.dumps(list(range(1_000))))
     assert (

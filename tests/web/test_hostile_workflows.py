@@ -83,6 +83,7 @@ async def many(own: Connection, edges: str, *, id: str) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", EDGES)
 async def test_ten_thousand_tasks_are_shown(
     pages: httpx2.AsyncClient, own: Connection, shape: str

@@ -92,6 +92,7 @@ for attempt in (found.save, found.delete):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from riverui.contrib.django.access import permission
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.tokens import new_token
@@ -207,6 +209,7 @@ print(plain.user, sorted(riverui.Access().rights - plain.rights))
     ]
 
 
+@pytest.mark.long
 def test_programs_with_tokens(empty_database_url: str, run_django: RunDjango) -> None:
     token, line = new_token("deploy", "read")
     program = f"""{_DASHBOARD}
@@ -220,6 +223,7 @@ for token in ("{token}", "{token[:-4]}none", ""):
     assert lines == ["200 1", "401 0", "403 0"]
 
 
+@pytest.mark.long
 def test_the_admin_leads_to_the_dashboard(empty_database_url: str, run_django: RunDjango) -> None:
     program = f"""{_DASHBOARD}
 reader = visitor("view_job")
@@ -237,6 +241,7 @@ print("include riverui.contrib.django.urls" in answer.text)
     assert lines == ["True True", "302 /ops/river/", "False", "True"]
 
 
+@pytest.mark.long
 def test_long_answers_and_bodies_pass_whole(empty_database_url: str, run_django: RunDjango) -> None:
     """An export of many jobs, and a form that is longer than one read."""
     program = f"""import time
@@ -263,6 +268,7 @@ while list(rows(left)) != [(0,)]:
     assert lines[1:] == ["303 /ops/river/jobs", "(500,)"]
 
 
+@pytest.mark.long
 def test_nobody_reads_on(database_url: str, run_django: RunDjango) -> None:
     """An answer that is left in the middle, or not even begun, ends what writes it."""
     program = """

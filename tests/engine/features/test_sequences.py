@@ -539,6 +539,7 @@ async def test_a_job_that_is_held_by_another_transaction_is_promoted_later(
 # Many histories
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 async def test_never_two_of_a_key_at_once_and_none_stuck(lines: Lines, seed: int) -> None:
     """Several clients insert into few keys at once, some jobs fail, snooze or cancel themselves,

@@ -293,6 +293,7 @@ async def test_a_slow_expression_is_stopped_and_told(lobby: Lobby, client: Clien
     }
 
 
+@pytest.mark.long
 async def test_many_slow_looks_hold_nobody_up_for_long(lobby: Lobby, client: Client) -> None:
     slow = "payload.all(x, payload.all(y, payload.all(z, x + y + z >= 0)))"
     terms = [SignalTerm("a", "k", slow), SignalTerm("b", "other")]
@@ -403,6 +404,7 @@ async def test_signals_page_by_page(lobby: Lobby, client: Client) -> None:
     assert await client.workflow_signal_latest(workflow.id, "ship", "b", attempt=2) is None
 
 
+@pytest.mark.long
 async def test_a_hundred_thousand_signals_are_counted_once_each(
     lobby: Lobby, client: Client
 ) -> None:

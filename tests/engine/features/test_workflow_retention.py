@@ -120,6 +120,7 @@ async def test_finished_tasks_stay_while_a_later_one_may_ask_for_them(
         assert await shop.rows(f"select from {table}") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most_looks", [1, 2, 10])
 async def test_what_is_held_does_not_stand_before_the_rest(
     shop: Workshop, keeping: Keeping, most_looks: int
