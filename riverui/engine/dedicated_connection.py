@@ -14,6 +14,11 @@ from riverui.storage.interface import WORKING, Driver, Executor
 T = TypeVar("T")
 
 
+def is_outcome_unknown(error: BaseException) -> bool:
+    """Return whether a statement that failed so may have been carried out, or may still be."""
+    return not isinstance(error, DatabaseError) or isinstance(error, DatabaseUnavailable)
+
+
 class DedicatedConnection:
     """A connection outside the pool, opened at first use and again after it was lost; unless it
     `keeps` one, one of the pool for each call.
@@ -44,7 +49,7 @@ class DedicatedConnection:
                 return await statement(self._executor)
             except BaseException as error:
                 # After a plain error the connection is as good as before; in doubt it is given up.
-                if not isinstance(error, DatabaseError) or isinstance(error, DatabaseUnavailable):
+                if is_outcome_unknown(error):
                     await self._disconnect()
                 raise
 

@@ -94,6 +94,12 @@ class EngineLimits:
     """How long ends of jobs are listened to after the last one has waited: somebody else may soon,
     and to connect costs more than to be idle.
     """
+    look_for_lost_seconds: float = 300.0
+    """For how long after a failed fetch jobs are looked for that it may have brought: TCP sends
+    what it holds again after two minutes at most, and statements have their own limit.
+    """
+    look_for_lost_most_seconds: float = 20.0
+    """Between two looks for them, at most: as between two signs of life."""
     keep_alive_seconds: float = 30.0
     """Between two signs of life of a client's producers to its features: River's figure."""
     look_for_clients_seconds: float = 60.0

@@ -27,6 +27,7 @@ from riverui.engine.work.client_figures import ClientFigures
 from riverui.engine.work.job_counts import tell_job_counts
 from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.loop_lag import watch_loop
+from riverui.engine.work.lost_fetches import LostFetches
 from riverui.engine.work.producer import Producer, ProducerParts
 from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.queue_reports import QueueReports
@@ -107,10 +108,12 @@ class ClientRuntime:
         self._hurry = asyncio.Event()
         self._leader = leader
         self._logger = logger
+        self._lost = LostFetches(client, self.producers, self.runner.unwritten_ids)
         self._producer_parts = ProducerParts(
             connection=self._fetching,
             beside=self._fetching_beside,
             executor=self.runner.executor,
+            lost=self._lost,
             notifier=self.notifier,
             poller=QueuePoller(self._fetching, clock=client.clock, logger=logger),
             signs=self.heartbeats,
@@ -152,6 +155,7 @@ class ClientRuntime:
                 if part in _NEEDED:
                     product = client.driver.product
                     self._logger.info("not supported by %s: %s", product, part.missing)
+            self._serve("lost fetches", self._lost.run)
             self._serve("queue reports", self._reports.run)
             self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
             self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
@@ -259,7 +263,8 @@ class ClientRuntime:
             _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
         )
         await self._figures.stop()
-        await self.heartbeats.stop(jobs_left=left + self.runner.unwritten > 0)
+        lost = await self._lost.finish()
+        await self.heartbeats.stop(jobs_left=lost or left + self.runner.unwritten > 0)
         await self._fetching.close()
         await self._fetching_beside.close()
         await self._say_farewell([producer.status for producer in producers])

@@ -27,6 +27,7 @@ class BareExecutor:
         self.job_complete_many = inner.job_complete_many
         self.job_delete_completed_many = inner.job_delete_completed_many
         self.job_set_state_many = inner.job_set_state_many
+        self.job_running_list = inner.job_running_list
         self.job_cancel_requested = inner.job_cancel_requested
         self.job_update = inner.job_update
         self.job_row_get = inner.job_row_get

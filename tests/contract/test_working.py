@@ -149,6 +149,40 @@ async def test_a_job_that_no_longer_runs_keeps_its_state(driver: Driver) -> None
     assert (row.state, row.errors, row.metadata_dict) == ("completed", (), {"late": True})
 
 
+async def test_an_end_that_takes_the_attempt_back_is_written_once(driver: Driver) -> None:
+    (job_id,) = await running(driver, job())
+    again = ending(job_id, JobState.AVAILABLE)._replace(attempt=0, of_attempt=1, attempted_at=NOW)
+    async with driver.autocommit() as executor:
+        (row,) = await executor.job_set_state_many([again])
+        assert (row.state, row.attempt) == ("available", 0)
+        later = FETCH._replace(now=NOW + timedelta(microseconds=1))
+        (begun,) = await executor.job_get_available(later)
+        (row,) = await executor.job_set_state_many([again._replace(metadata='{"late": true}')])
+    # The next attempt has the same number.
+    assert (row, begun.attempt) == (begun, 1)
+
+
+async def test_what_runs_under_a_clients_name_is_listed(driver: Driver) -> None:
+    first, second = await running(driver, job(), job(), at=NOW)
+    await ended(driver, JobState.COMPLETED, job())
+    await insert(driver, job(), job())
+    async with driver.autocommit() as executor:
+        (other,) = await executor.job_get_available(FETCH._replace(client_id="other", limit=1))
+        (today,) = await executor.job_get_available(FETCH._replace(limit=1, now=None))
+        found = await executor.job_running_list(CLIENT)
+        assert [each.id for each in await executor.job_running_list("other")] == [other.id]
+        assert list(await executor.job_running_list("nobody")) == []
+    assert [(each.id, each.attempted_at) for each in found] == [
+        (first, NOW),
+        (second, NOW),
+        (today.id, today.attempted_at),
+    ]
+    assert 0 <= found[2].seconds < 60
+    assert found[0].seconds - found[2].seconds == pytest.approx(
+        (found[2].attempted_at - NOW).total_seconds(), abs=0.01
+    )
+
+
 async def test_a_cancellation_is_seen_by_who_works_the_job(driver: Driver) -> None:
     stopped, other = await running(driver, job(), job())
     async with driver.transaction() as transaction:

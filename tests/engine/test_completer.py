@@ -206,8 +206,11 @@ async def test_what_piles_up_is_written_on_a_second_connection(bench: Bench) -> 
 
         await bench.play.until(written)
         assert (await bench.states())[0] == "running"
+        # A look for lost jobs leaves it alone.
+        assert [*bench.completer.job_ids] == [held.row.id]
     await bench.close()
     bench.events.close()
+    assert [*bench.completer.job_ids] == []
     assert await bench.states() == ["completed"] * 7
     assert bench.written["job_complete_many"] == [1, 3, 3]
     events = [event.job.id async for event in told if event.job]
@@ -281,6 +284,8 @@ async def test_what_a_second_transaction_cannot_write_is_written_by_the_first(
         await bench.play.until(lambda: "cannot be written on a second connection" in caplog.text)
         assert await bench.states() == ["running"] * 5
         assert bench.completer.waiting == 4
+        ids = [attempt.row.id for attempt in (held, *others)]
+        assert sorted(bench.completer.job_ids) == ids
     await bench.close()
     assert await bench.states() == ["completed"] * 5
     assert feature.together == [1, 4]

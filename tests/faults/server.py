@@ -76,39 +76,42 @@ class Server:
         """End every connection and stop, as an administrator does (`pg_ctl stop -m fast`)."""
         self._postgres.__exit__(None, None, None)
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Let all its processes stand still until the end of the block, as a machine that hangs
-        does: connections stay open, and nothing answers.
-        """
-        pid = int(self._note.read_text().split("\n", 1)[0])
-        os.kill(pid, signal.SIGSTOP)
-        stopped = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
-        try:
-            for each in stopped[1:]:
-                os.kill(each, signal.SIGSTOP)
-            yield
-        finally:
-            for each in reversed(stopped):
-                os.kill(each, signal.SIGCONT)
-
-    @property
-    def _note(self) -> Path:
-        (note,) = self._home.glob("pg*/postmaster.pid")
-        return note
-
     def crash(self) -> None:
         """End without a farewell and without a checkpoint (`pg_ctl stop -m immediate`)."""
-        note = self._note
-        os.kill(int(note.read_text().split("\n", 1)[0]), signal.SIGQUIT)
+        note, pid = self._postmaster()
+        os.kill(pid, signal.SIGQUIT)
         deadline = time.monotonic() + 30
         while note.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         self.stop()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the server and all its processes stand still inside; what it is sent meanwhile it
+        does afterwards.
+        """
+        _, pid = self._postmaster()
+        # The postmaster first, so that it makes no more processes.
+        os.kill(pid, signal.SIGSTOP)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        pids = [pid, *map(int, children)]
+        try:
+            for child in pids[1:]:
+                os.kill(child, signal.SIGSTOP)
+            yield
+        finally:
+            for each in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGCONT)
+
     def log_tells(self, words: str) -> bool:
         """Return whether the server's log, since its start, has these words."""
         return words in (self._home / "postgres.log").read_text(errors="replace")
+
+    def _postmaster(self) -> tuple[Path, int]:
+        """Return the file that a running server keeps, and the number of its first process."""
+        (note,) = self._home.glob("pg*/postmaster.pid")
+        return note, int(note.read_text().split("\n", 1)[0])
 
     def _make(self) -> EmbeddedPostgres:
         return EmbeddedPostgres(self._home, durable=False, binaries=self._binaries)

@@ -1,86 +1,216 @@
-"""A database that stands still, as on a machine that hangs: every page and report answers in time
-and in words, and goes on once the database does.
+"""A database that stands still, or whose answers are lost, while it takes jobs for a client that
+has given up by then: the client gives back what it does not have.
+
+The quick form has short time limits; the full one those that clients have, and a PgBouncer too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import ClassVar
 
-import httpx2
+import pytest
 from psycopg import AsyncConnection
+from psycopg.rows import DictRow
 
-from riverui.storage.connect import connect
-from riverui.storage.migrations import migrate
-from riverui.web.app import build_app
-from riverui.web.auth.sign_in import SignIn
-from riverui.web.config import DashboardConfig
-from riverui.web.http.admission import AdmissionLimits
-from riverui.web.limits import DashboardLimits
-from tests import factory
+from riverui.engine.client import Client
+from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
+from riverui.engine.limits import EngineLimits
+from riverui.engine.work.worker import Job
+from riverui.engine.work.workers import Workers
+from riverui.storage.options import ConnectOptions
+from riverui.storage.postgres.connect import connect
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from tests.faults.server import Server
-from tests.web.stand_ins import browser
-from tests.web.test_routes import ENTRIES, method, path
+from tests.interop.look import eventually, jobs
+from tests.pgbouncer import bouncer_url
+from tests.scale import FULL, scaled
+from tests.storage.tcp_proxy import TcpProxy
 
-ANSWER_SECONDS = 7.0
-"""What the dashboard of this test has in place of the usual ten."""
-LATE = 2.0
-"""Seconds that an answer may come later, on a machine that is busy with other tests."""
-QUERIES = {
-    "/api/autocomplete": "?facet=job_kind",
-    "/api/pro/producers": "?queue_name=default",
-    "/api/progress": "?q=kind:test_kind",
-}
+__all__ = ["bouncer_url"]
+
+Connection = AsyncConnection[DictRow]
+
+pytestmark = pytest.mark.timeout(scaled(60, 3600))
+
+_ANSWER = 0.2
+"""Seconds that statements and their answers may take in the quick form."""
+_JOBS = 30
+_ROUNDS = scaled(1, 20)
+_NEVER = timedelta(hours=1)
+_WITHIN = 10.0
+"""Seconds after which all jobs must be done once the server answers again."""
 
 
-async def test_every_address_answers_in_time_and_in_words(
-    server: Server, database: AsyncConnection[Any]
-) -> None:
-    assert DashboardLimits().answer_seconds == 10
-    await factory.job(database, "running")
-    await factory.queue(database)
-    # A connection for each who asks: nobody is sent away because others wait.
-    driver = connect(f"{server.url}&pool_max_conns=90")
-    await migrate(driver, "up", line="riverui")
-    app = build_app(
-        driver,
-        SignIn(no_auth=True),
-        # A program's own list may take as long as the API's time limit, which is longer.
-        DashboardConfig(api_timeout=timedelta(seconds=3)),
-        limits=DashboardLimits(
-            admission=AdmissionLimits(working=1_000),
-            answer_seconds=ANSWER_SECONDS,
-            health_seconds=0,
-        ),
+@dataclass
+class Quick:
+    """The args of the jobs."""
+
+    kind: ClassVar[str] = "quick"
+
+
+@dataclass
+class Bench:
+    """What the jobs did."""
+
+    attempts: Counter[int] = field(default_factory=Counter)
+    at_work: set[int] = field(default_factory=set)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by the first job, which then waits for `let_go`."""
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    twice: set[int] = field(default_factory=set)
+
+    async def work(self, job: Job[Quick]) -> None:
+        """Write down whether another attempt at the job is under way."""
+        self.attempts[job.id] += 1
+        if job.id in self.at_work:
+            self.twice.add(job.id)
+        self.at_work.add(job.id)
+        if self.held.is_set():
+            await asyncio.sleep(0.02)
+        else:
+            self.held.set()
+            await self.let_go.wait()
+        self.at_work.discard(job.id)
+
+
+@asynccontextmanager
+async def working(url: str, database: Connection, bench: Bench) -> AsyncIterator[Client]:
+    """Yield a client at work, connected and with nothing to do."""
+    workers = Workers()
+    workers.work(Quick)(bench.work)
+    limits, engine, options = LIMITS, EngineLimits(), ConnectOptions()
+    if not FULL:
+        span = timedelta(seconds=_ANSWER)
+        limits = PostgresLimits(grace_seconds=_ANSWER)
+        engine = EngineLimits(statement_timeout=span, look_for_lost_most_seconds=_ANSWER)
+        options = ConnectOptions(action_timeout=span)
+    driver = connect(url, None, options, limits)
+    config = ClientConfig(
+        queues={"default": QueueConfig(max_workers=100)},
+        workers=workers,
+        job_timeout=NO_LIMIT,
+        leader_election_disabled=not FULL,
+        fetch_poll_interval=timedelta(seconds=1) if FULL else _NEVER,
+        poll_only=not FULL,
     )
-    gets = [path(entry) for entry in ENTRIES if method(entry) == "GET"]
-    gets = [asked + QUERIES.get(asked, "") for asked in gets] + ["/api/health-report?format=text"]
-    async with browser(app) as client:
-        usual = dict(zip(gets, await asyncio.gather(*map(client.get, gets)), strict=True))
-        began = time.monotonic()
-        took: dict[str, float] = {}
+    client = Client(driver, config, limits=engine)
+    await database.execute("truncate river_job")
+    await insert(database, 1)
+    await client.start()
+    try:
+        # It is connected, and fetches no more unless it is woken.
+        await bench.held.wait()
+        yield client
+    finally:
+        await client.stop()
+        await driver.close()
 
-        async def ask(asked: str) -> httpx2.Response:
-            answer = await client.get(asked)
-            took[asked] = time.monotonic() - began
-            return answer
 
-        with server.frozen():
-            found = dict(zip(gets, await asyncio.gather(*map(ask, gets)), strict=True))
-        failures = [f"{at}: {s:.1f} s" for at, s in took.items() if s > ANSWER_SECONDS + LATE]
-        for asked, answer in found.items():
-            if answer.status_code == 503:
-                words = ("The database", "database connection", "query database")
-                if not any(each in answer.text for each in words):
-                    failures.append(f"{asked}: {answer.text[:300]}")
-            elif answer.status_code != usual[asked].status_code:
-                failures.append(f"{asked}: {answer.status_code}")
-        assert not failures, "\n".join(failures)
-        assert sum(answer.status_code == 503 for answer in found.values()) > 30
-        for asked in ("/", "/api/overview", "/workers", "/api/jobs"):
-            assert (await client.get(asked)).status_code == 200, asked
-    await app.state.dashboard.close()
-    await migrate(driver, "down", line="riverui", target_version=-1)
-    await driver.close()
+async def insert(database: Connection, count: int = _JOBS) -> None:
+    await database.execute(
+        "insert into river_job (kind, args, max_attempts)"
+        " select 'quick', '{}', 25 from generate_series(1, %s)",
+        [count],
+    )
+
+
+async def completed(database: Connection, count: int, **others: int) -> None:
+    """Wait until so many jobs are completed, and only so many others are there, by state."""
+
+    async def states() -> Counter[str]:
+        return Counter(row["state"] for row in await jobs(database))
+
+    await eventually(
+        states, fits=lambda found: found == {"completed": count, **others}, within=_WITHIN
+    )
+
+
+async def all_done(database: Connection, bench: Bench, client: Client) -> None:
+    """Check that all jobs are done soon, with one attempt that counts, and none twice at once; and
+    that the one at work all the time was left alone.
+    """
+    await completed(database, _JOBS, running=1)
+    bench.let_go.set()
+    await completed(database, _JOBS + 1)
+    rows = await jobs(database)
+    assert {(row["attempt"], row["attempted_by"][-1], row["errors"]) for row in rows} == {
+        (1, client.id, None)
+    }
+    assert not bench.twice
+    assert bench.attempts == dict.fromkeys([row["id"] for row in rows], 1)
+
+
+@pytest.fixture
+def database_url(server: Server) -> str:
+    """Return where PgBouncer leads to."""
+    return server.url
+
+
+async def test_a_fetch_whose_answer_is_lost_on_the_wire(
+    server: Server, database: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    answering = asyncio.Event()
+    answering.set()
+    proxy = TcpProxy(server.url, answering=answering)
+
+    async def gives_up() -> bool:
+        return "no jobs can be fetched" in caplog.text
+
+    await proxy.open()
+    try:
+        for _ in range(_ROUNDS):
+            caplog.clear()
+            bench = Bench()
+            async with working(proxy.url, database, bench) as client:
+                answering.clear()
+                await insert(database)
+                await client.queues.scale("default", 99)
+                await eventually(
+                    lambda: jobs(database, "state = 'running'"),
+                    fits=lambda rows: len(rows) == _JOBS + 1,
+                )
+                answering.set()
+                await eventually(gives_up)
+                await all_done(database, bench, client)
+            (told,) = [
+                record.getMessage()
+                for record in caplog.records
+                if record.levelno == logging.WARNING and "never arrived" in record.getMessage()
+            ]
+            assert told == (
+                f"{_JOBS} jobs of queue default were fetched by a request whose answer never"
+                " arrived; they are available again"
+            )
+    finally:
+        await proxy.shut()
+
+
+@pytest.mark.parametrize("pooled", (False, True) if FULL else (False,))
+@pytest.mark.parametrize("seconds", (8.0, 25.0, 60.0) if FULL else (1.0,))
+async def test_a_server_that_stands_still(
+    server: Server,
+    database: Connection,
+    seconds: float,
+    pooled: bool,
+    request: pytest.FixtureRequest,
+) -> None:
+    url = request.getfixturevalue("bouncer_url") if pooled else server.url
+    for _ in range(_ROUNDS):
+        bench = Bench()
+        async with working(url, database, bench) as client:
+            await insert(database)
+            with server.frozen():
+                # It fetches at once.
+                await client.queues.scale("default", 99)
+                await asyncio.sleep(seconds)
+            began = time.monotonic()
+            await all_done(database, bench, client)
+            print(f"frozen for {seconds} s, done after {time.monotonic() - began:.1f} s")

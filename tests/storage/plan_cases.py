@@ -547,6 +547,11 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {PKEY},
             4 * 1000,
         ),
+        "running jobs of a client": (
+            lambda x: x.job_running_list("worker_1"),
+            {FETCHING},
+            ROWS // 1000 + 60,
+        ),
         "cancel requested": (lambda x: x.job_cancel_requested(some), {PKEY}, 2 * 1000),
         "begin": (lambda x: x.job_begin(ROWS - 10, client_id="me", now=now), {PKEY}, 2),
         "update": (lambda x: x.job_update(500, metadata="{}"), {PKEY}, 2),

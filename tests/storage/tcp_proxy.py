@@ -14,7 +14,7 @@ class TcpProxy:
     """A way to the server behind a URL.
 
     A new connection waits for `begin`, and is closed where `let_in` says no. While `passing` is not
-    set, all that is sent is swallowed.
+    set, all that is sent is swallowed; while `answering` is not, what the server sends.
     """
 
     def __init__(
@@ -23,11 +23,13 @@ class TcpProxy:
         *,
         let_in: Callable[[], bool] = lambda: True,
         passing: asyncio.Event | None = None,
+        answering: asyncio.Event | None = None,
         begin: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         parts = conninfo_to_dict(url)
         self.passed = 0
         """Connections so far."""
+        self._answering = answering or passing
         self._begin = begin
         self._let_in = let_in
         self._listening: asyncio.Server | None = None
@@ -72,16 +74,24 @@ class TcpProxy:
                 )
                 writers.append(there[1])
                 with suppress(OSError, asyncio.CancelledError):
-                    await asyncio.gather(self._copy(reader, there[1]), self._copy(there[0], writer))
+                    await asyncio.gather(
+                        self._copy(reader, there[1], self._passing),
+                        self._copy(there[0], writer, self._answering),
+                    )
         finally:
             for each in writers:
                 each.close()
                 with suppress(OSError):
                     await each.wait_closed()
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        passing: asyncio.Event | None,
+    ) -> None:
         while data := await reader.read(65536):
-            if self._passing is None or self._passing.is_set():
+            if passing is None or passing.is_set():
                 writer.write(data)
         writer.write_eof()
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol, TypeVar, cast
 
 from riverui.domain.jobs import JobRow, JobState
@@ -113,6 +114,8 @@ class Completer:
         self._room.set()
         self._stop_by: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._writing: list[Iterable[int]] = []
+        """The jobs of each statement under way."""
         self.tallies: AttemptTallies | None = None
         """Where what was written is counted, while somebody wants to know."""
 
@@ -120,6 +123,11 @@ class Completer:
     def waiting(self) -> int:
         """How many outcomes wait to be written."""
         return len(self._plain.waiting) + len(self._featured.waiting) + len(self._changes)
+
+    @property
+    def job_ids(self) -> Iterable[int]:
+        """Jobs whose outcomes wait to be written, or are being written."""
+        return chain(self._plain.waiting, self._featured.waiting, self._changes, *self._writing)
 
     @property
     def crowded(self) -> bool:
@@ -230,9 +238,7 @@ class Completer:
         while self.waiting:
             await self._write_successes(self._plain)
             await self._write_successes(self._featured)
-            await self._write_changes(
-                _take(self._changes, _few_enough(self._changes.values(), self._limits))
-            )
+            await self._write_changes()
             self._make_room()
             if 0 < self.waiting < self._at_once and self._stop_by is None:
                 self._hasten()
@@ -247,13 +253,10 @@ class Completer:
         while self._stop_by is None:
             await successes.piled.wait()
             while successes.writing and successes.piles and self._loop.time() > rest_until:
-                batch = _take(successes.waiting, successes.most_beside)
                 try:
-                    written = await successes.write(list(batch.values()), connection)
-                except BaseException as error:
-                    successes.give_back(batch)
-                    if not isinstance(error, Exception):
-                        raise
+                    with self._taken(successes.waiting, successes.most_beside) as batch:
+                        written = await successes.write(list(batch.values()), connection)
+                except Exception as error:
                     rest_until = self._loop.time() + _REST
                     self._wake_up.set()
                     self._logger.debug(
@@ -267,30 +270,41 @@ class Completer:
         if self.crowded and self.waiting < self._limits.roomy:
             self._room.set()
 
-    async def _write_successes(self, successes: _Successes) -> None:
-        batch = _take(successes.waiting, successes.most)
-        if not batch:
-            return
-        if successes.piles:
-            successes.piled.set()
-        successes.writing = True
+    @contextmanager
+    def _taken(self, waiting: dict[int, T], most: int) -> Iterator[dict[int, T]]:
+        """Take up to so many outcomes, to be written inside; put them back where that fails."""
+        batch = _take(waiting, most)
+        self._writing.append(batch)
         try:
-            written = await self._persist(list(batch.values()), successes.write)
+            yield batch
         except BaseException:
-            successes.give_back(batch)
+            both = batch | waiting
+            waiting.clear()
+            waiting.update(both)
             raise
         finally:
-            successes.writing = False
+            # By identity: two batches may be equal.
+            self._writing = [each for each in self._writing if each is not batch]
+
+    async def _write_successes(self, successes: _Successes) -> None:
+        if not successes.waiting:
+            return
+        with self._taken(successes.waiting, successes.most) as batch:
+            if successes.piles:
+                successes.piled.set()
+            successes.writing = True
+            try:
+                written = await self._persist(list(batch.values()), successes.write)
+            finally:
+                successes.writing = False
         await self._events.tell_completed(batch, written)
 
-    async def _write_changes(self, batch: dict[int, tuple[Attempt, Outcome]]) -> None:
-        if not batch:
+    async def _write_changes(self) -> None:
+        if not self._changes:
             return
-        try:
+        most = _few_enough(self._changes.values(), self._limits)
+        with self._taken(self._changes, most) as batch:
             rows = await self._persist(list(batch.values()), self._set_states)
-        except BaseException:
-            self._changes = batch | self._changes
-            raise
         await self._events.tell_changed(batch, rows)
 
     async def _complete(
@@ -425,10 +439,6 @@ class _Successes:
     def piles(self) -> bool:
         """Whether so many wait that some should be written beside others."""
         return len(self.waiting) >= self.beside
-
-    def give_back(self, batch: dict[int, Attempt]) -> None:
-        """Take in what could not be written."""
-        self.waiting = batch | self.waiting
 
 
 def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from riverui.engine.client_context import ClientContext
@@ -69,6 +70,10 @@ class JobRunner:
     def unwritten(self) -> int:
         """How many outcomes have not been written; after `stop` those that are lost."""
         return self._completer.waiting
+
+    def unwritten_ids(self) -> Iterable[int]:
+        """Return the jobs whose outcomes have not been written."""
+        return self._completer.job_ids
 
     def start(self) -> None:
         """Begin to collect the logs of jobs, and to write outcomes. ConfigError where jobs are to

@@ -74,6 +74,7 @@ def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelt
         of_attempt=row.attempt,
         state=JobState.AVAILABLE if soon else JobState.SCHEDULED,
         attempt=row.attempt - 1,
+        attempted_at=row.attempted_at,
         scheduled_at=now + duration,
         metadata=metadata,
     )
@@ -84,15 +85,19 @@ def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
     """Return the outcome of an attempt that the client's stop interrupted: as if there had been
     none.
     """
-    params = JobSetStateParams(
+    params = not_begun(row)._replace(scheduled_at=now, metadata=metadata)
+    return Outcome(params, EventKind.JOB_INTERRUPTED)
+
+
+def not_begun(row: JobRow) -> JobSetStateParams:
+    """Return what makes a fetched job available again, as if it had not been fetched."""
+    return JobSetStateParams(
         id=row.id,
         of_attempt=row.attempt,
         state=JobState.AVAILABLE,
         attempt=max(row.attempt - 1, 0),
-        scheduled_at=now,
-        metadata=metadata,
+        attempted_at=row.attempted_at,
     )
-    return Outcome(params, EventKind.JOB_INTERRUPTED)
 
 
 def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:

@@ -25,6 +25,7 @@ from riverui.engine.work.attempt import Attempt, Batch, Cause
 from riverui.engine.work.candidate_fetch import CandidateFetch, SignsOfLife
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.job_executor import JobExecutor
+from riverui.engine.work.lost_fetches import LostFetches
 from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.engine.work.stuck_jobs import StuckJobs
@@ -35,6 +36,8 @@ _REST = 60.0
 """Seconds until a second connection is tried again after it has failed: jobs come without it."""
 
 
+_LAND_SECONDS = 0.02
+"""Between two looks whether fetches have ended: nothing else waits for that."""
 _SETTLE_SECONDS = 0.001
 """Between two looks whether an answer has come: it does as fast as the database answers."""
 
@@ -48,6 +51,7 @@ class ProducerParts:
     beside: DedicatedConnection
     """For fetching more meanwhile: opened where a queue has a backlog, and room for it."""
     executor: JobExecutor
+    lost: LostFetches
     notifier: Notifier | None
     poller: QueuePoller
     signs: SignsOfLife
@@ -98,6 +102,7 @@ class Producer:
         self._idle = False
         """Whether it waits for jobs, and has room for them."""
         self._logger: logging.Logger = client.logger
+        self._lost = parts.lost
         self.look_again = False
         """Whether the queue was paused or resumed before its row was read, or after."""
         self._ephemeral = queue.ephemeral
@@ -228,6 +233,15 @@ class Producer:
             if len(self._fetches) <= 1:
                 return
             await asyncio.sleep(_SETTLE_SECONDS)
+
+    async def landed(self) -> None:
+        """Wait until what is being fetched now has begun, or could not be fetched."""
+        fetches = tuple(self._fetches)
+        while True:
+            # By identity: two empty sets are equal.
+            if not any(each is fetch for each in self._fetches for fetch in fetches):
+                return
+            await asyncio.sleep(_LAND_SECONDS)
 
     def poll(self) -> None:
         """Fetch because it is time to, and not because something has happened."""
@@ -461,7 +475,8 @@ class Producer:
         self._taken += limit
         rows: Sequence[JobRow] = ()
         try:
-            rows = await self._get_available(params, connection or self._connection)
+            with self._lost.fetching():
+                rows = await self._get_available(params, connection or self._connection)
         finally:
             if connection is None:
                 self._choice.settle(rows)
@@ -512,9 +527,10 @@ class Producer:
             self._fetches.append(cancelled_early)
             rows: Sequence[JobRow] = ()
             try:
-                rows = await self._connection.call(
-                    lambda executor, params=params: executor.job_get_available(params)  # type: ignore[misc]
-                )
+                with self._lost.fetching():
+                    rows = await self._connection.call(
+                        lambda executor, params=params: executor.job_get_available(params)  # type: ignore[misc]
+                    )
             except RiveruiError as error:
                 # What can be fetched at all is found by the next plain fetch.
                 self._logger.warning("queue %s: a batch could not be filled: %s", self.name, error)
@@ -539,6 +555,7 @@ class Producer:
         that come too late, or were cancelled on their way, end at once.
         """
         self._beginning -= 1
+        self._lost.begun(rows)
         executor = self._executor
         cause = self._stop_cause or self._held_back
         if cause is None and not self._choice.sure:

@@ -21,6 +21,7 @@ from riverui.storage.interface.engine_params import (
     JobScheduled,
     JobSelectParams,
     JobSetStateParams,
+    RunningJob,
 )
 
 
@@ -99,6 +100,10 @@ class WorkExecutor(Protocol):
         afterwards, by id, whether or not they were running. Missing ones are left out. One
         change a job. Ephemeral ones that went well are removed, and returned as completed.
         """
+        ...
+
+    async def job_running_list(self, client_id: str) -> Sequence[RunningJob]:
+        """Return all running jobs that this client was the last to fetch, by id."""
         ...
 
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:

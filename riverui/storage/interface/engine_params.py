@@ -96,6 +96,19 @@ class JobSetStateParams(NamedTuple):
     """
     ephemeral: bool = False
     """Removes the job instead of making it completed."""
+    attempted_at: datetime | None = None
+    """Only where that attempt began then; None for whenever. An end that takes the attempt's number
+    back must not be written twice: the next attempt has the same number.
+    """
+
+
+class RunningJob(NamedTuple):
+    """A job that runs under some client's name."""
+
+    id: int
+    attempted_at: datetime
+    seconds: float
+    """For how long, by the database's clock."""
 
 
 class JobRescueParams(NamedTuple):

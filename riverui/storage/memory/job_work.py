@@ -19,6 +19,7 @@ from riverui.storage.interface.engine_params import (
     JobInsertParams,
     JobsAlike,
     JobSetStateParams,
+    RunningJob,
 )
 from riverui.storage.memory.statements import Statements, held_key, statement
 from riverui.storage.memory.values import (
@@ -127,6 +128,18 @@ class JobWork(Statements):
         return ended
 
     @statement
+    def job_running_list(self, client_id: str) -> Sequence[RunningJob]:
+        """Return all running jobs that this client was the last to fetch, by id."""
+        now = self._clock()
+        return [
+            RunningJob(row.id, row.attempted_at, (now - row.attempted_at).total_seconds())
+            for row in self._jobs()
+            if row.state is JobState.RUNNING
+            and row.attempted_at is not None
+            and row.attempted_by[-1:] == (client_id,)
+        ]
+
+    @statement
     def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of the running jobs that somebody asked to cancel."""
         return [
@@ -216,6 +229,8 @@ class JobWork(Statements):
     def _end(self, row: JobRow, change: JobSetStateParams) -> JobRow:
         """Write how an attempt ended, and return the row as it is then."""
         if change.of_attempt not in (None, row.attempt):
+            return row
+        if change.attempted_at not in (None, row.attempted_at):
             return row
         metadata = merged(row.metadata, change.metadata)
         if row.state is not JobState.RUNNING:

@@ -213,6 +213,7 @@ def end(history: History) -> Ask:
                 scheduled_at=history.one_of(None, history.time()),
                 metadata=history.one_of(None, '{"m": {"n": 1}}'),
                 of_attempt=history.one_of(None, 1, 2),
+                attempted_at=history.one_of(None, None, history.now),
                 ephemeral=state is JobState.COMPLETED and history.one_of(True, False),
             )
         )

@@ -16,6 +16,7 @@ from riverui.storage.interface.engine_params import (
     JobFetchParams,
     JobsAlike,
     JobSetStateParams,
+    RunningJob,
 )
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_insert import JobInsert
@@ -138,6 +139,11 @@ class JobWork(JobInsert):
             rows += await self._set_state(kept)
         return sorted(rows, key=attrgetter("id"))
 
+    async def job_running_list(self, client_id: str) -> Sequence[RunningJob]:
+        """Return all running jobs that this client was the last to fetch, by id."""
+        rows = await self._rows("job_running_list", {"client_id": client_id})
+        return [RunningJob(**row._asdict()) for row in rows.records()]
+
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of the running jobs that somebody asked to cancel."""
         rows = await self._rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
@@ -170,6 +176,7 @@ class JobWork(JobInsert):
             "scheduled_at": array_literals.instants([change.scheduled_at for change in changes]),
             "metadata": array_literals.optional_texts([change.metadata for change in changes]),
             "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
+            "attempted_at": array_literals.instants([change.attempted_at for change in changes]),
         }
         rows = await self._rows(
             "job_set_state_many",

@@ -147,11 +147,11 @@ and j.attempt = (:attempts::int[])[width_bucket(j.id, :ids::bigint[])];
 -- is at another attempt by now stays as it is.
 with given as materialized (
   select u.id, u.state::/* schema */river_job_state as state, u.finalized_at, u.attempt, u.error, u.scheduled_at,
-    u.metadata, u.of_attempt
+    u.metadata, u.of_attempt, u.attempted_at
   from unnest(
     :ids::bigint[], :states::text[], :finalized_at::timestamptz[], :attempts::int[], :errors::jsonb[],
-    :scheduled_at::timestamptz[], :metadata::jsonb[], :of_attempts::int[]
-  ) as u (id, state, finalized_at, attempt, error, scheduled_at, metadata, of_attempt)
+    :scheduled_at::timestamptz[], :metadata::jsonb[], :of_attempts::int[], :attempted_at::timestamptz[]
+  ) as u (id, state, finalized_at, attempt, error, scheduled_at, metadata, of_attempt, attempted_at)
 ),
 changed as (
   update /* schema */river_job j
@@ -188,6 +188,7 @@ changed as (
   from given g
   where j.id = g.id and (j.state = 'running' or g.metadata is not null)
     and (g.of_attempt is null or j.attempt = g.of_attempt)
+    and (g.attempted_at is null or j.attempted_at = g.attempted_at)
   returning /* columns: */ j.id /* :columns */
 )
 select /* columns: */ j.id /* :columns */
@@ -229,6 +230,15 @@ update /* schema */river_job j
 set metadata = coalesce(/* metadata: */ j.metadata /* :metadata */ || :metadata::jsonb, j.metadata)
 where j.id = :id::bigint
 returning /* columns: */ j.id /* :columns */;
+
+-- name: job_running_list
+-- The last entry of `attempted_by` is who works the job now. Running jobs are few: as many as clients have slots. There
+-- are times that cannot be subtracted.
+select j.id, j.attempted_at, extract(epoch from clock_timestamp() - j.attempted_at)::float8 as seconds
+from /* schema */river_job j
+where j.state = 'running' and isfinite(j.attempted_at)
+  and j.attempted_by[array_upper(j.attempted_by, 1)] = :client_id::text
+order by j.id;
 
 -- name: job_cancel_requested
 -- River: JobGetCancelRequested.
