@@ -216,7 +216,7 @@ class Client(
         context = copy_context()
         context.run(attempt.client.set, self)
         leader = LeaderParts(inserts=self, periodic_jobs=self.periodic_jobs, terms=self._terms)
-        self.runtime = runtime = ClientRuntime(self.context(), leader)
+        self.runtime = runtime = context.run(ClientRuntime, self.context(), leader)
         self._stopped = asyncio.Event()
         try:
             for hook in self.extensions.client_start:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -369,13 +370,20 @@ async def test_a_job_of_a_batch_completes_itself_in_a_transaction(play: Playgrou
     assert rows[0]["metadata"] == {"by": "itself"}
 
 
+SEEN: ContextVar[int] = ContextVar("seen", default=0)
+
+
 class Watching(Hook, Middleware):
     """Notes which jobs it sees, and changes what they are."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.left_by: set[int] = set()
+        """Jobs whose context variables others began with."""
 
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
+        self.left_by.add(SEEN.get())
+        SEEN.set(job.id)
         self.seen.append(f"in {job.id}")
         await do_inner(job._replace(args='{"customer": 7}'))
         self.seen.append(f"out {job.id}")
@@ -392,6 +400,7 @@ async def test_middleware_surrounds_each_job(play: Playground) -> None:
         word for job_id in ids for word in (f"in {job_id}", f"out {job_id}")
     )
     assert [job.args.customer for job in post.batches[0]] == [7, 7, 7]
+    assert watching.left_by == {0}
 
 
 async def test_args_that_do_not_fit_are_no_part_of_a_batch(play: Playground) -> None:

@@ -16,7 +16,9 @@ import pytest
 from riverui.actions import jobs as actions
 from riverui.engine.config import NO_LIMIT, QueueConfig
 from riverui.engine.limits import EngineLimits
+from riverui.engine.work.attempt import running
 from riverui.engine.work.context import cancel_requested, current_job, raise_if_cancelled
+from riverui.engine.work.log_capture import JobOfRecord
 from riverui.engine.work.worker import Job, JobSnooze, StuckJob, StuckResult, Worker
 from tests.engine.conftest import Playground, Task
 
@@ -163,12 +165,15 @@ async def test_stuck_job_is_told_and_its_slot_can_be_given_away(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[StuckJob] = []
+    called_in: list[object] = []
 
     def handle(stuck: StuckJob) -> StuckResult:
         told.append(stuck)
+        called_in.append(running.get(None))
         return StuckResult(add_worker_slot=True)
 
     caplog.set_level(logging.INFO, "riverui.engine")
+    caplog.handler.addFilter(note := JobOfRecord())
     deaf = Hanging(deaf=True, timeout=A_MOMENT)
     play.worker(deaf)
     await play.start(
@@ -183,11 +188,18 @@ async def test_stuck_job_is_told_and_its_slot_can_be_given_away(
     assert [stuck.id for stuck in told] == [first, second]
     assert [stuck.total_stuck_jobs for stuck in told] == [1, 2]
     assert (told[0].kind, told[0].queue) == ("task", "default")
+    assert called_in == [None, None], "in no job's context"
     assert play.client.running == 2
     deaf.let_go.set()
     assert (await play.event(first)).kind == "job_completed"
     assert (await play.event(second)).kind == "job_completed"
-    assert "stuck" in caplog.text
+    caplog.handler.removeFilter(note)
+    for words in ("seems to be stuck", "is no longer stuck"):
+        records = [record for record in caplog.records if words in record.getMessage()]
+        assert sorted((vars(each)["job_id"], vars(each)["job_kind"]) for each in records) == [
+            (first, "task"),
+            (second, "task"),
+        ]
     third = await play.work()
     assert third["state"] == "completed"
     assert play.client.running == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from contextvars import copy_context
 from itertools import count
 
 from riverui.engine.work.attempt import Attempt, Cause
@@ -21,6 +22,10 @@ class Deadlines:
     def __init__(
         self, stuck_after: float, stuck: Callable[[Attempt], None], *, few: int = _FEW
     ) -> None:
+        self._context = copy_context()
+        """In which it is reported that jobs are stuck: not in that of another job, which happened
+        to set the timer.
+        """
         self._few = few
         self._heap: list[tuple[float, int, Attempt]] = []
         self._loop = asyncio.get_running_loop()
@@ -56,7 +61,7 @@ class Deadlines:
     def _arm(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._ring)
+        self._timer = self._loop.call_at(when, self._ring, context=self._context)
 
     def _ring(self) -> None:
         self._timer = None

@@ -46,7 +46,7 @@ def log_failure(
         then,
         _one_line(error),
         exc_info=(type(error), error, trace_of(error)),
-        extra=_extra(row),
+        extra=job_fields(row),
     )
 
 
@@ -59,12 +59,12 @@ def log_cancellation(logger: logging.Logger, row: JobRow, error: BaseException) 
         row.queue,
         row.attempt,
         _one_line(error).removeprefix("JobCancelError: "),
-        extra=_extra(row),
+        extra=job_fields(row),
     )
 
 
-def _extra(row: JobRow) -> dict[str, object]:
-    # River's own names for the first two.
+def job_fields(row: JobRow) -> dict[str, object]:
+    """Return the fields of log records about a job; River's own names for the first two."""
     return {"job_id": row.id, "job_kind": row.kind, "queue": row.queue, "attempt": row.attempt}
 
 

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,6 +93,8 @@ class JobExecutor:
         self._clock = clock
         self._completer = completer
         self._config = config
+        self._context = copy_context()
+        """In which jobs begin, also those that were fetched for another's batch."""
         self._deadlines = deadlines
         self._extensions = extensions
         self._logger = logger
@@ -122,7 +125,7 @@ class JobExecutor:
         """
         if not self._waiting:
             self._at_once, self._turned_at = _FIRST_TASKS, None
-            self._loop.call_soon(self._start_some)
+            self._loop.call_soon(self._start_some, context=self._context)
             self._begun.clear()
         self._waiting.extend(attempts)
 

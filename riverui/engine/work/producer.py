@@ -23,6 +23,7 @@ from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import WakeUp, keep_running
 from riverui.engine.work.attempt import Attempt, Batch, Cause
 from riverui.engine.work.candidate_fetch import CandidateFetch, SignsOfLife
+from riverui.engine.work.failure_log import job_fields
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.lost_fetches import LostFetches
@@ -627,7 +628,10 @@ class Producer:
     def _cancel(self, job_id: int) -> None:
         attempt = self._active.get(job_id)
         if attempt is not None:
-            self._logger.info("job %s (%s) is cancelled remotely", job_id, attempt.row.kind)
+            row = attempt.row
+            self._logger.info(
+                "job %s (%s) is cancelled remotely", row.id, row.kind, extra=job_fields(row)
+            )
             attempt.end(Cause.REMOTE)
         else:
             for cancelled_early in self._fetches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from riverui.domain.jobs import JobRow
+from riverui.engine.work.failure_log import job_fields
 from riverui.engine.work.worker import StuckHandler, StuckJob
 
 
@@ -23,7 +24,10 @@ class StuckJobs:
         """
         self.count += 1
         self._logger.warning(
-            "job %s (%s) seems to be stuck: it does not end when cancelled", row.id, row.kind
+            "job %s (%s) seems to be stuck: it does not end when cancelled",
+            row.id,
+            row.kind,
+            extra=job_fields(row),
         )
         if self._handler is None:
             return False
@@ -38,4 +42,4 @@ class StuckJobs:
     def remove(self, row: JobRow) -> None:
         """Log that a job has ended after all."""
         self.count -= 1
-        self._logger.info("job %s (%s) is no longer stuck", row.id, row.kind)
+        self._logger.info("job %s (%s) is no longer stuck", row.id, row.kind, extra=job_fields(row))
