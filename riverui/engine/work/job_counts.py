@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from riverui.domain.numbers import counted
 from riverui.engine.waiting import pass_on_cancellation
 
-INTERVAL = 5.0
-"""Seconds between two lines of one queue: River's figure."""
+INTERVAL = 60.0
+"""Seconds between two lines of one queue: River's five let a single periodic job fill the log."""
 
 
 class JobCounts(NamedTuple):
