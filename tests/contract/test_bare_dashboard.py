@@ -107,6 +107,10 @@ async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> 
         ("POST", "/api/pro/workflows/w/cancel"),
         ("GET", "/api/pro/periodic-jobs"),
         ("GET", "/api/pro/producers?queue_name=default"),
+        ("GET", "/api/pro/dead-letter-jobs"),
+        ("GET", "/api/pro/dead-letter-jobs/autocomplete?facet=job_kind"),
+        ("GET", "/api/pro/dead-letter-jobs/7"),
+        ("POST", "/api/pro/dead-letter-jobs/7/retry"),
         ("GET", "/api/periodic-jobs"),
         ("POST", "/api/marks"),
     ):

@@ -165,5 +165,5 @@ class DeadJobExecutor(Protocol):
 
 
 DEAD_JOBS: Capability[DeadJobExecutor] = Capability(
-    "dead_jobs", "Discarded jobs cannot be kept as dead letters."
+    "dead_jobs", "Discarded jobs cannot be kept as dead letters on this database."
 )

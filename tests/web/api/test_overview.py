@@ -25,6 +25,7 @@ from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[dict[str, Any]]
 NONE = {
+    "dead_letter_jobs": False,
     "durable_periodic_jobs": False,
     "has_producer_table": False,
     "has_sequence_table": False,
@@ -70,7 +71,7 @@ async def test_features_without_river_pro(get: Get) -> None:
     assert await get("features") == {"extensions": NONE, "job_list_hide_args_by_default": False}
 
 
-async def test_features_tell_of_river_pros_tables_and_of_the_settings(
+async def test_features_tell_of_tables_and_of_the_settings(
     driver: Driver, connection: Connection
 ) -> None:
     await connection.execute(
@@ -85,7 +86,8 @@ async def test_features_tell_of_river_pros_tables_and_of_the_settings(
         for table in ("attempt", "attempt_task", "signal", "timer", "worklist"):
             await connection.execute(f"create table river_workflow_{table} (id text)")
         await connection.execute(
-            "create table river_job_sequence (id text); create table river_periodic_job (id text)"
+            "create table river_job_sequence (id text); create table river_periodic_job (id text);"
+            " create table riverui_dead_job (id bigint)"
         )
         found = (await client.get("/api/features")).json()
         assert found["extensions"] == dict.fromkeys(NONE, True)

@@ -109,9 +109,10 @@ async def index(request: Request) -> Response:
         tags_any=tuple(given["tags"]),
         limit=requests.limit(request, _LIMIT, least=1, most=_MOST),
     )
-    with missing_told(BadRequest):
-        async with dashboard(request).driver.reading() as executor:
-            rows = await DEAD_JOBS.on(executor).dead_job_select_list(params)
+    async with dashboard(request).driver.reading() as executor:
+        letters = DEAD_JOBS.on(executor)
+        with missing_told(BadRequest):
+            rows = await letters.dead_job_select_list(params)
     return serializers.reply(ProDeadLetters(data=[ProDeadLetter.of(row) for row in rows]))
 
 
@@ -119,9 +120,10 @@ async def autocomplete(request: Request) -> Response:
     """Answer kinds or queues of dead letters that begin with a text."""
     facet, prefix = names.facet(request), requests.first(request, "match")
     exclude = requests.listed(request, "exclude", MAX_IDS)
-    with missing_told(BadRequest):
-        async with dashboard(request).driver.reading() as executor:
-            kinds, queues = await DEAD_JOBS.on(executor).dead_job_name_list(
+    async with dashboard(request).driver.reading() as executor:
+        letters = DEAD_JOBS.on(executor)
+        with missing_told(BadRequest):
+            kinds, queues = await letters.dead_job_name_list(
                 limit=names.MOST, prefix=prefix, exclude=exclude
             )
     found = kinds if facet == "job_kind" else queues
@@ -131,9 +133,10 @@ async def autocomplete(request: Request) -> Response:
 async def show(request: Request) -> Response:
     """Answer one dead letter with its errors and metadata."""
     job_id = _number(request.path_params["job_id"])
-    with missing_told(BadRequest):
-        async with dashboard(request).driver.reading() as executor:
-            found = await DEAD_JOBS.on(executor).dead_job_text_get(job_id)
+    async with dashboard(request).driver.reading() as executor:
+        letters = DEAD_JOBS.on(executor)
+        with missing_told(BadRequest):
+            found = await letters.dead_job_text_get(job_id)
     if found is None:
         raise NotFound(f"Dead letter not found: {job_id}.")
     return serializers.reply(ProDeadLetterJob.of_dead(found[0]))
@@ -143,13 +146,14 @@ async def retry(request: Request) -> Response:
     """Put a dead letter back among the jobs, and answer that job."""
     board, job_id = dashboard(request), _number(request.path_params["job_id"])
     limit = board.config.action_timeout
-    with missing_told(BadRequest):
-        async with board.driver.transaction(timeout=limit) as transaction:
+    async with board.driver.transaction(timeout=limit) as transaction:
+        DEAD_JOBS.on(transaction)
+        with missing_told(BadRequest):
             changes = await dead_letters.retry_tx(
                 transaction, [job_id], pilot=board.pilot, time_limit=limit
             )
-            dead_letters.check(job_id, changes)
-            row = await transaction.job_text_get(job_id)
+        dead_letters.check(job_id, changes)
+        row = await transaction.job_text_get(job_id)
     assert row is not None
     board.counts.expire()
     log_changes(request, RETRY, changes)
@@ -185,6 +189,7 @@ ENDPOINTS = (
                     default=_LIMIT,
                 ),
             ),
+            fails=(501,),
         ),
     ),
     # Before the address of a dead letter, which fits this one as well.
@@ -203,6 +208,7 @@ ENDPOINTS = (
                 Parameter(name="match", summary="Names that begin with this, ignoring ASCII case."),
                 names.EXCLUDE,
             ),
+            fails=(501,),
         ),
     ),
     Endpoint(
@@ -216,7 +222,7 @@ ENDPOINTS = (
             summary="One dead letter with its errors and metadata.",
             answer=ProDeadLetterJob,
             parameters=(_JOB_ID,),
-            fails=(404,),
+            fails=(404, 501),
         ),
     ),
     Endpoint(
@@ -230,7 +236,7 @@ ENDPOINTS = (
             summary="Put a dead letter back among the jobs, under its id.",
             answer=ProDeadLetterJob,
             parameters=(_JOB_ID,),
-            fails=(404, 409),
+            fails=(404, 409, 501),
         ),
     ),
 )
