@@ -80,7 +80,7 @@ class DjangoDriver:
         """Do nothing: the connections are Django's."""
 
 
-@async_unsafe(
+@async_unsafe(  # type: ignore[untyped-decorator]
     "Django's connection cannot be used in asynchronous code: await ainsert(args), or call this by"
     " sync_to_async."
 )
