@@ -57,6 +57,8 @@ class KnownTables:
         self._seconds = seconds
         self.known: frozenset[str] = frozenset()
         """Those that were there when the database was last asked."""
+        self.told = False
+        """Whether the database has ever answered."""
 
     @property
     def stale(self) -> bool:
@@ -71,7 +73,7 @@ class KnownTables:
                 names = await OWN_TABLES.on(executor).own_table_list()
             if self._pro and WORKFLOWS in executor.capabilities:
                 names = names.union(await WORKFLOWS.on(executor).pro_tables())
-            self.known, self._asked = names, self._clock()
+            self.known, self._asked, self.told = names, self._clock(), True
         return self.known
 
     def ask_again(self) -> None:

@@ -21,6 +21,7 @@ from riverui.actions.expressions import Expressions
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot, PartsPilot
+from riverui.errors import DatabaseError
 from riverui.storage.interface import DEAD_JOBS, DURABLE_PERIODIC, WORKFLOW_PAGES, Driver
 from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
 from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
@@ -232,9 +233,14 @@ def build_app(
 
 
 async def _ask_tables(dashboard: Dashboard) -> None:
-    """Ask which tables there are, for the navigation of the first page."""
+    """Ask which tables there are, for the navigation, until the database has told."""
     for watch in dashboard.own_tables.values():
-        await watch.there()
+        while True:
+            try:
+                await watch.there()
+                break
+            except DatabaseError:
+                await asyncio.sleep(dashboard.limits.tables_seconds)
 
 
 async def robots(request: Request) -> Response:

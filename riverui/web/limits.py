@@ -45,6 +45,10 @@ class DashboardLimits:
     """For which periodic jobs that were read answer everybody: they take some 60 ms to read."""
     probe_seconds: float = TIMEOUT_SECONDS
     """For the database to answer a health check."""
+    tables_seconds: float = 5.0
+    """Between two questions which tables there are, at the start of a dashboard whose database does
+    not answer yet.
+    """
     preview_jobs: int = 200
     """Matching jobs that the preview of a bulk action looks at for its kinds."""
     preview_seconds: int = 15 * 60

@@ -56,7 +56,7 @@ class KeptFigures:
         """Return the figures of a window, of one queue or of one kind where they are named; see
         FigureReader.
         """
-        if window.span <= _HOUR or not self._charts or not await self.stored.table.there():
+        if window.span <= _HOUR or not self._charts or not await self.stored.table.seen():
             return await self.collector.read(window, queue=queue, kind=kind)
         self.writer.watch()
         kept = await self.stored.read(window, queue=queue, kind=kind)

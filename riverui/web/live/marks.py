@@ -50,7 +50,7 @@ class Marks:
 
     async def _look(self) -> None:
         """Read the newest marks; without a database charts go on with what they had."""
-        if not await self._table.there():
+        if not await self._table.seen():
             self._marks = ()
             return
         now = datetime.now(UTC)

@@ -40,15 +40,21 @@ class OwnTableWatch:
         """Whether it was there when the database was last asked."""
         return self._name in self._tables.known
 
-    async def there(self, *, surely: bool = False) -> bool:
-        """Return whether it is there, as far as the database has told; `surely` raises what keeps
-        it from telling (DatabaseError).
+    async def there(self) -> bool:
+        """Return whether it is there. Without a database what was told last still counts; where
+        nothing has been told yet, the error is raised (DatabaseError): a table that nobody could
+        look for must not be taken for one that is missing.
         """
         if self._possible and self._tables.stale:
-            # Without a database nobody learns anything new.
-            with nullcontext() if surely else suppress(DatabaseError):
+            with suppress(DatabaseError) if self._tables.told else nullcontext():
                 async with self._driver.reading() as executor:
                     await self._tables.names(executor)
+        return self.known
+
+    async def seen(self) -> bool:
+        """Return whether it is known to be there, for who does without it where it is not."""
+        with suppress(DatabaseError):
+            await self.there()
         return self.known
 
     def ask_again(self) -> None:

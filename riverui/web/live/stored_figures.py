@@ -99,7 +99,7 @@ class StoredFigures:
         """Return what was done in the same hour of the last seven days, of one queue or kind where
         they are named; None where nothing is known of it. Raises as the database does.
         """
-        if not await self.table.there():
+        if not await self.table.seen():
             return None
         hour = begin(at, HOUR)
         hours = [

@@ -124,7 +124,7 @@ async def index(request: Request) -> Response:
     board, window = dashboard(request), read_window(request)
     for watch in board.own_tables.values():
         # The front page finds out which sections there are.
-        await watch.there()
+        await watch.seen()
     figures = await board.figures.read(window)
     marks = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
     queues, problem = await _queues(request)

@@ -50,7 +50,7 @@ async def read(request: Request) -> Mapping[str, DurablePeriodicRow]:
     in time.
     """
     board = dashboard(request)
-    if not await board.durable_periodic.there():
+    if not await board.durable_periodic.seen():
         return {}
     found = await fact(board.driver, _list)
     return {} if isinstance(found, DatabaseError) else {row.id: row for row in found}

@@ -87,7 +87,7 @@ class WorkflowsIndex:
 
 async def index(request: Request) -> Response:
     """Answer with a page of workflows, or lead on where there is no table of them."""
-    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there(surely=True):
+    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there():
         return without_table.workflows(request)
     only(request, "after", "below", "limit", "match", "state")
     params = request.query_params

@@ -99,7 +99,7 @@ async def show(request: Request) -> Response:
     leads to the jobs.
     """
     board, asked = dashboard(request), request.path_params["id"]
-    if not await board.own_tables[WORKFLOW_TABLE.name].there(surely=True):
+    if not await board.own_tables[WORKFLOW_TABLE.name].there():
         return without_table.workflow(request, asked)
     only(request, "each", "from", "selected", "show", "task", "zoom")
     params = request.query_params

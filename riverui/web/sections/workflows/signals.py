@@ -148,7 +148,7 @@ async def show(request: Request) -> Response:
     """Answer with the signals of a workflow and the form that sends one. NotFound without it;
     without a table of workflows it leads to the jobs.
     """
-    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there(surely=True):
+    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there():
         return without_table.workflow(request, request.path_params["id"])
     only(request, "attempt", "before", "key", "send", "task")
     params = request.query_params
