@@ -12,7 +12,14 @@ from riverui.actions.verbs import Given
 from riverui.domain.jobs import OUTPUT, JobRow, JobState
 from riverui.domain.queues import QueueRow
 from riverui.engine.args import gojson
-from riverui.engine.job_lists import MOST, JobDeleteManyParams, JobListParams, JobListResult
+from riverui.engine.job_lists import (
+    MOST,
+    MOST_COUNTED,
+    JobDeleteManyParams,
+    JobListParams,
+    JobListResult,
+    count_jobs,
+)
 from riverui.engine.pilot import Pilot
 from riverui.engine.work import attempt
 from riverui.engine.work.context import MOST_OUTPUT_BYTES
@@ -49,6 +56,24 @@ class AdminMethods:
     async def job_list_tx(self, tx: object, params: JobListParams | None = None) -> JobListResult:
         """Return jobs by filters and order, page by page."""
         return await _job_list(await self.driver.adopt(tx), params or JobListParams())
+
+    async def job_count(
+        self, params: JobListParams | None = None, *, limit: int = MOST_COUNTED
+    ) -> Mapping[JobState, int]:
+        """Return how many jobs match in each state; their order, and where a list would begin and
+        end, do not matter.
+
+        Every job that matches is read, up to `limit` of them, which together are then all that is
+        counted. QueryTimeout where that takes longer than the database's time limit.
+        """
+        async with self.driver.autocommit() as executor:
+            return await count_jobs(executor, params or JobListParams(), limit)
+
+    async def job_count_tx(
+        self, tx: object, params: JobListParams | None = None, *, limit: int = MOST_COUNTED
+    ) -> Mapping[JobState, int]:
+        """Return how many jobs match in each state; see job_count."""
+        return await count_jobs(await self.driver.adopt(tx), params or JobListParams(), limit)
 
     async def job_cancel(self, id: int) -> JobRow:
         """Cancel a waiting job at once, and ask a running one to stop; a finished one stays as it

@@ -6,18 +6,22 @@ import base64
 import binascii
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.args import gojson
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.where import Where
 
 MOST = 10_000
 """Rows of one answer: River's limit."""
+
+MOST_COUNTED = 1_000_000
+"""Jobs that are counted unless another limit is asked for: they take about a second."""
 
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 """Go's zero time, which stands for none in a cursor."""
@@ -174,6 +178,17 @@ class JobListParams:
                 f"the cursor is from a list ordered by {after.sort_field}, not {self._order}"
             )
         return (None if self._order is JobListOrder.ID else after.time, after.id)
+
+
+async def count_jobs(
+    executor: Executor, params: JobListParams, limit: int = MOST_COUNTED
+) -> Mapping[JobState, int]:
+    """Count the jobs that match by state, up to `limit` of them."""
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    select = params.select()
+    counts = {} if select is None else await executor.job_row_count(replace(select, limit=limit))
+    return {state: counts.get(state, 0) for state in JobState}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,13 +13,23 @@ import asyncio
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, suppress
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
+from riverui.engine.job_lists import MOST_COUNTED, JobListParams, count_jobs
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import JOB_ENDED, JOB_WANTED, Notifier
 from riverui.engine.service import WakeUp
@@ -43,6 +53,9 @@ _ROWS = 100
 """Whole jobs in one statement: each may have a large output."""
 _IDS_IN_PAYLOAD = 350
 """Ids in one notification: Postgres takes 8,000 bytes, and an id has up to 19 digits."""
+_REST = 4.0
+"""Times as long as a look at all jobs that match took, until the next: it may read many."""
+_STOPPED = "The client was stopped while somebody waited for jobs."
 _SHARE = 0.25
 """Part of the time that somebody has waited by now, after which is looked again."""
 
@@ -78,6 +91,52 @@ async def look(driver: Driver, ids: Collection[int]) -> Mapping[int, JobStanding
                 has_ended = row.state in FINALIZED
                 found[row.id] = JobStanding(row.state, row if has_ended else None)
     return found
+
+
+async def looks_until_ended(
+    driver: Driver,
+    params: JobListParams,
+    seconds: float | None,
+    limits: EngineLimits,
+    clock: Callable[[], float],
+) -> AsyncGenerator[float, None]:
+    """Look whether unfinished jobs match, and yield how many seconds to wait until the next look,
+    until there are none. WaitTimeout where it takes longer than `seconds`.
+    """
+    select = params.select()
+    wanted = () if select is None else select.states or tuple(JobState)
+    unfinished = tuple(state for state in wanted if state not in FINALIZED)
+    if select is None or not unfinished:
+        return
+    began, looked = clock(), False
+    select = replace(select, states=unfinished, limit=1)
+    while True:
+        asked = clock()
+        try:
+            async with driver.autocommit() as executor:
+                if not await executor.job_row_count(select):
+                    return
+                looked = True
+                if seconds is not None and clock() - began >= seconds:
+                    counts = await executor.job_row_count(replace(select, limit=MOST_COUNTED))
+                    words = _not_ended({state.value: jobs for state, jobs in counts.items()})
+                    raise WaitTimeout(f"{words} after {seconds:g} s.", states={})
+        except (DatabaseUnavailable, QueryTimeout):
+            if not looked:
+                raise
+        now = clock()
+        pause = min(
+            max(_SHARE * (now - began), limits.results_least_seconds), limits.results_most_seconds
+        )
+        pause = max(pause, _REST * (now - asked))
+        yield pause if seconds is None else max(min(pause, began + seconds - now), 0)
+
+
+def _not_ended(counts: Mapping[str, int]) -> str:
+    """Return how many jobs have not ended, in words."""
+    number = sum(counts.values())
+    told = ", ".join(f"{count:,} {state}" for state, count in Counter(counts).most_common())
+    return f"{number:,} {'job has' if number == 1 else 'jobs have'} not ended ({told})"
 
 
 async def tell_wanted(driver: Driver, ids: Collection[int]) -> None:
@@ -143,9 +202,7 @@ class Waiting:
         (job_id, state), *others = self.left.items()
         words = f"Job {job_id} is still {state or 'in an unknown state'}"
         if others:
-            counts = Counter(str(state or "unknown") for state in self.left.values())
-            told = ", ".join(f"{count:,} {state}" for state, count in counts.most_common())
-            words = f"{len(self.left):,} jobs have not ended ({told})"
+            words = _not_ended(Counter(str(state or "unknown") for state in self.left.values()))
         return WaitTimeout(f"{words} after {self._seconds:g} s.", states=self.left)
 
 
@@ -201,6 +258,8 @@ class JobResults:
         self.listening = False
         """Whether ends of jobs are heard of, as far as it knows."""
         self._poll_only = poll_only
+        self._stopped = asyncio.Event()
+        """Set, and replaced, when the client is stopped."""
         self._logger = client.logger
         self._task: asyncio.Task[None] | None = None
         self._untold: set[int] = set()
@@ -242,6 +301,20 @@ class JobResults:
             self.waiting.pop(waiting, None)
             self._wake_up.set()
 
+    async def all_ended(
+        self, params: JobListParams, seconds: float | None
+    ) -> Mapping[JobState, int]:
+        """Return the counts of the jobs that match, once all have ended; see looks_until_ended."""
+        clock, stopped = asyncio.get_running_loop().time, self._stopped
+        looks = looks_until_ended(self._driver, params, seconds, self._limits, clock)
+        async with aclosing(looks):
+            async for pause in looks:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), pause)
+                    raise RiveruiError(_STOPPED)
+        async with self._driver.autocommit() as executor:
+            return await count_jobs(executor, params)
+
     @property
     def _listens(self) -> bool:
         """Whether to hear notifications, as far as it is known what the database sends."""
@@ -249,6 +322,8 @@ class JobResults:
 
     async def close(self) -> None:
         """Let nobody wait any longer; safe to call twice."""
+        self._stopped.set()
+        self._stopped = asyncio.Event()
         task, self._task = self._task, None
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             return
@@ -273,7 +348,7 @@ class JobResults:
                 waiting.fail(error)
         except asyncio.CancelledError:
             for waiting in self.waiting:
-                waiting.fail(RiveruiError("The client was stopped while somebody waited for jobs."))
+                waiting.fail(RiveruiError(_STOPPED))
             raise
         finally:
             # From here on, who begins to wait begins anew.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from datetime import timedelta
 
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
+from riverui.engine.job_lists import JobListParams
 from riverui.engine.job_results import JobResults
 from riverui.engine.setting_checks import check_span
 
@@ -56,6 +57,21 @@ class ResultMethods:
         async with aclosing(self.results.ended(list(ids), seconds)) as ended:
             async for row in ended:
                 yield row
+
+    async def wait_all(
+        self,
+        params: JobListParams,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109
+    ) -> Mapping[JobState, int]:
+        """Wait until every job that matches has ended, and return how many there are in each state.
+
+        None waits for ever; WaitTimeout, a TimeoutError, where it takes longer. Jobs that match
+        later are waited for as well, and where none matches it returns at once. All of this is
+        found by looking, once a second at last, and less often where a look takes long; what is
+        counted is that of `job_count`.
+        """
+        return await self.results.all_ended(params, seconds_of(timeout))
 
 
 def seconds_of(timeout: timedelta | None) -> float | None:

@@ -118,6 +118,8 @@ class SyncClient(SyncResultMethods, WorkflowMaker[SyncWorkflow]):
     job_get_tx = _at_once(AdminMethods.job_get_tx)
     job_list = _at_once(AdminMethods.job_list)
     job_list_tx = _at_once(AdminMethods.job_list_tx)
+    job_count = _at_once(AdminMethods.job_count)
+    job_count_tx = _at_once(AdminMethods.job_count_tx)
     job_cancel = _at_once(AdminMethods.job_cancel)
     job_cancel_tx = _at_once(AdminMethods.job_cancel_tx)
     job_move = _at_once(AdminMethods.job_move)

@@ -6,18 +6,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import cast
 
-from riverui.domain.jobs import JobRow
-from riverui.engine.job_results import Waiting, fail, look, next_look, tell_wanted
+from riverui.domain.jobs import JobRow, JobState
+from riverui.engine.job_lists import JobListParams, count_jobs
+from riverui.engine.job_results import (
+    Waiting,
+    fail,
+    look,
+    looks_until_ended,
+    next_look,
+    tell_wanted,
+)
 from riverui.engine.limits import EngineLimits
 from riverui.engine.results import seconds_of
 from riverui.engine.sync_ears import SyncEars
 from riverui.errors import DatabaseError
-from riverui.storage.interface import Driver, SyncDriver, SyncListeningDriver, at_once
+from riverui.storage.interface import Driver, SyncDriver, SyncListeningDriver, at_once, entered
 
 
 class SyncResultMethods:
@@ -46,6 +54,18 @@ class SyncResultMethods:
     ) -> Iterator[JobRow]:
         """Yield jobs as they end, each once; see `wait`."""
         yield from self._results.ended(list(ids), seconds_of(timeout))
+
+    def wait_all(
+        self, params: JobListParams, *, timeout: timedelta | None = None
+    ) -> Mapping[JobState, int]:
+        """Wait until every job that matches has ended, and return how many there are in each state.
+
+        None waits for ever; WaitTimeout, a TimeoutError, where it takes longer. Jobs that match
+        later are waited for as well, and where none matches it returns at once. All of this is
+        found by looking, once a second at last, and less often where a look takes long; what is
+        counted is that of `job_count`.
+        """
+        return self._results.all_ended(params, seconds_of(timeout))
 
 
 class SyncJobResults:
@@ -96,6 +116,15 @@ class SyncJobResults:
         finally:
             with self._changed:
                 self._waiting.pop(waiting, None)
+
+    def all_ended(self, params: JobListParams, seconds: float | None) -> Mapping[JobState, int]:
+        """Return the counts of the jobs that match, once all have ended; see JobResults."""
+        looks = looks_until_ended(self._driver, params, seconds, self._limits, time.monotonic)
+        with suppress(StopAsyncIteration):
+            while True:
+                time.sleep(at_once(anext(looks)))
+        with entered(self._driver.autocommit()) as executor:
+            return at_once(count_jobs(executor, params))
 
     def close(self) -> None:
         """Hear of no more ends; safe to call twice."""

@@ -31,6 +31,7 @@ class BareExecutor:
         self.job_cancel_requested = inner.job_cancel_requested
         self.job_update = inner.job_update
         self.job_row_get = inner.job_row_get
+        self.job_row_count = inner.job_row_count
         self.job_row_list = inner.job_row_list
         self.job_schedule = inner.job_schedule
         self.job_first_due = inner.job_first_due

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from riverui.domain.jobs import JobState, state_bits
@@ -47,6 +50,20 @@ async def test_move(driver: Driver) -> None:
         assert (await transaction.job_move_many([here], priority=1)).changed == (here,)
     row = await row_of(driver, here)
     assert (row.state, row.queue, row.priority) == ("available", "other", 1)
+
+
+async def test_jobs_are_counted_by_state(driver: Driver) -> None:
+    await ended(driver, JobState.COMPLETED, job(queue="a"))
+    await insert(driver, job(queue="a"), job(queue="a"), job(queue="b"))
+    async with driver.autocommit() as executor:
+
+        async def count(**chosen: Any) -> Mapping[JobState, int]:
+            return await executor.job_row_count(JobSelectParams(**chosen))
+
+        assert await count() == {JobState.AVAILABLE: 3, JobState.COMPLETED: 1}
+        assert await count(queues=("a",), states=(JobState.AVAILABLE,)) == {JobState.AVAILABLE: 2}
+        assert sum((await count(limit=2)).values()) == 2
+        assert await count(queues=("none",)) == {}
 
 
 async def test_outcomes(driver: Driver) -> None:

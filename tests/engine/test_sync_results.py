@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
+from riverui.domain.jobs import JobState
 from riverui.engine.config import ClientConfig
+from riverui.engine.insert.insert_opts import InsertManyParams
+from riverui.engine.job_lists import JobListParams
 from riverui.engine.limits import EngineLimits
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.sync_results import SyncJobResults
@@ -52,6 +55,23 @@ async def test_a_thread_waits_for_a_job(play: Playground, client: SyncClient) ->
         return [row.output, client.wait(failed.job.id).state, client.wait_many([])]
 
     assert await asyncio.to_thread(view) == [7, "discarded", []]
+
+
+async def test_a_thread_waits_for_all_that_match(play: Playground, client: SyncClient) -> None:
+    play.worker(act)
+    await play.start()
+
+    def view() -> list[Any]:
+        many = [InsertManyParams(Task(number=n), tags=["batch"]) for n in range(30)]
+        client.insert_many_fast([*many, Task(value="other")])
+        batch = JobListParams(tags_all=["batch"])
+        done = client.wait_all(batch, timeout=LONG)
+        client.insert(Task(), tags=["late"], queue="nobody")
+        with pytest.raises(WaitTimeout, match=r"^1 job has not ended \(1 available\) after 0 s\.$"):
+            client.wait_all(JobListParams(tags_any=["late"]), timeout=timedelta(0))
+        return [done[JobState.COMPLETED], sum(done.values()), client.job_count(batch) == done]
+
+    assert await asyncio.to_thread(view) == [30, 30, True]
 
 
 async def test_many_threads_share_one_look(play: Playground, database_url: str) -> None:

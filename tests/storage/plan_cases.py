@@ -647,6 +647,7 @@ def _engine() -> Iterator[tuple[str, Case]]:
         ),
         "rows": (lambda x: x.job_row_list(JobSelectParams()), {PKEY}, 101),
         "rows of a kind": (lambda x: x.job_row_list(everything), {KIND, PKEY}, 700),
+        "count rows of a kind": (lambda x: x.job_row_count(everything), {KIND, PKEY}, 700),
         "rows by finish": (
             lambda x: x.job_row_list(
                 JobSelectParams(states=(JobState.COMPLETED,), order="finalized_at", descending=True)

@@ -5,11 +5,11 @@ Each method is one statement unless told otherwise, and none of them commits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.storage.interface.capabilities import Offering
 from riverui.storage.interface.engine_params import (
@@ -122,6 +122,12 @@ class WorkExecutor(Protocol):
 
     async def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Return whole jobs in the order asked for; see JobSelectParams."""
+        ...
+
+    async def job_row_count(self, params: JobSelectParams) -> Mapping[JobState, int]:
+        """Count the jobs that match by state, up to `limit` of them; states without any are left
+        out.
+        """
         ...
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +33,11 @@ class JobSelect(Statements):
             rows = [row for row in rows if _follows(_key(row, params.order), place, params)]
         rows.sort(key=lambda row: _key(row, params.order), reverse=params.descending)
         return rows[: params.limit]
+
+    @statement
+    def job_row_count(self, params: JobSelectParams) -> Mapping[JobState, int]:
+        """Count the jobs that match by state, up to `limit` of them."""
+        return Counter(row.state for row in self._selected(params)[: params.limit])
 
     @statement
     def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from riverui.domain.jobs import FINALIZED, JobRow
+from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT, is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
+from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import Fragment, Placeholder, join, word
@@ -27,17 +28,23 @@ class JobSelect(Statements):
 
     async def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Return whole jobs in the order asked for; see JobSelectParams."""
-        return job_rows(
-            await self._selected(
-                "job_row_list", params, [*_terms(params), *_place(params)], **_order(params)
-            )
-        )
+        terms = [*_terms(params), *_place(params)]
+        slots = {"columns": JOB_COLUMNS, **_order(params)}
+        return job_rows(await self._selected("job_row_list", params, terms, **slots))
+
+    async def job_row_count(self, params: JobSelectParams) -> Mapping[JobState, int]:
+        """Count the jobs that match by state, up to `limit` of them."""
+        rows = await self._selected("job_row_count", params, _terms(params))
+        found = ((known_state(row.state), row.jobs) for row in rows.records())
+        return {state: jobs for state, jobs in found if state is not None}
 
     async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
         deleted.
         """
-        return job_rows(await self._selected("job_row_delete_many", params, _terms(params)))
+        return job_rows(
+            await self._selected("job_row_delete_many", params, _terms(params), columns=JOB_COLUMNS)
+        )
 
     async def _selected(
         self, block: str, params: JobSelectParams, terms: list[Fragment], **slots: Fragment
@@ -49,7 +56,7 @@ class JobSelect(Statements):
             terms += (word("and"), where_fragment(condition))
         values = {"limit": params.limit}
         try:
-            return await self._rows(block, values, columns=JOB_COLUMNS, terms=join(terms), **slots)
+            return await self._rows(block, values, terms=join(terms), **slots)
         except (BadRequest, DatabaseError) as error:
             state = getattr(error.__cause__, "sqlstate", None) or ""
             refused = state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE

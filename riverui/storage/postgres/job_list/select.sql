@@ -11,6 +11,15 @@ limit :limit::bigint;
 -- part: job_row_order (job_row_list.by_time)
 j./* column: */scheduled_at/* :column */ /* desc */,;
 
+-- name: job_row_count
+select x.state::text as state, count(*) as jobs
+from (
+  select j.state from /* schema */river_job j
+  where true /* terms */
+  limit :limit::bigint
+) x
+group by x.state;
+
 -- name: job_row_delete_many
 -- River: JobDeleteMany.
 with chosen as materialized (
