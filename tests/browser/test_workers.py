@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from tests.web.test_workers import client_row, held
 pytestmark = [pytest.mark.browser, LOOP]
 
 LONG = "a_client_whose_name_has_no_break_" * 3
+WIDE = "W" * 255
 
 
 async def fill(site: Site) -> None:
@@ -33,6 +35,23 @@ async def fill(site: Site) -> None:
     )
     for name in ("alive", "silent", "silent", LONG[:100], f"go_{LONG}"[:100]):
         await held(site.connection, name, kind=LONG, queue=LONG)
+    # The widest names there are, wherever the page shows one.
+    wide = {"host": WIDE, "language": WIDE[:100], "version": WIDE[:100], "release": WIDE[:200]}
+    queues = [f"{n}{WIDE[:120]}" for n in range(10)]
+    slots = json.dumps({name: [10_000, 10_000] for name in queues})
+    await client_row(site.connection, WIDE[:100], queues=slots, memory=2**62, pid=2**62, **wide)
+    await client_row(
+        site.connection,
+        f"2{WIDE[:99]}",
+        99,
+        declared_dead_at=datetime.now(UTC) - timedelta(minutes=5),
+        declared_dead_by=WIDE[:200],
+        pid=2**62,
+        **wide,
+    )
+    for name in (WIDE[:100], f"go_{WIDE[:90]}"):
+        for queue in queues:
+            await held(site.connection, name, kind=WIDE[:127], queue=queue)
 
 
 @pytest.mark.parametrize("script", [True, False])
