@@ -16,7 +16,7 @@ from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.job_models import Ids, Query
 from riverui.web.api.models import Body, Concurrency, Count, Model, Partition, Time
 from riverui.web.api.openapi import document, example, parameter_schema
-from tests.web.api.test_openapi import SCHEMAS, entries
+from tests.web.api.test_openapi import described, entries
 
 
 class Note(Model, frozen=True, kw_only=True):
@@ -181,4 +181,4 @@ def test_every_model_that_is_taken_or_answered_has_a_docstring_and_an_example() 
     assert len(models) > 10
     for model in models:
         assert vars(model).get("__doc__"), model
-        assert SCHEMAS[model.__name__]["examples"] == [example(model)]
+        assert described()[model.__name__]["examples"] == [example(model)]

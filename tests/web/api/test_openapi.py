@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import httpx2
-from jsonschema.validators import Draft202012Validator
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
@@ -24,12 +24,16 @@ from tests.web.stand_ins import DeadDriver, browser
 Connection = AsyncConnection[dict[str, Any]]
 
 
+@cache
 def entries() -> list[Endpoint]:
     """Return every route that the document tells of."""
     return endpoints(create_app(DeadDriver(), no_auth=True).routes)
 
 
-SCHEMAS = schemas(entries())
+@cache
+def described() -> dict[str, Any]:
+    """Return the document's schemas by their names."""
+    return schemas(entries())
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
@@ -52,9 +56,11 @@ def test_the_document_has_each_route_with_its_right_and_its_path_parameters() ->
 
 
 def test_schemas_are_sound_and_examples_fit_them() -> None:
+    from jsonschema.validators import Draft202012Validator
+
     used = re.findall(r"#/components/schemas/(\w+)", str(document(entries())))
-    assert set(SCHEMAS) == set(used)
-    for name, schema in SCHEMAS.items():
+    assert set(described()) == set(used)
+    for name, schema in described().items():
         Draft202012Validator.check_schema(schema)
         for example in schema.get("examples", []):
             validate(name, example)
@@ -62,7 +68,10 @@ def test_schemas_are_sound_and_examples_fit_them() -> None:
 
 def validate(name: str, found: Any) -> None:
     """Raise where JSON is not what the schema says."""
-    whole = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
+    # Loaded here, as it takes seconds.
+    from jsonschema.validators import Draft202012Validator
+
+    whole = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": described()}}
     Draft202012Validator(whole).validate(found)
 
 

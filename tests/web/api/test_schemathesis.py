@@ -6,24 +6,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from riverui.web.auth.tokens import new_token
 from tests.bench.pages import serve
-from tests.own_tables import OWN_TABLES
+from tests.conftest import create_database, drop_database, with_database
 from tests.pro_tables import PRO_TABLES
+from tests.scale import scaled
 from tests.web.api.test_openapi import entries
 
-EXAMPLES = 30
-"""Requests made up for each address: a quick test's share."""
+EXAMPLES = scaled(15, 60)
+"""Requests made up for each address."""
 UNASKED = {"api.jobs.export", "api.openapi"}
 """A file is no single JSON, and the document is asked for first of all."""
+EMPTY = """
+truncate river_job, river_queue, river_workflow, river_periodic_job, river_producer
+  restart identity cascade
+"""
 FILL = """
 insert into river_job (args, kind, max_attempts, state, metadata, tags, attempted_at, finalized_at)
 select '{"n": 1}', 'kind' || n % 3, 25, s.state, '{"batch": 1}', '{vip}', now(),
@@ -43,37 +46,46 @@ from generate_series(1, 3) n
 """
 
 
+class Served(NamedTuple):
+    """A running server: its document, who may do everything there, and its database."""
+
+    schema: Any
+    token: str
+    database: psycopg.Connection[Any]
+
+
 @pytest.fixture(scope="module")
-def token() -> tuple[str, str]:
-    """Return a token for everything, and its line."""
-    return new_token("schemathesis", "all")
+def served(admin_url: str, own_template_database: str) -> Iterator[Served]:
+    """Yield a server on a database with some of everything."""
+    # Loaded here, as it takes long.
+    import schemathesis
 
-
-@pytest.fixture
-def schema(database_url: str, token: tuple[str, str]) -> Iterator[Any]:
-    """Yield the document of a running server, on a database with some of everything."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(FILL)
+    name = create_database(admin_url, template=own_template_database)
+    url = with_database(admin_url, name)
+    token, line = new_token("schemathesis", "all")
+    settings = {"DATABASE_URL": url, "RIVERUI_API_TOKENS": line, "RIVER_HOST": "127.0.0.1"}
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        serve([sys.executable, "-m", "riverui", "serve"], settings) as port,
+    ):
         connection.execute(PRO_TABLES)
-        connection.execute(WORKFLOW)
-        connection.execute(OWN_TABLES)
-    settings = {
-        "DATABASE_URL": database_url,
-        "RIVERUI_API_TOKENS": token[1],
-        "RIVER_HOST": "127.0.0.1",
-    }
-    with serve([sys.executable, "-m", "riverui", "serve"], settings) as port:
-        headers = {"Authorization": f"Bearer {token[0]}"}
-        yield schemathesis.openapi.from_url(
-            f"http://127.0.0.1:{port}/api/openapi.json", headers=headers
-        )
+        address = f"http://127.0.0.1:{port}/api/openapi.json"
+        headers = {"Authorization": f"Bearer {token}"}
+        yield Served(schemathesis.openapi.from_url(address, headers=headers), token, connection)
+    drop_database(admin_url, name)
 
 
+@pytest.mark.xdist_group("schemathesis")
 @pytest.mark.parametrize("name", sorted({entry.name for entry in entries()} - UNASKED))
-def test_answers_are_what_the_document_says(schema: Any, token: tuple[str, str], name: str) -> None:
+def test_answers_are_what_the_document_says(served: Served, name: str) -> None:
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+    served.database.execute(EMPTY)
+    served.database.execute(FILL)
+    served.database.execute(WORKFLOW)
     (operation,) = (
         found
-        for result in schema.get_all_operations()
+        for result in served.schema.get_all_operations()
         if (found := result.ok()).definition.raw["operationId"] == name
     )
 
@@ -87,7 +99,7 @@ def test_answers_are_what_the_document_says(schema: Any, token: tuple[str, str],
     @given(case=operation.as_strategy())
     def holds(case: Any) -> None:
         case.call_and_validate(
-            headers={"Authorization": f"Bearer {token[0]}"},
+            headers={"Authorization": f"Bearer {served.token}"},
             timeout=20,
             # What fits the schema may still make no sense: a search text, a cursor, a name of a
             # queue.
