@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from riverui.engine.args.job_args import JsonArgs, Unique, decoder, encode, kind_of
+from riverui.engine.args.job_args import JsonArgs, JsonText, Unique, decoder, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
@@ -356,6 +356,39 @@ def test_go_reads_what_we_write_and_we_read_what_go_writes(go: GoInserter) -> No
 def test_any_args_have_the_same_key(go: GoInserter, objects: list[dict[str, Any]]) -> None:
     opts = InsertOpts(unique_opts=UniqueOpts(by_args=True))
     jobs = [InsertManyParams(JsonArgs("any_args", value), opts) for value in objects]
+
+    assert [answer["key"] for answer in go.insert(jobs)] == keys_of(jobs)
+
+
+def _object_text(parts: Sequence[tuple[str, str, str]]) -> str:
+    """Return an object with these keys and values, each pair behind some white space."""
+    return "{" + ",".join(f"{space}{key}{space}:{value}" for space, key, value in parts) + " }"
+
+
+_raw_numbers = st.sampled_from(
+    ["0", "-0", "1", "1.0", "1.50", "1e2", "1E+2", "0.1e-3", "123456789012345678901234567890"]
+)
+_raw_texts = st.builds(json.dumps, _texts, ensure_ascii=st.booleans()) | st.sampled_from(
+    [r'"\/"', r'"\u003c<"', '"a"', r'"\u0061"', '"\u2028"', r'"\u00e9"', '"\x7f"']
+)
+_raw_objects = st.deferred(
+    lambda: st.lists(
+        st.tuples(st.sampled_from(["", " ", "\n\t"]), _raw_texts, _raw_values), max_size=5
+    ).map(_object_text)
+)
+_raw_values: st.SearchStrategy[str] = (
+    st.sampled_from(["null", "true", "[ 1.0, { } ]"]) | _raw_numbers | _raw_texts | _raw_objects
+)
+"""JSON in all the ways in which somebody may write it: digits, white space, escapes, any order of
+keys, and keys twice.
+"""
+
+
+@settings(_quick, max_examples=30)
+@given(st.lists(_raw_objects, min_size=10, max_size=30))
+def test_text_that_is_inserted_as_it_is_has_the_same_key(go: GoInserter, texts: list[str]) -> None:
+    opts = InsertOpts(unique_opts=UniqueOpts(by_args=True))
+    jobs = [InsertManyParams(JsonText("any_text", text), opts) for text in texts]
 
     assert [answer["key"] for answer in go.insert(jobs)] == keys_of(jobs)
 

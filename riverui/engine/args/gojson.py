@@ -38,6 +38,7 @@ from riverui.engine.args.fields import KIND, StructKind, fields_of, per_type, st
 Writer = Callable[[Any], str]
 
 _HTML = tuple((c, f"\\u{ord(c):04x}") for c in "<>&\u2028\u2029")
+_SPACE_OR_STRING = re.compile(r'[ \t\r\n]+|("(?:[^"\\]|\\.)*")')
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -99,6 +100,13 @@ def quoted(text: str) -> str:
 def canonical(text: str) -> str:
     """Return JSON text as Go writes it from a struct of such fields; ValueError for other text."""
     return finished(_as_found(json.loads(text)))
+
+
+def compact(text: str) -> str:
+    """Return JSON text as Go writes it from a `json.RawMessage`: without white space, and otherwise
+    as it was written.
+    """
+    return finished(_SPACE_OR_STRING.sub(lambda found: found[1] or "", text))
 
 
 def _as_found(value: Any) -> str:

@@ -111,6 +111,18 @@ class JsonArgs:
         return f"JsonArgs({self.kind!r}, {self.data!r})"
 
 
+class JsonText:
+    """A job of any kind with args as somebody has written them, a `json.RawMessage` of Go's."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind = kind
+        self._text = text
+
+    def to_json(self) -> str:
+        """Return the text."""
+        return self._text
+
+
 class ReadAgain:
     """Args whose JSON is read as their worker will read it before they are inserted, so that who
     inserts what does not fit hears of it, and not only the job.
@@ -182,6 +194,8 @@ def unique_form(args: object, encoded: str) -> str:
     """Return the JSON that unique keys are made of: `to_json()` may write other spaces and
     escapes.
     """
+    if isinstance(args, JsonText):
+        return gojson.compact(encoded)
     return gojson.canonical(encoded) if writes_itself(type(args)) else encoded
 
 

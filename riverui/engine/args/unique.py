@@ -125,7 +125,7 @@ def unique_args(encoded: str, args_type: type, keys: Sequence[str] = ()) -> str:
     """
     paths = _top_level(keys) if keys else _marked(args_type)
     if not paths:
-        pairs = sorted(dict(_members(encoded)).items())
+        pairs = sorted(_first_members(encoded).items())
         return "{" + ",".join([f"{_key(key)}:{raw}" for key, raw in pairs]) + "}"
     chosen: dict[str, Any] = {}
     for path in paths:
@@ -166,9 +166,14 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
         place = end + 1
 
 
+def _first_members(text: str) -> dict[str, str]:
+    """Return the members of an object; of equal keys the first one, as in River."""
+    return dict(reversed([*_members(text)]))
+
+
 def _at(text: str, path: Path) -> str | None:
     for key in path:
-        found = dict(_members(text)).get(key)
+        found = _first_members(text).get(key)
         if found is None:
             return None
         text = found

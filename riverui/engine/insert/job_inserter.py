@@ -9,7 +9,7 @@ from riverui.actions.new_jobs import NewJob, NewJobUnique
 from riverui.domain.sealed_args import is_sealed
 from riverui.engine.args.decoding import parse
 from riverui.engine.args.gojson import Unfit
-from riverui.engine.args.job_args import JsonArgs, kind_of, upgrades
+from riverui.engine.args.job_args import JsonText, kind_of, upgrades
 from riverui.engine.client import Client
 from riverui.engine.insert.insert_methods import only
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest, UniqueOpts
@@ -53,10 +53,9 @@ class JobInserter:
         unit = None if is_sealed(job.args) else self._unit(job.kind)
         try:
             metadata = parse(job.metadata)
-            args = self._args(job) if unit is None else _typed(unit, job.args)
+            args = JsonText(job.kind, job.args) if unit is None else _typed(unit, job.args)
             request = self._builder.prepare(args, _opts(job, metadata))
             if unit is None:
-                # Every digit as it was written; what counts for uniqueness has been taken already.
                 request.encoded_args = job.args.strip()
             else:
                 _check_kept(unit, job.args, request.encoded_args)
@@ -76,22 +75,6 @@ class JobInserter:
         workers = self._client.config.workers
         unit = None if workers is None else workers.get(kind)
         return unit if unit is not None and kind_of(unit.args_type) == kind else None
-
-    def _args(self, job: NewJob) -> object:
-        by_args = job.unique is not None and job.unique.by_args
-        return JsonArgs(job.kind, parse(job.args)) if by_args else JsonText(job.kind, job.args)
-
-
-class JsonText:
-    """Args as they are written."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        self.kind = kind
-        self._text = text
-
-    def to_json(self) -> str:
-        """Return the text."""
-        return self._text
 
 
 def _typed(unit: WorkUnit, text: str) -> Any:
