@@ -55,7 +55,9 @@ GUIDE = (
 async def test_a_page_of_the_guide_runs(
     name: str, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("DATABASE_URL", database_url)
+    # As the README writes it.
+    monkeypatch.setenv("DATABASE_URL", database_url.replace("postgresql://", "postgres://", 1))
+    assert os.environ["DATABASE_URL"].startswith("postgres://")
     monkeypatch.chdir(tmp_path)
     await run(name, monkeypatch)
 
