@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from riverui.actions.expressions import ExpressionLimits, Expressions, check_wait
+from riverui.actions.expressions.check import FUNCTIONS
 from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait, task_finalized_at
 from riverui.errors import WaitInvalid
 
@@ -146,6 +147,9 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
         (Wait("a", [SignalTerm("a", "k", "deps.x")]), "of term 'a' names 'deps'"),
         (Wait("a", [Term("a", "payload.x")]), "names 'payload'; it knows deps, signals"),
         (Wait("a", [Term("a", "(" * 4000)]), "is no CEL"),
+        (Wait("a && now()", [SignalTerm("a", "k")]), "the wait calls 'now'; it knows all, bytes, "),
+        (Wait("a", [SignalTerm("a", "k", "key.trim() == ''")]), "of term 'a' calls 'trim'"),
+        (Wait("a", [SignalTerm("a", "k", "[1].exists(x, _f(x))")]), "of term 'a' calls '_f'"),
         (
             Wait("a", [TimerTerm("a", after=timedelta(1), since=task_finalized_at("x"))]),
             "not one of the task's dependencies",
@@ -155,6 +159,28 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
 def test_a_wait_is_looked_at_before_it_is_inserted(wait: Wait, words: str) -> None:
     with pytest.raises(WaitInvalid, match=words):
         check_wait(wait, ["y"])
+
+
+def test_each_function_that_a_wait_may_call_is_there(expressions: Expressions) -> None:
+    calls = {
+        **{name: f"[1].{name}(x, true)" for name in ("all", "exists", "exists_one", "filter")},
+        **{name: f"'a'.{name}('a')" for name in ("contains", "endsWith", "matches", "startsWith")},
+        **{name: f"{name}('1')" for name in ("bytes", "dyn", "int", "size", "string", "type")},
+        "double": "double(1)",
+        "duration": "duration('1h')",
+        "has": "has({'a': 1}.a)",
+        "map": "[1].map(x, x)",
+        "timestamp": "timestamp('2020-01-01T00:00:00Z')",
+        "uint": "uint(1)",
+    }
+    programs = []
+    for name in FUNCTIONS.split(", "):
+        call = calls.get(name, f"timestamp('2020-01-01T00:00:00Z').{name}()")
+        programs.append(f"dyn({call}) != null")
+        check_wait(Wait("a", [Term("a", programs[-1])]), [])
+    found = expressions.evaluate_now([*programs, "nothing() != null"], ["{}"])
+    assert [error for error in found.errors[:-1] if error is not None] == []
+    assert "Undefined" in (found.errors[-1] or "")
 
 
 def test_a_good_wait_passes() -> None:

@@ -9,12 +9,19 @@ from riverui.domain.waits import TaskFinalizedAt, Wait
 from riverui.errors import ExpressionsUnavailable, WaitInvalid
 
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+FUNCTIONS = (
+    "all, bytes, contains, double, duration, dyn, endsWith, exists, exists_one, filter, getDate,"
+    " getDayOfMonth, getDayOfWeek, getDayOfYear, getFullYear, getHours, getMilliseconds,"
+    " getMinutes, getMonth, getSeconds, has, int, map, matches, size, startsWith, string,"
+    " timestamp, type, uint"
+)
+"""What the library has of CEL's standard functions and macros."""
 
 
 def check_wait(wait: Wait, deps: Sequence[str]) -> None:
-    """Raise WaitInvalid for an expression that is no CEL or names what it does not know, and for a
-    timer that counts from a task that the task does not depend on; ExpressionsUnavailable without
-    the library.
+    """Raise WaitInvalid for an expression that is no CEL, or names or calls what it does not know,
+    and for a timer that counts from a task that the task does not depend on;
+    ExpressionsUnavailable without the library.
     """
     for term in wait.timer_terms:
         if isinstance(term.since, TaskFinalizedAt) and term.since.task not in deps:
@@ -42,6 +49,12 @@ def _check(told: str, text: str, known: Sequence[str]) -> None:
         if name not in named:
             raise WaitInvalid(
                 f"The expression of {told} names {name[:100]!r}; it knows {', '.join(known)[:400]}."
+            )
+    for name in program.functions():
+        # Operators are among them: `_+_`, `@in`.
+        if name.isidentifier() and name not in FUNCTIONS.split(", "):
+            raise WaitInvalid(
+                f"The expression of {told} calls {name[:100]!r}; it knows {FUNCTIONS}."
             )
 
 
