@@ -47,8 +47,11 @@ def row(metadata: str) -> JobRow:
         (f'{{"snoozes": 3, "digits": {DIGITS}}}', 4),
         ('["snoozes"]', 1),
         ('"snoozes"', 1),
+        ('{"snoozes": null}', 1),
+        ('{"snoozes": "3"}', 1),
+        ('{"snoozes": 1e30}', int(1e30) + 1),
     ],
-    ids=["number", "digits", "deep", "readable", "array", "text"],
+    ids=["number", "digits", "deep", "readable", "array", "text", "null", "in quotes", "huge"],
 )
 def test_snoozes_are_counted_on(metadata: str, snoozes: int) -> None:
     assert next_snoozes(row(metadata)) == snoozes
