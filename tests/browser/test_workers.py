@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -36,7 +37,12 @@ async def fill(site: Site) -> None:
     for name in ("alive", "silent", "silent", LONG[:100], f"go_{LONG}"[:100]):
         await held(site.connection, name, kind=LONG, queue=LONG)
     # The widest names there are, wherever the page shows one.
-    wide = {"host": WIDE, "language": WIDE[:100], "version": WIDE[:100], "release": WIDE[:200]}
+    wide: dict[str, Any] = {
+        "host": WIDE,
+        "language": WIDE[:100],
+        "version": WIDE[:100],
+        "release": WIDE[:200],
+    }
     queues = [f"{n}{WIDE[:120]}" for n in range(10)]
     slots = json.dumps({name: [10_000, 10_000] for name in queues})
     await client_row(site.connection, WIDE[:100], queues=slots, memory=2**62, pid=2**62, **wide)
