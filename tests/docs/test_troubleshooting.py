@@ -63,10 +63,10 @@ def code() -> Code:
                 paragraph = text.partition("\n\n")[0]
                 found.templates.update((dotted(text), dotted(paragraph)))
             match node:
-                case ast.Call(func=ast.Attribute(attr=level), args=[first, *_]) if level in LEVELS:
-                    _add(found.logged, path, first)
-                case ast.Raise(exc=ast.Call(args=[first, *_])) if "cli" in parts:
-                    _add(found.refused, path, first)
+                case ast.Call(func=ast.Attribute(attr=level), args=[said, *_]) if level in LEVELS:
+                    _add(found.logged, path, said)
+                case ast.Raise(exc=ast.Call(args=[said, *_])) if "cli" in parts:
+                    _add(found.refused, path, said)
     return found
 
 

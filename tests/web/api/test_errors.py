@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import httpx2
@@ -14,6 +15,7 @@ from riverui import create_app, errors
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from tests import factory
+from tests.cases import cases
 from tests.web.stand_ins import DeadDriver, browser
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -27,100 +29,99 @@ def told(answer: httpx2.Response) -> tuple[int, bool]:
     )
 
 
-@pytest.mark.parametrize("path", ["nothing", "jobs/1/2", "queue", "jobs/", "pro", "health-checks"])
-async def test_unknown_addresses(api: httpx2.AsyncClient, path: str) -> None:
-    for method in ("POST", "PUT"):
-        assert told(await api.request(method, path)) == (404, True)
+async def test_unknown_addresses(api: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for path in ("nothing", "jobs/1/2", "queue", "jobs/", "pro", "health-checks"):
+            with case(path):
+                for method in ("POST", "PUT"):
+                    assert told(await api.request(method, path)) == (404, True)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "allowed"),
-    [
-        ("PUT", "jobs", "GET, HEAD, POST"),
-        ("DELETE", "jobs/7", "GET, HEAD"),
-        ("POST", "queues/default", "GET, HEAD, PATCH"),
-        ("POST", "queues/default/pause", "GET, HEAD, PATCH, PUT"),
-        ("PUT", "jobs/cancel", "GET, HEAD, POST"),
-        ("OPTIONS", "states", "GET, HEAD"),
-    ],
-)
-async def test_wrong_methods(api: httpx2.AsyncClient, method: str, path: str, allowed: str) -> None:
-    answer = await api.request(method, path)
-    assert told(answer) == (405, True)
-    assert answer.headers["allow"] == allowed
+async def test_wrong_methods(api: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for method, path, allowed in (
+            ("PUT", "jobs", "GET, HEAD, POST"),
+            ("DELETE", "jobs/7", "GET, HEAD"),
+            ("POST", "queues/default", "GET, HEAD, PATCH"),
+            ("POST", "queues/default/pause", "GET, HEAD, PATCH, PUT"),
+            ("PUT", "jobs/cancel", "GET, HEAD, POST"),
+            ("OPTIONS", "states", "GET, HEAD"),
+        ):
+            with case(f"{method} {path}"):
+                answer = await api.request(method, path)
+                assert told(answer) == (405, True)
+                assert answer.headers["allow"] == allowed
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "application/json",
-        "text/plain;charset=UTF-8",
-        "application/x-www-form-urlencoded",
-        "Nonsense",
-        None,
-    ],
-)
-@pytest.mark.parametrize(
-    "browser",
-    [{}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://river.test"}],
-    ids=["program", "new browser", "old browser"],
-)
 async def test_json_is_taken_whatever_it_is_sent_as(
-    api: httpx2.AsyncClient, connection: Connection, kind: str | None, browser: dict[str, str]
+    api: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    job_id = await factory.job(connection)
-    await factory.queue(connection)
-    headers = browser | ({"Content-Type": kind} if kind else {})
-    body = f'{{"ids": ["{job_id}"]}}'.encode()
-    for method, path, content in (
-        ("POST", "jobs/delete", body),
-        ("PUT", "queues/default/pause", b""),
-        ("PATCH", "queues/default", b'{"concurrency": {"global_limit": 7}}'),
-    ):
-        answer = await api.request(method, path, content=content, headers=headers)
-        assert answer.status_code == 200, answer.text
-    assert await rows(connection) == {"jobs": 0, "paused": 1, "limited": 1}
+    with cases() as case:
+        for kind in (
+            "application/json",
+            "text/plain;charset=UTF-8",
+            "application/x-www-form-urlencoded",
+            "Nonsense",
+            None,
+        ):
+            for browser in ({}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://river.test"}):
+                with case((kind, browser)):
+                    await connection.execute("delete from river_job")
+                    await connection.execute("delete from river_queue")
+                    job_id = await factory.job(connection)
+                    await factory.queue(connection)
+                    headers = browser | ({"Content-Type": kind} if kind else {})
+                    body = f'{{"ids": ["{job_id}"]}}'.encode()
+                    for method, path, content in (
+                        ("POST", "jobs/delete", body),
+                        ("PUT", "queues/default/pause", b""),
+                        ("PATCH", "queues/default", b'{"concurrency": {"global_limit": 7}}'),
+                    ):
+                        answer = await api.request(method, path, content=content, headers=headers)
+                        assert answer.status_code == 200, answer.text
+                    assert await rows(connection) == {"jobs": 0, "paused": 1, "limited": 1}
 
 
-@pytest.mark.parametrize(
-    "came_from",
-    [
-        {"Origin": "http://evil.test"},
-        {"Origin": "null"},
-        {"Origin": "http://river.test:8080"},
-        {"Origin": "http://evil.test", "Sec-Fetch-Site": "cross-site"},
-        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Sec-Fetch-Site": ""},
-        {"Origin": "http://river.test", "Sec-Fetch-Site": "cross-site"},
-    ],
-    ids=str,
+OTHER_SITES: tuple[dict[str, str], ...] = (
+    {"Origin": "http://evil.test"},
+    {"Origin": "null"},
+    {"Origin": "http://river.test:8080"},
+    {"Origin": "http://evil.test", "Sec-Fetch-Site": "cross-site"},
+    {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": ""},
+    {"Origin": "http://river.test", "Sec-Fetch-Site": "cross-site"},
 )
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json"]
-)
+KINDS = ("text/plain", "application/x-www-form-urlencoded", "application/json")
+
+
 async def test_pages_of_other_sites_change_nothing_with_the_credentials_that_browsers_add(
-    driver: Driver, connection: Connection, kind: str, came_from: dict[str, str]
+    driver: Driver, connection: Connection
 ) -> None:
     job_id = await factory.job(connection)
     await factory.queue(connection)
     body = f'{{"ids": [{job_id}]}}'.encode()
     app = create_app(driver, basic_auth=("ada", "secret"))
-    headers = came_from | {"Content-Type": kind, "Cookie": "session=ada"}
     async with browser(app) as client:
         client.auth = httpx2.BasicAuth("ada", "secret")
-        for method, path, content in (
-            ("POST", "/api/jobs/delete", body),
-            ("POST", "/api/jobs/cancel", body),
-            ("POST", "/api/jobs/delete", b'{"query": ""}'),
-            ("PUT", "/api/queues/default/pause", b""),
-            ("PATCH", "/api/queues/default", b'{"concurrency": {"global_limit": 7}}'),
-        ):
-            answer = await client.request(method, path, content=content, headers=headers)
-            assert told(answer) == (403, True)
-        assert (await client.get("/api/jobs", headers=headers)).status_code == 200
-    assert await rows(connection) == {"jobs": 1, "paused": 0, "limited": 0}
+        with cases() as case:
+            for came_from, kind in product(OTHER_SITES, KINDS):
+                headers = came_from | {"Content-Type": kind, "Cookie": "session=ada"}
+                with case((came_from, kind)):
+                    for method, path, content in (
+                        ("POST", "/api/jobs/delete", body),
+                        ("POST", "/api/jobs/cancel", body),
+                        ("POST", "/api/jobs/delete", b'{"query": ""}'),
+                        ("PUT", "/api/queues/default/pause", b""),
+                        ("PATCH", "/api/queues/default", b'{"concurrency": {"global_limit": 7}}'),
+                    ):
+                        answer = await client.request(
+                            method, path, content=content, headers=headers
+                        )
+                        assert told(answer) == (403, True), path
+                    assert (await client.get("/api/jobs", headers=headers)).status_code == 200
+                    assert await rows(connection) == {"jobs": 1, "paused": 0, "limited": 0}
 
 
 async def rows(connection: Connection) -> dict[str, int]:
@@ -140,33 +141,31 @@ async def test_a_body_has_its_bounds(api: httpx2.AsyncClient) -> None:
     assert told(answer) == (413, True)
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (errors.DatabaseUnavailable(), 503),
-        (errors.QueryTimeout(), 503),
-        (errors.PermissionDenied(), 503),
-        (errors.SchemaMissing(), 503),
-        (RuntimeError("secret"), 500),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-async def test_a_database_in_trouble(error: Exception, status: int) -> None:
-    app: Starlette = create_app(DeadDriver(error), no_auth=True)
-    async with browser(app) as client:
-        for path in (
-            "jobs",
-            "jobs/1",
-            "queues",
-            "queues/x",
-            "features",
-            "autocomplete?facet=job_kind",
+async def test_a_database_in_trouble() -> None:
+    with cases() as case:
+        for error, status in (
+            (errors.DatabaseUnavailable(), 503),
+            (errors.QueryTimeout(), 503),
+            (errors.PermissionDenied(), 503),
+            (errors.SchemaMissing(), 503),
+            (RuntimeError("secret"), 500),
         ):
-            answer = await client.get(f"/api/{path}")
-            assert told(answer) == (status, True), path
-            assert "secret" not in answer.text
-        if isinstance(error, errors.DatabaseError):
-            assert told(await client.get("/api/states")) == (status, True)
+            with case(repr(error)):
+                app: Starlette = create_app(DeadDriver(error), no_auth=True)
+                async with browser(app) as client:
+                    for path in (
+                        "jobs",
+                        "jobs/1",
+                        "queues",
+                        "queues/x",
+                        "features",
+                        "autocomplete?facet=job_kind",
+                    ):
+                        answer = await client.get(f"/api/{path}")
+                        assert told(answer) == (status, True), path
+                        assert "secret" not in answer.text
+                    if isinstance(error, errors.DatabaseError):
+                        assert told(await client.get("/api/states")) == (status, True)
 
 
 async def test_an_unreachable_database_is_told_without_its_address(
@@ -233,26 +232,18 @@ def words_of_river_ui() -> list[tuple[str, str, dict[str, Any] | None, int, str]
     ]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "words"),
-    words_of_river_ui(),
-    ids=[f"{line[0]} {line[1]} {line[2]}" for line in words_of_river_ui()],
-)
-async def test_errors_have_river_uis_words(
-    api: httpx2.AsyncClient,
-    connection: Connection,
-    method: str,
-    path: str,
-    body: dict[str, Any] | None,
-    status: int,
-    words: str,
-) -> None:
+async def test_errors_have_river_uis_words(api: httpx2.AsyncClient, connection: Connection) -> None:
     unique: dict[str, Any] = {"unique_key": b"same", "unique_states": "11110101"}
     await factory.job(connection, "running")
     await factory.job(connection, "discarded", **unique)
     await factory.job(connection, "available", **unique)
-    answer = await (
-        api.request(method, path) if body is None else api.request(method, path, json=body)
-    )
-    assert (answer.status_code, answer.json()) == (status, {"message": words})
-    assert answer.headers["content-type"] == "application/json; charset=utf-8"
+    with cases() as case:
+        for method, path, body, status, words in words_of_river_ui():
+            with case((method, path, body)):
+                answer = await (
+                    api.request(method, path)
+                    if body is None
+                    else api.request(method, path, json=body)
+                )
+                assert (answer.status_code, answer.json()) == (status, {"message": words})
+                assert answer.headers["content-type"] == "application/json; charset=utf-8"

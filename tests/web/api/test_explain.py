@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from tests import factory
+from tests.cases import cases
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
 from tests.web.html import parse
@@ -35,11 +35,11 @@ async def test_checks_come_with_their_evidence(get: Get, connection: Connection)
     }
 
 
-@pytest.mark.parametrize(
-    ("job_id", "status"), [("7", 404), ("0", 400), ("abc", 400), ("9" * 30, 400)]
-)
-async def test_what_is_no_job(get: Get, job_id: str, status: int) -> None:
-    assert (await get(f"jobs/{job_id}/explain", status))["message"]
+async def test_what_is_no_job(get: Get) -> None:
+    with cases() as case:
+        for job_id, status in (("7", 404), ("0", 400), ("abc", 400), ("9" * 30, 400)):
+            with case((job_id, status)):
+                assert (await get(f"jobs/{job_id}/explain", status))["message"]
 
 
 async def test_a_page_shows_them_where_a_job_stands_still(

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from riverui import create_app
@@ -18,6 +17,7 @@ from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.view.job_columns import COLUMNS
 from tests import factory
+from tests.cases import cases
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
@@ -125,21 +125,7 @@ async def test_a_text_at_a_path_is_no_formula(
     assert not any(name.startswith("=") for name in header)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("args.password", "[redacted]"),
-        ("args.password.of", "[redacted]"),
-        ("args.user", {"name": "ada", "api_key": "[redacted]"}),
-        ("args.logins[].password", "[redacted]"),
-        ("metadata.access_token", "[redacted]"),
-        ("args.user.name", "ada"),
-        ("args.passwordless", None),
-    ],
-)
-async def test_secrets_stay_here(
-    api: httpx2.AsyncClient, connection: Connection, path: str, value: object
-) -> None:
+async def test_secrets_stay_here(api: httpx2.AsyncClient, connection: Connection) -> None:
     await factory.job(
         connection,
         args={
@@ -149,9 +135,20 @@ async def test_secrets_stay_here(
         },
         metadata={"access_token": "hunter2"},
     )
-    assert [line[path] for line in await lines(api, columns=path)] == [value]
-    for row in await table(api, columns=path):
-        assert not any("hunter2" in cell for cell in row)
+    with cases() as case:
+        for path, value in (
+            ("args.password", "[redacted]"),
+            ("args.password.of", "[redacted]"),
+            ("args.user", {"name": "ada", "api_key": "[redacted]"}),
+            ("args.logins[].password", "[redacted]"),
+            ("metadata.access_token", "[redacted]"),
+            ("args.user.name", "ada"),
+            ("args.passwordless", None),
+        ):
+            with case(path):
+                assert [line[path] for line in await lines(api, columns=path)] == [value]
+                for row in await table(api, columns=path):
+                    assert not any("hunter2" in cell for cell in row)
 
 
 async def test_other_names_may_be_secret(driver: Driver, connection: Connection) -> None:
@@ -185,13 +182,19 @@ async def test_every_job_is_there_once(api: httpx2.AsyncClient, connection: Conn
         assert sorted(found) == list(range(1, 2501))
 
 
-@pytest.mark.parametrize(
-    "columns", ["nothing", "args.", "id;kind", ",".join(f"args.p{n}" for n in range(7)), "args.a b"]
-)
-async def test_columns_that_make_no_sense(api: httpx2.AsyncClient, columns: str) -> None:
-    answer = await api.get("jobs/export", params={"columns": columns})
-    assert answer.status_code == 400
-    assert answer.json()["message"]
+async def test_columns_that_make_no_sense(api: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for columns in (
+            "nothing",
+            "args.",
+            "id;kind",
+            ",".join(f"args.p{n}" for n in range(7)),
+            "args.a b",
+        ):
+            with case(columns):
+                answer = await api.get("jobs/export", params={"columns": columns})
+                assert answer.status_code == 400
+                assert answer.json()["message"]
 
 
 async def test_a_list_leads_to_its_files(

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from tests import factory
+from tests.cases import cases
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
 from tests.web.stand_ins import browser
@@ -119,20 +119,19 @@ async def test_one_job_has_errors_and_metadata_besides(
     assert (found["errors"], found["attempted_by"], found["attempted_at"]) == ([], [], None)
 
 
-@pytest.mark.parametrize(
-    ("job_id", "status"),
-    [
-        ("123", 404),
-        ("-5", 404),
-        ("0", 400),
-        ("x", 400),
-        ("9223372036854775808", 400),
-        ("cancel", 400),
-        ("1.5", 400),
-    ],
-)
-async def test_a_job_that_is_not_there(get: Get, job_id: str, status: int) -> None:
-    assert (await get(f"jobs/{job_id}", status))["message"]
+async def test_a_job_that_is_not_there(get: Get) -> None:
+    with cases() as case:
+        for job_id, status in (
+            ("123", 404),
+            ("-5", 404),
+            ("0", 400),
+            ("x", 400),
+            ("9223372036854775808", 400),
+            ("cancel", 400),
+            ("1.5", 400),
+        ):
+            with case((job_id, status)):
+                assert (await get(f"jobs/{job_id}", status))["message"]
 
 
 async def test_the_list_is_of_running_jobs_unless_a_state_is_named(
@@ -147,23 +146,27 @@ async def test_the_list_is_of_running_jobs_unless_a_state_is_named(
     assert await ids(get, state="scheduled") == []
 
 
-@pytest.mark.parametrize("state", ["cancelled", "completed", "discarded"])
-async def test_ended_jobs_come_latest_first(get: Get, connection: Connection, state: str) -> None:
-    late = await factory.job(connection, state, finalized_at=AT)
-    early = await factory.job(connection, state, finalized_at=AT - timedelta(minutes=1))
-    latest = await factory.job(connection, state, finalized_at=AT)
-    assert await ids(get, state=state) == [latest, late, early]
+async def test_ended_jobs_come_latest_first(get: Get, connection: Connection) -> None:
+    with cases() as case:
+        for state in ("cancelled", "completed", "discarded"):
+            with case(state):
+                late = await factory.job(connection, state, finalized_at=AT)
+                early = await factory.job(connection, state, finalized_at=AT - timedelta(minutes=1))
+                latest = await factory.job(connection, state, finalized_at=AT)
+                assert await ids(get, state=state) == [latest, late, early]
 
 
-@pytest.mark.parametrize("state", ["available", "pending", "retryable", "scheduled"])
-async def test_waiting_jobs_come_by_id(get: Get, connection: Connection, state: str) -> None:
-    made = [
-        await factory.job(
-            connection, state, scheduled_at=AT - timedelta(minutes=n), queue=f"q{n % 2}"
-        )
-        for n in range(3)
-    ]
-    assert await ids(get, state=state) == made
+async def test_waiting_jobs_come_by_id(get: Get, connection: Connection) -> None:
+    with cases() as case:
+        for state in ("available", "pending", "retryable", "scheduled"):
+            with case(state):
+                made = [
+                    await factory.job(
+                        connection, state, scheduled_at=AT - timedelta(minutes=n), queue=f"q{n % 2}"
+                    )
+                    for n in range(3)
+                ]
+                assert await ids(get, state=state) == made
 
 
 async def test_each_filter_takes_any_of_its_values(get: Get, connection: Connection) -> None:
@@ -197,13 +200,18 @@ async def test_limits(get: Get, connection: Connection) -> None:
         assert "limit" in (await get("jobs", 400, limit=limit))["message"]
 
 
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [("ids", 1000), ("kinds", 100), ("queues", 100), ("tags", 100), ("priorities", 10)],
-)
-async def test_filters_have_their_bounds(get: Get, name: str, most: int) -> None:
-    await get("jobs", **{name: ["1"] * most})
-    assert name in (await get("jobs", 400, **{name: ["1"] * (most + 1)}))["message"]
+async def test_filters_have_their_bounds(get: Get) -> None:
+    with cases() as case:
+        for name, most in (
+            ("ids", 1000),
+            ("kinds", 100),
+            ("queues", 100),
+            ("tags", 100),
+            ("priorities", 10),
+        ):
+            with case(name):
+                await get("jobs", **{name: ["1"] * most})
+                assert name in (await get("jobs", 400, **{name: ["1"] * (most + 1)}))["message"]
 
 
 async def test_a_state_that_is_none(get: Get) -> None:
@@ -224,40 +232,45 @@ async def test_a_filter_that_no_index_serves_is_searched_to_the_end(
     assert [row["id"] for row in answer.json()["data"]] == [newest, oldest]
 
 
-@pytest.mark.parametrize(
-    ("verb", "before", "after"),
-    [
-        ("cancel", "available", "cancelled"),
-        ("cancel", "running", "running"),
-        ("cancel", "completed", "completed"),
-        ("retry", "discarded", "available"),
-        ("retry", "running", "running"),
-        ("delete", "discarded", None),
-    ],
-)
-async def test_a_verb_on_several_jobs(
-    api: httpx2.AsyncClient, connection: Connection, verb: str, before: str, after: str | None
-) -> None:
-    made = [await factory.job(connection, before) for _ in range(2)]
-    for body in ({"ids": [str(made[0]), made[1]]}, {"ids": made, "unknown": 1}):
-        answer = await api.post(f"jobs/{verb}", json=body)
-        if verb == "delete" and body["ids"] == made:
-            assert answer.status_code == 404
-        else:
-            assert (answer.status_code, answer.text) == (200, '{"status":"ok"}')
-    assert await states(connection) == ({} if after is None else dict.fromkeys(made, after))
+async def test_a_verb_on_several_jobs(api: httpx2.AsyncClient, connection: Connection) -> None:
+    with cases() as case:
+        for verb, before, after in (
+            ("cancel", "available", "cancelled"),
+            ("cancel", "running", "running"),
+            ("cancel", "completed", "completed"),
+            ("retry", "discarded", "available"),
+            ("retry", "running", "running"),
+            ("delete", "discarded", None),
+        ):
+            with case((verb, before, after)):
+                await connection.execute("delete from river_job")
+                made = [await factory.job(connection, before) for _ in range(2)]
+                for body in ({"ids": [str(made[0]), made[1]]}, {"ids": made, "unknown": 1}):
+                    answer = await api.post(f"jobs/{verb}", json=body)
+                    if verb == "delete" and body["ids"] == made:
+                        assert answer.status_code == 404
+                    else:
+                        assert (answer.status_code, answer.text) == (200, '{"status":"ok"}')
+                assert await states(connection) == (
+                    {} if after is None else dict.fromkeys(made, after)
+                )
 
 
-@pytest.mark.parametrize("verb", ["cancel", "delete", "retry"])
 async def test_a_job_that_is_missing_keeps_the_others_as_they_were(
-    api: httpx2.AsyncClient, connection: Connection, verb: str
+    api: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    made = await factory.job(connection, "discarded" if verb == "retry" else "available")
-    before = await states(connection)
-    answer = await api.post(f"jobs/{verb}", json={"ids": [made, made + 1]})
-    assert answer.status_code == 404
-    assert str(made + 1) in answer.json()["message"]
-    assert await states(connection) == before
+    with cases() as case:
+        for verb in ("cancel", "delete", "retry"):
+            with case(verb):
+                await connection.execute("delete from river_job")
+                made = await factory.job(
+                    connection, "discarded" if verb == "retry" else "available"
+                )
+                before = await states(connection)
+                answer = await api.post(f"jobs/{verb}", json={"ids": [made, made + 1]})
+                assert answer.status_code == 404
+                assert str(made + 1) in answer.json()["message"]
+                assert await states(connection) == before
 
 
 async def test_a_running_job_is_not_deleted_nor_are_the_others(
@@ -308,41 +321,39 @@ async def test_a_retry_that_meets_its_unique_twin_is_a_conflict(
     assert (await states(connection))[free] == "discarded"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        "{}",
-        "null",
-        '{"ids": null}',
-        '{"ids": []}',
-        '{"ids": "1"}',
-        '{"ids": [true]}',
-        '{"ids": [1.5]}',
-        '{"ids": ["x"]}',
-        '{"ids": [" 1"]}',
-        '{"ids": [9223372036854775808]}',
-        '{"ids": [null]}',
-        '{"ids": [[1]]}',
-        "[1]",
-        "7",
-        '{"ids": [NaN]}',
-        '{"ids": [1]',
-        "[" * 100_000,
-        "\xff",
-        json.dumps({"ids": list(range(1001))}),
-    ],
-    ids=lambda body: body[:20],
-)
-async def test_bodies_that_name_no_jobs(api: httpx2.AsyncClient, body: str) -> None:
-    for verb in ("cancel", "delete", "retry"):
-        answer = await api.post(
-            f"jobs/{verb}",
-            content=body.encode("latin-1"),
-            headers={"Content-Type": "application/json"},
-        )
-        assert answer.status_code == 400, body[:40]
-        assert answer.json()["message"]
+async def test_bodies_that_name_no_jobs(api: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for body in (
+            "",
+            "{}",
+            "null",
+            '{"ids": null}',
+            '{"ids": []}',
+            '{"ids": "1"}',
+            '{"ids": [true]}',
+            '{"ids": [1.5]}',
+            '{"ids": ["x"]}',
+            '{"ids": [" 1"]}',
+            '{"ids": [9223372036854775808]}',
+            '{"ids": [null]}',
+            '{"ids": [[1]]}',
+            "[1]",
+            "7",
+            '{"ids": [NaN]}',
+            '{"ids": [1]',
+            "[" * 100_000,
+            "\xff",
+            json.dumps({"ids": list(range(1001))}),
+        ):
+            with case(body[:40]):
+                for verb in ("cancel", "delete", "retry"):
+                    answer = await api.post(
+                        f"jobs/{verb}",
+                        content=body.encode("latin-1"),
+                        headers={"Content-Type": "application/json"},
+                    )
+                    assert answer.status_code == 400, body[:40]
+                    assert answer.json()["message"]
 
 
 async def test_a_thousand_jobs_at_once(api: httpx2.AsyncClient, connection: Connection) -> None:

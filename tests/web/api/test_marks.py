@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx2
 import pytest
@@ -16,6 +15,7 @@ from riverui.storage.interface.marks import MarkInsertParams
 from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.live.marks import Marks
+from tests.cases import cases
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
 from tests.web.stand_ins import DeadDriver, browser
@@ -67,39 +67,36 @@ async def test_a_mark_is_made_once_and_listed(own_tables: None, ci: httpx2.Async
         assert (await ci.get("marks", params=params)).json() == {"data": expected}
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({}, "`label` is missing"),
-        ({"label": "  "}, "A mark needs a label"),
-        ({"label": "x" * 201}, "at most 200 characters"),
-        ({"label": "a\u0000b"}, "control characters"),
-        ({"label": "a\nb"}, "control characters"),
-        ({"label": "a", "release": 7}, "`release` must be text"),
-        ({"label": "a", "release": "y" * 201}, "at most 200 characters"),
-        ({"label": "a", "at": "2026-11-21T09:00:00"}, "a time with a time zone"),
-        ({"label": "a", "at": "0001-01-01T00:00:00+01:00"}, "does not exist in UTC"),
-        ({"label": "a", "at": "2001-01-01T00:00:00Z"}, "older than 400 days"),
-        ({"label": "a", "at": "2999-01-01T00:00:00Z"}, "further ahead"),
-        ({"label": "a", "url": "javascript:alert(1)"}, "must begin with https://"),
-        ({"label": "a", "url": "https://x/" + "y" * 2000}, "at most 2,000"),
-        ({"label": "a", "url": "https://x/<script>"}, "must begin with https://"),
-    ],
-)
-async def test_what_is_no_mark(
-    own_tables: None, ci: httpx2.AsyncClient, body: dict[str, Any], words: str
-) -> None:
-    answer = await ci.post("marks", json=body)
-    assert answer.status_code == 400, answer.text
-    assert words in answer.json()["message"]
-    assert (await ci.get("marks")).json() == {"data": []}
+async def test_what_is_no_mark(own_tables: None, ci: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for body, words in (
+            ({}, "`label` is missing"),
+            ({"label": "  "}, "A mark needs a label"),
+            ({"label": "x" * 201}, "at most 200 characters"),
+            ({"label": "a\u0000b"}, "control characters"),
+            ({"label": "a\nb"}, "control characters"),
+            ({"label": "a", "release": 7}, "`release` must be text"),
+            ({"label": "a", "release": "y" * 201}, "at most 200 characters"),
+            ({"label": "a", "at": "2026-11-21T09:00:00"}, "a time with a time zone"),
+            ({"label": "a", "at": "0001-01-01T00:00:00+01:00"}, "does not exist in UTC"),
+            ({"label": "a", "at": "2001-01-01T00:00:00Z"}, "older than 400 days"),
+            ({"label": "a", "at": "2999-01-01T00:00:00Z"}, "further ahead"),
+            ({"label": "a", "url": "javascript:alert(1)"}, "must begin with https://"),
+            ({"label": "a", "url": "https://x/" + "y" * 2000}, "at most 2,000"),
+            ({"label": "a", "url": "https://x/<script>"}, "must begin with https://"),
+        ):
+            with case((str(body)[:80], words)):
+                answer = await ci.post("marks", json=body)
+                assert answer.status_code == 400, answer.text
+                assert words in answer.json()["message"]
+                assert (await ci.get("marks")).json() == {"data": []}
 
 
-@pytest.mark.parametrize("query", ["since=yesterday", "until=2026-11-21", "before=1", "limit=x"])
-async def test_a_list_that_makes_no_sense(
-    own_tables: None, ci: httpx2.AsyncClient, query: str
-) -> None:
-    assert (await ci.get(f"marks?{query}")).status_code == 400
+async def test_a_list_that_makes_no_sense(own_tables: None, ci: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for query in ("since=yesterday", "until=2026-11-21", "before=1", "limit=x"):
+            with case(query):
+                assert (await ci.get(f"marks?{query}")).status_code == 400
 
 
 async def test_who_may_not_mark(own_tables: None, driver: Driver) -> None:

@@ -7,12 +7,20 @@ import re
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
+from tests.cases import cases
 from tests.factory import job
 
 Connection = AsyncConnection[dict[str, Any]]
+NO_PLACES: tuple[dict[str, Any], ...] = (
+    {},
+    {"queue": "No name"},
+    {"queue": 5},
+    {"priority": 0},
+    {"priority": "high"},
+    {"queue": []},
+)
 
 
 async def places(connection: Connection) -> dict[int, tuple[str, int]]:
@@ -32,35 +40,41 @@ async def test_chosen_jobs(api: httpx2.AsyncClient, connection: Connection) -> N
     assert await places(connection) == dict.fromkeys(ids, ("mailers", 1))
 
 
-@pytest.mark.parametrize(
-    ("state", "told"), [("running", "is running"), ("completed", "has finished")]
-)
 async def test_a_job_that_does_not_wait_keeps_the_others_as_they_were(
-    state: str, told: str, api: httpx2.AsyncClient, connection: Connection
+    api: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    ids = [await job(connection), await job(connection, state)]
-    answer = await api.post("jobs/move", json={"ids": ids, "queue": "other"})
-    assert answer.status_code == 400
-    assert answer.json()["message"] == f"Job {ids[1]} {told}: only jobs that wait can be moved."
-    answer = await api.post("jobs/move", json={"ids": [ids[0], 999_999], "queue": "other"})
-    assert (answer.status_code, answer.json()) == (404, {"message": "Job not found: 999999."})
-    assert await places(connection) == dict.fromkeys(ids, ("default", 1))
+    with cases() as case:
+        for state, told in (("running", "is running"), ("completed", "has finished")):
+            with case(state):
+                await connection.execute("delete from river_job")
+                ids = [await job(connection), await job(connection, state)]
+                answer = await api.post("jobs/move", json={"ids": ids, "queue": "other"})
+                assert answer.status_code == 400
+                assert (
+                    answer.json()["message"]
+                    == f"Job {ids[1]} {told}: only jobs that wait can be moved."
+                )
+                answer = await api.post(
+                    "jobs/move", json={"ids": [ids[0], 999_999], "queue": "other"}
+                )
+                assert (answer.status_code, answer.json()) == (
+                    404,
+                    {"message": "Job not found: 999999."},
+                )
+                assert await places(connection) == dict.fromkeys(ids, ("default", 1))
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"queue": "No name"}, {"queue": 5}, {"priority": 0}, {"priority": "high"}, {"queue": []}],
-)
-@pytest.mark.parametrize("jobs", [{"ids": [1]}, {"query": ""}])
-async def test_places_that_are_none(
-    given: dict[str, Any], jobs: dict[str, Any], api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_places_that_are_none(api: httpx2.AsyncClient, connection: Connection) -> None:
     job_id = await job(connection)
-    answer = await api.post("jobs/move", json=jobs | given)
-    assert answer.status_code == 400, answer.text
-    assert re.search(r"(a|The) (queue|priority)", answer.json()["message"])
-    assert await places(connection) == {job_id: ("default", 1)}
-    assert (await api.get("operations")).json() == {"data": []}
+    with cases() as case:
+        for given in NO_PLACES:
+            for jobs in ({"ids": [1]}, {"query": ""}):
+                with case((given, jobs)):
+                    answer = await api.post("jobs/move", json=jobs | given)
+                    assert answer.status_code == 400, answer.text
+                    assert re.search(r"(a|The) (queue|priority)", answer.json()["message"])
+                    assert await places(connection) == {job_id: ("default", 1)}
+                    assert (await api.get("operations")).json() == {"data": []}
 
 
 async def test_all_that_match(api: httpx2.AsyncClient, connection: Connection) -> None:

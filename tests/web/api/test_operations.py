@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
@@ -14,6 +13,7 @@ from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests import factory
+from tests.cases import cases
 from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -56,53 +56,51 @@ async def test_a_query_acts_on_what_matched_when_it_was_sent(
     assert [row["id"] for row in (await api.get("operations")).json()["data"]] == [begun["id"]]
 
 
-@pytest.mark.parametrize(
-    ("verb", "body", "left"),
-    [
-        ("delete", {"query": "", "state": ["completed"]}, {"available", "running"}),
-        ("delete", {"query": ""}, {"running"}),
-        ("cancel", {"query": "state:available"}, {"cancelled", "running", "completed"}),
-        ("cancel", {"query": "", "state": ["available"]}, {"cancelled", "running", "completed"}),
-        # Without a state, what failed is retried: completed jobs only by name.
-        ("retry", {"query": ""}, {"available", "running", "completed"}),
-        ("retry", {"query": "state:completed"}, {"available", "running"}),
-    ],
-)
-async def test_states_beside_the_query(
-    api: httpx2.AsyncClient, connection: Connection, verb: str, body: dict[str, Any], left: set[str]
-) -> None:
-    for state in ("available", "running", "completed"):
-        await factory.job(connection, state)
-    answer = await api.post(f"jobs/{verb}", json=body)
-    await ended(api, answer.json()["operation"]["id"])
-    assert set((await states(connection)).values()) == left
+async def test_states_beside_the_query(api: httpx2.AsyncClient, connection: Connection) -> None:
+    with cases() as case:
+        for verb, body, left in (
+            ("delete", {"query": "", "state": ["completed"]}, {"available", "running"}),
+            ("delete", {"query": ""}, {"running"}),
+            ("cancel", {"query": "state:available"}, {"cancelled", "running", "completed"}),
+            (
+                "cancel",
+                {"query": "", "state": ["available"]},
+                {"cancelled", "running", "completed"},
+            ),
+            # Without a state, what failed is retried: completed jobs only by name.
+            ("retry", {"query": ""}, {"available", "running", "completed"}),
+            ("retry", {"query": "state:completed"}, {"available", "running"}),
+        ):
+            with case((verb, body)):
+                await connection.execute("delete from river_job")
+                for state in ("available", "running", "completed"):
+                    await factory.job(connection, state)
+                answer = await api.post(f"jobs/{verb}", json=body)
+                await ended(api, answer.json()["operation"]["id"])
+                assert set((await states(connection)).values()) == left
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"query": "kind:"},
-        {"query": 7},
-        {"query": None},
-        {"query": "", "state": "completed"},
-        {"query": "", "state": ["finished"]},
-        {"query": "", "state": [["completed"]]},
-        {"query": "", "state": ["completed"]},
-        {"state": ["available"]},
-        {"query": "kind:test_kind", "tags": ["vip"]},
-        {"query": "", "ids": [1]},
-        {"ids": [1], "state": ["available"]},
-    ],
-    ids=str,
-)
-async def test_queries_that_make_no_sense(
-    api: httpx2.AsyncClient, connection: Connection, body: dict[str, Any]
-) -> None:
+async def test_queries_that_make_no_sense(api: httpx2.AsyncClient, connection: Connection) -> None:
     await factory.job(connection, "completed")
-    answer = await api.post("jobs/cancel", json=body)
-    assert answer.status_code == 400
-    assert answer.json()["message"]
-    assert (await api.get("operations")).json() == {"data": []}
+    with cases() as case:
+        for body in (
+            {"query": "kind:"},
+            {"query": 7},
+            {"query": None},
+            {"query": "", "state": "completed"},
+            {"query": "", "state": ["finished"]},
+            {"query": "", "state": [["completed"]]},
+            {"query": "", "state": ["completed"]},
+            {"state": ["available"]},
+            {"query": "kind:test_kind", "tags": ["vip"]},
+            {"query": "", "ids": [1]},
+            {"ids": [1], "state": ["available"]},
+        ):
+            with case(body):
+                answer = await api.post("jobs/cancel", json=body)
+                assert answer.status_code == 400
+                assert answer.json()["message"]
+                assert (await api.get("operations")).json() == {"data": []}
 
 
 async def test_an_operation_can_be_stopped_by_who_may_start_it(

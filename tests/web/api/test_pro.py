@@ -11,6 +11,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from tests import factory
+from tests.cases import cases
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
@@ -60,13 +61,15 @@ async def states(connection: Connection) -> dict[int, str]:
     return {row["id"]: row["state"] for row in rows}
 
 
-@pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value: value)
 async def test_without_its_tables_each_path_says_so(
-    api: httpx2.AsyncClient, connection: Connection, method: str, path: str
+    api: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    answer = await api.request(method, f"pro/{path}")
-    assert answer.status_code == 400
-    assert re.search("River Pro('s)? migrations", answer.json()["message"])
+    with cases() as case:
+        for method, path in PATHS:
+            with case((method, path)):
+                answer = await api.request(method, f"pro/{path}")
+                assert answer.status_code == 400
+                assert re.search("River Pro('s)? migrations", answer.json()["message"])
 
 
 async def test_periodic_jobs_that_are_kept_up(get: Get, pro: Connection) -> None:
@@ -197,32 +200,32 @@ async def test_cancelling_a_workflow(api: httpx2.AsyncClient, pro: Connection) -
     assert (await api.post("pro/workflows/nowhere/cancel")).json() == {"cancelled_jobs": []}
 
 
-@pytest.mark.parametrize(
-    ("mode", "after"),
-    [
-        (None, ["available", "pending", "pending", "running"]),
-        ("all", ["available", "pending", "pending", "running"]),
-        ("failed_only", ["completed", "available", "completed", "running"]),
-        ("failed_and_downstream", ["completed", "available", "pending", "running"]),
-    ],
-)
-async def test_retrying_a_workflow(
-    api: httpx2.AsyncClient, pro: Connection, mode: str | None, after: list[str]
-) -> None:
-    made = [
-        await task(pro, "a", "completed"),
-        await task(pro, "b", "discarded", "a"),
-        await task(pro, "c", "completed", "b"),
-        await task(pro, "d", "running"),
-    ]
-    before = await states(pro)
-    answer = await api.post("pro/workflows/w/retry", json={} if mode is None else {"mode": mode})
-    assert answer.status_code == 200, answer.text
-    validate("Retried", answer.json())
-    found = await states(pro)
-    assert [found[job_id] for job_id in made] == after
-    changed = [job_id for job_id in made if found[job_id] != before[job_id]]
-    assert [row["id"] for row in answer.json()["retried_jobs"]] == changed
+async def test_retrying_a_workflow(api: httpx2.AsyncClient, pro: Connection) -> None:
+    with cases() as case:
+        for mode, after in (
+            (None, ["available", "pending", "pending", "running"]),
+            ("all", ["available", "pending", "pending", "running"]),
+            ("failed_only", ["completed", "available", "completed", "running"]),
+            ("failed_and_downstream", ["completed", "available", "pending", "running"]),
+        ):
+            with case(mode):
+                await pro.execute("delete from river_job")
+                made = [
+                    await task(pro, "a", "completed"),
+                    await task(pro, "b", "discarded", "a"),
+                    await task(pro, "c", "completed", "b"),
+                    await task(pro, "d", "running"),
+                ]
+                before = await states(pro)
+                answer = await api.post(
+                    "pro/workflows/w/retry", json={} if mode is None else {"mode": mode}
+                )
+                assert answer.status_code == 200, answer.text
+                validate("Retried", answer.json())
+                found = await states(pro)
+                assert [found[job_id] for job_id in made] == after
+                changed = [job_id for job_id in made if found[job_id] != before[job_id]]
+                assert [row["id"] for row in answer.json()["retried_jobs"]] == changed
 
 
 async def test_a_retry_may_forget_what_was(api: httpx2.AsyncClient, pro: Connection) -> None:

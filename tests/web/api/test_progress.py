@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from psycopg import AsyncConnection
 
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from tests import factory
+from tests.cases import cases
 from tests.web.api.conftest import Get
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -43,22 +43,7 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize(
-    "group",
-    [
-        {"tag": "batch-7"},
-        {"tag": ["batch-7", "import"]},
-        {"metadata.batch": "7"},
-        {"metadata.source.name": "the shop"},
-        {"args.file": "a.csv"},
-        {"q": "tag:batch-7"},
-        {"q": "kind:import", "metadata.batch": "7"},
-    ],
-    ids=str,
-)
-async def test_a_group_is_counted_by_what_became_of_it(
-    get: Get, connection: Connection, group: dict[str, Any]
-) -> None:
+async def test_a_group_is_counted_by_what_became_of_it(get: Get, connection: Connection) -> None:
     for state, number in STATES.items():
         for _ in range(number):
             await factory.job(
@@ -70,7 +55,18 @@ async def test_a_group_is_counted_by_what_became_of_it(
                 tags=["batch-7", "import"],
             )
     await factory.job(connection, metadata={"batch": 8}, tags=["batch-8"])
-    assert await get("progress", **group) == WHOLE
+    with cases() as case:
+        for group in (
+            {"tag": "batch-7"},
+            {"tag": ["batch-7", "import"]},
+            {"metadata.batch": "7"},
+            {"metadata.source.name": "the shop"},
+            {"args.file": "a.csv"},
+            {"q": "tag:batch-7"},
+            {"q": "kind:import", "metadata.batch": "7"},
+        ):
+            with case(group):
+                assert await get("progress", **group) == WHOLE
 
 
 async def test_a_value_fits_the_number_and_the_text(get: Get, connection: Connection) -> None:
@@ -99,11 +95,11 @@ async def test_an_unknown_group_is_empty(get: Get) -> None:
     assert await get("progress", q="id:7") == NOTHING
 
 
-@pytest.mark.parametrize(
-    "group", [{}, {"q": ""}, {"q": "kind:"}, {"metadata.": "x"}, {"tag": ["x"] * 11}], ids=str
-)
-async def test_groups_that_make_no_sense(get: Get, group: dict[str, Any]) -> None:
-    assert (await get("progress", 400, **group))["message"]
+async def test_groups_that_make_no_sense(get: Get) -> None:
+    with cases() as case:
+        for group in ({}, {"q": ""}, {"q": "kind:"}, {"metadata.": "x"}, {"tag": ["x"] * 11}):
+            with case(group):
+                assert (await get("progress", 400, **group))["message"]
 
 
 async def test_it_looks_at_no_more_than_its_window(driver: Driver, connection: Connection) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
+from tests.cases import cases
 from tests.web.api.conftest import Get
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -22,6 +22,27 @@ LIMITS = {
     "local_limit": 5,
     "partition": {"by_args": ["a", "b"], "by_kind": True},
 }
+
+
+NO_LIMITS: tuple[Any, ...] = (
+    7,
+    "x",
+    [],
+    {"global_limit": 2**31},
+    {"global_limit": 1.5},
+    {"local_limit": "5"},
+    {"partition": []},
+    {"partition": {"by_args": "a"}},
+    {"partition": {"by_args": [1]}},
+    {"partition": {"by_args": ["a\0b"]}},
+    {"partition": {"by_kind": 1}},
+    {"global_limit": -1},
+    {"local_limit": -1},
+    {"partition": {"by_args": [""]}},
+    {"partition": {"by_args": ["x" * 201]}},
+    {"partition": {"by_args": ["a\u200eb"]}},
+    {"partition": {"by_args": [f"arg{number}" for number in range(11)]}},
+)
 
 
 async def metadata(connection: Connection, name: str = "default") -> Any:
@@ -67,26 +88,28 @@ async def test_only_queues_that_a_client_has_served_are_listed_by_name(
         await get("queues", 400, limit=limit)
 
 
-@pytest.mark.parametrize(
-    ("stored", "shown"),
-    [
-        ({}, None),
-        ({"concurrency": None}, None),
-        (
-            {"concurrency": {}},
-            {"global_limit": 0, "local_limit": 0, "partition": {"by_args": None, "by_kind": False}},
-        ),
-        ({"concurrency": LIMITS, "more": 1}, LIMITS),
-        ({"concurrency": {"global_limit": "many"}}, None),
-        ({"concurrency": 7}, None),
-        (["no object"], None),
-    ],
-)
-async def test_limits_are_read_from_the_metadata(
-    get: Get, connection: Connection, stored: Any, shown: Any
-) -> None:
-    await factory.queue(connection, metadata=stored)
-    assert (await get("queues/default"))["concurrency"] == shown
+async def test_limits_are_read_from_the_metadata(get: Get, connection: Connection) -> None:
+    with cases() as case:
+        for stored, shown in (
+            ({}, None),
+            ({"concurrency": None}, None),
+            (
+                {"concurrency": {}},
+                {
+                    "global_limit": 0,
+                    "local_limit": 0,
+                    "partition": {"by_args": None, "by_kind": False},
+                },
+            ),
+            ({"concurrency": LIMITS, "more": 1}, LIMITS),
+            ({"concurrency": {"global_limit": "many"}}, None),
+            ({"concurrency": 7}, None),
+            (["no object"], None),
+        ):
+            with case(stored):
+                await connection.execute("delete from river_queue")
+                await factory.queue(connection, metadata=stored)
+                assert (await get("queues/default"))["concurrency"] == shown
 
 
 async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
@@ -119,52 +142,47 @@ async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
     await listener.close()
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        7,
-        "x",
-        [],
-        {"global_limit": 2**31},
-        {"global_limit": 1.5},
-        {"local_limit": "5"},
-        {"partition": []},
-        {"partition": {"by_args": "a"}},
-        {"partition": {"by_args": [1]}},
-        {"partition": {"by_args": ["a\0b"]}},
-        {"partition": {"by_kind": 1}},
-        {"global_limit": -1},
-        {"local_limit": -1},
-        {"partition": {"by_args": [""]}},
-        {"partition": {"by_args": ["x" * 201]}},
-        {"partition": {"by_args": ["a\u200eb"]}},
-        {"partition": {"by_args": [f"arg{number}" for number in range(11)]}},
-    ],
-    ids=str,
-)
-async def test_limits_that_make_no_sense(
-    api: httpx2.AsyncClient, connection: Connection, limits: Any
-) -> None:
+async def test_limits_that_make_no_sense(api: httpx2.AsyncClient, connection: Connection) -> None:
     await factory.queue(connection)
-    answer = await api.patch("queues/default", json={"concurrency": limits})
-    assert answer.status_code == 400
-    assert "concurrency" in answer.text or "NUL" in answer.text
-    assert await metadata(connection) == {}
+    with cases() as case:
+        for limits in NO_LIMITS:
+            with case(limits):
+                answer = await api.patch("queues/default", json={"concurrency": limits})
+                assert answer.status_code == 400
+                assert "concurrency" in answer.text or "NUL" in answer.text
+                assert await metadata(connection) == {}
 
 
-@pytest.mark.parametrize(
-    "name", ["default", "a/b", "a b", "é", "a?b#c", "**", "~x", "+", "a%2Fb", "pause", "x/pause"]
-)
 async def test_a_name_is_whatever_stands_in_the_path(
-    api: httpx2.AsyncClient, connection: Connection, name: str
+    api: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    await factory.queue(connection, name)
-    path = f"queues/{quote(name, safe='')}"
-    assert (await api.get(path)).json()["name"] == name
-    for verb, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
-        answer = await api.put(f"{path}/{verb}")
-        assert (answer.status_code, answer.text) == (200, '{"status":"ok"}')
-        assert ((await api.get(path)).json()["paused_at"] is not None) is paused
+    with cases() as case:
+        for name in (
+            "default",
+            "a/b",
+            "a b",
+            "é",
+            "a?b#c",
+            "**",
+            "~x",
+            "+",
+            "a%2Fb",
+            "pause",
+            "x/pause",
+        ):
+            with case(name):
+                await factory.queue(connection, name)
+                path = f"queues/{quote(name, safe='')}"
+                assert (await api.get(path)).json()["name"] == name
+                for verb, paused in (
+                    ("pause", True),
+                    ("pause", True),
+                    ("resume", False),
+                    ("resume", False),
+                ):
+                    answer = await api.put(f"{path}/{verb}")
+                    assert (answer.status_code, answer.text) == (200, '{"status":"ok"}')
+                    assert ((await api.get(path)).json()["paused_at"] is not None) is paused
 
 
 async def test_a_star_means_every_queue(api: httpx2.AsyncClient, connection: Connection) -> None:
@@ -227,23 +245,22 @@ async def test_the_rate_limit_is_set_and_lifted_and_the_rest_stays(
     assert await stands() == {"team": "mail"}
 
 
-@pytest.mark.parametrize(
-    "rate",
-    [
-        {"limit": 0},
-        {"limit": "x"},
-        {"burst": 2},
-        5,
-        {"limit": 5, "per_seconds": -1},
-    ],
-)
 async def test_a_rate_limit_that_is_none_is_refused(
-    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]], rate: Any
+    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]]
 ) -> None:
     await factory.queue(connection)
-    answer = await api.patch("queues/default", json={"rate_limit": rate})
-    assert answer.status_code == 400
-    assert "rate_limit" in answer.json()["message"]
+    with cases() as case:
+        for rate in (
+            {"limit": 0},
+            {"limit": "x"},
+            {"burst": 2},
+            5,
+            {"limit": 5, "per_seconds": -1},
+        ):
+            with case(rate):
+                answer = await api.patch("queues/default", json={"rate_limit": rate})
+                assert answer.status_code == 400
+                assert "rate_limit" in answer.json()["message"]
 
 
 async def test_where_one_of_two_limits_is_refused_the_other_is_not_set(

@@ -12,6 +12,7 @@ from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from tests import factory
+from tests.cases import cases
 from tests.web.api.conftest import Get
 from tests.web.stand_ins import browser
 
@@ -49,11 +50,7 @@ async def test_the_whole_search_grammar(get: Get, connection: Connection) -> Non
     assert "orders are" in (await get("jobs", 400, order="upwards"))["message"]
 
 
-@pytest.mark.parametrize("order", ["id", "-id", "time", "-time"])
-@pytest.mark.parametrize("limit", [1, 3, 10])
-async def test_pages_go_on_where_the_one_before_ended(
-    get: Get, connection: Connection, order: str, limit: int
-) -> None:
+async def test_pages_go_on_where_the_one_before_ended(get: Get, connection: Connection) -> None:
     states = ("available", "running", "completed", "discarded", "scheduled")
     made = [
         await factory.job(
@@ -69,11 +66,15 @@ async def test_pages_go_on_where_the_one_before_ended(
         )
         for n, state in enumerate(states * 2)
     ]
-    found = await walked(get, order=order, limit=limit)
-    assert sorted(found) == made
-    if order.endswith("id"):
-        assert found == (made if order == "id" else made[::-1])
-    assert found == await walked(get, order=order, limit=1000)
+    with cases() as case:
+        for order in ("id", "-id", "time", "-time"):
+            for limit in (1, 3, 10):
+                with case((order, limit)):
+                    found = await walked(get, order=order, limit=limit)
+                    assert sorted(found) == made
+                    if order.endswith("id"):
+                        assert found == (made if order == "id" else made[::-1])
+                    assert found == await walked(get, order=order, limit=1000)
 
 
 @pytest.mark.parametrize("state", ["running", "completed", "available", None])

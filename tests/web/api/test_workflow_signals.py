@@ -18,6 +18,7 @@ from riverui.engine.features.workflows.workflow import Workflow
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import READ_ONLY, Access
+from tests.cases import cases
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
@@ -90,40 +91,44 @@ async def test_a_signal_is_sent_and_listed(
     await get("pro/workflows/nowhere/task-signals", 404, task_name="a/b")
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ("{}", 400, "`key` is missing"),
-        ('{"key": 7}', 400, "`key` is missing"),
-        ('{"key": ""}', 400, "`key` is missing"),
-        ('{"key": "' + "k" * 201 + '"}', 400, "1 to 200 characters"),
-        ('{"key": "\\u0000"}', 400, "cannot keep"),
-        ('{"key": "\\ud800"}', 400, ""),
-        ('{"key": "k", "payload": "\\u0000"}', 400, "NUL"),
-        ('{"key": "k", "payload": "\\ud800"}', 400, "not valid JSON"),
-        ('{"key": "k", "payload": ' + "[" * 600 + "]" * 600 + "}", 400, "nested too deeply"),
-        ('{"key": "k", "payload": 1e}', 400, "not valid JSON"),
-        ('{"key": "k", "payload": "' + "x" * 1_000_001 + '"}', 400, "may take 1,000,000 bytes"),
-        ('{"key": "k", "payload": "' + "x" * 10_000_000 + '"}', 413, ""),
-        ('{"key": "k", "source": 7}', 400, "`source` must be a JSON object"),
-        ('{"key": "k", "source": {"x": "' + "x" * 10_000 + '"}}', 400, "source may take 10,000"),
-        ('{"key": "k", "attempt": 0}', 400, "`attempt` must be"),
-        ('{"key": "k", "attempt": 2}', 409, "is in attempt 1"),
-        ('{"key": "k", "attempt": 99999999999}', 400, "`attempt` must be"),
-        ('{"key": "other", "idempotency_key": "there"}', 409, "'there'"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
 async def test_what_is_wrong_with_a_signal_is_told(
-    workflow: Workflow, ada: httpx2.AsyncClient, body: str, status: int, words: str
+    workflow: Workflow, ada: httpx2.AsyncClient
 ) -> None:
     there = {"key": "there", "idempotency_key": "there"}
     assert (await ada.post("workflows/w/signals", json=there)).status_code == 200
-    answer = await ada.post("workflows/w/signals", content=body)
-    assert answer.status_code == status, answer.text[:500]
-    assert words in answer.json()["message"]
-    text = await ada.post("workflows/w/signals", content='{"key": "k", "payload": "\\\\u0000 ä"}')
-    assert text.json()["payload"] == "\\u0000 ä"
+    with cases() as case:
+        for body, status, words in (
+            ("{}", 400, "`key` is missing"),
+            ('{"key": 7}', 400, "`key` is missing"),
+            ('{"key": ""}', 400, "`key` is missing"),
+            ('{"key": "' + "k" * 201 + '"}', 400, "1 to 200 characters"),
+            ('{"key": "\\u0000"}', 400, "cannot keep"),
+            ('{"key": "\\ud800"}', 400, ""),
+            ('{"key": "k", "payload": "\\u0000"}', 400, "NUL"),
+            ('{"key": "k", "payload": "\\ud800"}', 400, "not valid JSON"),
+            ('{"key": "k", "payload": ' + "[" * 600 + "]" * 600 + "}", 400, "nested too deeply"),
+            ('{"key": "k", "payload": 1e}', 400, "not valid JSON"),
+            ('{"key": "k", "payload": "' + "x" * 1_000_001 + '"}', 400, "may take 1,000,000 bytes"),
+            ('{"key": "k", "payload": "' + "x" * 10_000_000 + '"}', 413, ""),
+            ('{"key": "k", "source": 7}', 400, "`source` must be a JSON object"),
+            (
+                '{"key": "k", "source": {"x": "' + "x" * 10_000 + '"}}',
+                400,
+                "source may take 10,000",
+            ),
+            ('{"key": "k", "attempt": 0}', 400, "`attempt` must be"),
+            ('{"key": "k", "attempt": 2}', 409, "is in attempt 1"),
+            ('{"key": "k", "attempt": 99999999999}', 400, "`attempt` must be"),
+            ('{"key": "other", "idempotency_key": "there"}', 409, "'there'"),
+        ):
+            with case((body[:40], words)):
+                answer = await ada.post("workflows/w/signals", content=body)
+                assert answer.status_code == status, answer.text[:500]
+                assert words in answer.json()["message"]
+                text = await ada.post(
+                    "workflows/w/signals", content='{"key": "k", "payload": "\\\\u0000 ä"}'
+                )
+                assert text.json()["payload"] == "\\u0000 ä"
 
 
 async def test_signals_need_a_workflow_a_right_and_the_table(
