@@ -6,13 +6,18 @@ tests/test_docs.py fails where they are not as this would write them.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from riverui.cli.client_settings import CLIENT_SETTINGS
 from riverui.cli.settings import SETTINGS, Setting
 from riverui.cli.worker.settings import WORKER_SETTINGS
+from riverui.web.config import DashboardConfig
 
 ROOT = Path(__file__).parent.parent
 ENV_EXAMPLE = ROOT / ".env.example"
@@ -43,16 +48,35 @@ def configuration() -> str:
     own = [setting for setting in WORKER_SETTINGS if setting not in SETTINGS]
     asking = [setting for setting in CLIENT_SETTINGS if setting not in SETTINGS]
     tables = iter([*_groups(SETTINGS).values(), own, asking])
-    return _TABLE.sub(
+    text = _TABLE.sub(
         lambda found: found[1] + "".join(map(_row, next(tables))),
         CONFIGURATION.read_text(encoding="utf-8"),
     )
+    return _FIELDS.sub(lambda found: found[1] + "".join(_fields()), text)
 
 
 _TABLE = re.compile(
     r"(^\| variable \| flag \| default \| meaning \|\n\|---\|---\|---\|---\|\n)(?:\|.*\n)*",
     re.MULTILINE,
 )
+
+
+_FIELDS = re.compile(
+    r"(^\| field \| default \| meaning \|\n\|---\|---\|---\|\n)(?:\|.*\n)*", re.MULTILINE
+)
+
+
+def _fields() -> Iterator[str]:
+    """Yield a row for each field of DashboardConfig, with its docstring."""
+    (config,) = ast.parse(textwrap.dedent(inspect.getsource(DashboardConfig))).body
+    assert isinstance(config, ast.ClassDef)
+    for field, told in pairwise(config.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(told, ast.Expr) and field.value:
+            assert isinstance(told.value, ast.Constant)
+            words = " ".join(str(told.value.value).split())
+            named = "REDACT_KEYS" in ast.unparse(field.value)
+            default = "`password`, `token`, … " if named else f"`{ast.unparse(field.value)}`"
+            yield f"| `{ast.unparse(field.target)}` | {default.strip()} | {words} |\n"
 
 
 def _row(setting: Setting) -> str:

@@ -73,6 +73,7 @@ class ServedDashboard:
             hosts=self.hosts,
             inserter=LateInserter(lambda: inserter(driver)),
             name=name,
+            standalone=True,
             workers=config.workers,
         )
         return app, driver

@@ -111,6 +111,7 @@ async def _run(
         else DashboardConfig(env_color="amber", env_name=incident.name),
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
         inserter=JobInserter(Client(driver)),
+        standalone=True,
     )
     server = DemoServer(
         uvicorn.Config(

@@ -99,6 +99,7 @@ def build_app(
     limits: DashboardLimits | None = None,
     clock: Callable[[], float] = time.monotonic,
     name: str = "",
+    standalone: bool = False,
     workers: int = 1,
 ) -> Starlette:
     """Return the dashboard of one database, to be served alone or mounted anywhere (it needs no
@@ -110,8 +111,9 @@ def build_app(
     inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
     among them; without one, storage does with what its own tables need. `clock` tells in seconds
     how old counts, figures and live regions are. `name` is that of this process, by which other
-    dashboards of the database know it, `workers` how many answer on the same port. Raises
-    ConfigError for a `sign_in` that lets nobody in or cannot be used.
+    dashboards of the database know it, `standalone` says that `riverui serve` runs it, and
+    `workers` how many answer on the same port. Raises ConfigError for a `sign_in` that lets nobody
+    in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
     pilot = pilot or PartsPilot()
@@ -201,6 +203,7 @@ def build_app(
         metrics=metrics,
         refreshes=dashboard.refreshes,
         routes=routes,
+        standalone=standalone,
     )
 
     @asynccontextmanager

@@ -14,6 +14,8 @@ from starlette.types import Message, Scope
 
 from riverui import create_app
 from riverui.errors import ConfigError
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http.cookies import preferences, write_preferences
 from riverui.web.http.forms import form
@@ -124,13 +126,11 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
     async def change(request: Request) -> Response:
         return Response()
 
-    app = app_with(
-        GuardedRoute("POST", "/change", "change", "jobs.read", change),
-        GuardedRoute("POST", "/api/change", "api.change", "jobs.read", change),
-    )
+    app = app_with(GuardedRoute("POST", "/change", "change", "jobs.read", change))
     headers = {"Origin": "http://jobs.example", "X-Forwarded-Host": "jobs.example"}
-    async with browser(app, base_url="http://10.0.0.7:8080") as client:
-        told = (await client.post("/api/change", headers=headers)).json()["message"]
+    alone = build_app(DeadDriver(dead=False), SignIn(no_auth=True), standalone=True)
+    async with browser(alone, base_url="http://10.0.0.7:8080") as client:
+        told = (await client.post("/api/jobs/retry", headers=headers)).json()["message"]
         for words in (
             "http://jobs.example",
             "10.0.0.7:8080",
@@ -138,14 +138,19 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
             "RIVERUI_TRUST_PROXY=1",
         ):
             assert words in told
-        page = (await client.post("/change", headers=headers)).text
+        page = (await client.post("/jobs/retry", headers=headers)).text
         assert "10.0.0.7:8080" in page
         marked = {"Origin": "http://<b>" + "x" * 5_000}
-        page = (await client.post("/change", headers=marked)).text
+        page = (await client.post("/jobs/retry", headers=marked)).text
         assert "<b>x" not in page
         assert "x" * 500 not in page
     async with browser(TrustedProxy(app), base_url="http://10.0.0.7:8080") as client:
         assert (await client.post("/change", headers=headers)).status_code == 200
+    # A dashboard inside another app has no such flag.
+    async with browser(app, base_url="http://10.0.0.7:8080") as client:
+        told = (await client.post("/api/jobs/retry", headers=headers)).json()["message"]
+    assert "--trust-proxy" not in told
+    assert told.endswith("a proxy in between rewrites the Host header: have it pass Host on.")
 
 
 @pytest.mark.parametrize(

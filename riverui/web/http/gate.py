@@ -69,6 +69,7 @@ class GateMiddleware:
         metrics: Metrics,
         refreshes: Refreshes,
         routes: tuple[GuardedRoute, ...],
+        standalone: bool,
     ) -> None:
         self._admission = admission
         self._answer_seconds = answer_seconds
@@ -80,6 +81,7 @@ class GateMiddleware:
         """What was too late with its answer, until it ends."""
         self._metrics = metrics
         self._refreshes = refreshes
+        self._standalone = standalone
         self._urls = Urls(routes)
         self._table = RouteTable(routes)
 
@@ -192,19 +194,22 @@ class GateMiddleware:
             return Response(status_code=204)
         if route is not None and route.right == PUBLIC:
             return None
-        check_host(request, self._hosts)
+        check_host(request, self._hosts, standalone=self._standalone)
         changes = request.method not in SAFE_METHODS
         token = changes and is_token(request)
         if changes and not token:
-            check_origin(request, self._config.cors_origins)
+            self._check_origin(request)
         decision = await decide(self._authenticate, request, read_only=self._config.read_only)
         if isinstance(decision, Response):
             return problems.elsewhere(request, decision)
         if changes and token and not decision.token:
             # Nobody here knows tokens, so it was let in for other reasons.
-            check_origin(request, self._config.cors_origins)
+            self._check_origin(request)
         scope[CONTEXT].access = decision
         return None
+
+    def _check_origin(self, request: Request) -> None:
+        check_origin(request, self._config.cors_origins, standalone=self._standalone)
 
     def _headers(
         self, given: Iterable[tuple[bytes, bytes]], id: str, cors: Mapping[str, str]
@@ -253,7 +258,7 @@ def check_address(scope: Scope) -> None:
         raise BadRequest("The address is not valid UTF-8.") from None
 
 
-def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
+def check_host(request: HTTPConnection, hosts: frozenset[str] | None, *, standalone: bool) -> None:
     """Raise Forbidden where the browser was led here under a foreign name (DNS rebinding); None
     allows any name.
     """
@@ -267,11 +272,15 @@ def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
         raise Forbidden(
             "Without authentication this dashboard answers only to its own host name: set up"
             " authentication, or start it with --no-auth."
+            if standalone
+            else "This dashboard answers only to the host names that create_app was given (hosts)."
         )
 
 
-def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
-    """Raise Forbidden for a change that a page of another origin asked for.
+def check_origin(request: HTTPConnection, origins: tuple[str, ...], *, standalone: bool) -> None:
+    """Raise Forbidden for a change that a page of another origin asked for. `standalone` is for
+    what `riverui serve` runs, which can be told to trust a proxy; another app's server has settings
+    of its own.
 
     Browsers say so in Sec-Fetch-Site, older ones (and those on plain http) in Origin. A request
     with neither does not come from a browser, so it carries no one's cookies or remembered
@@ -289,11 +298,16 @@ def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
         return
     if origin is not None and not same_origin(origin, request.url.scheme, request.headers):
         asked, shown = (text[:_SHOWN] for text in (request.headers.get("host", ""), origin))
+        other_way = (
+            ", or have it send X-Forwarded-Host and start riverui with --trust-proxy"
+            " (RIVERUI_TRUST_PROXY=1)"
+            if standalone
+            else ""
+        )
         raise Forbidden(
             f"This change was requested by a page of another origin ({shown}) while this server was"
             f" addressed as {asked or 'no host'}, so it was not made. If the two are the same to"
-            " you, a proxy in between rewrites the Host header: have it pass Host on, or have it"
-            " send X-Forwarded-Host and start riverui with --trust-proxy (RIVERUI_TRUST_PROXY=1)."
+            f" you, a proxy in between rewrites the Host header: have it pass Host on{other_way}."
         )
 
 
