@@ -357,6 +357,17 @@ def create_app(
             database if isinstance(database, Client) else Client(driver)
         )
 
+    def warn_of_unstarted() -> None:
+        import logging
+
+        queues = getattr(getattr(database, "config", None), "queues", None)
+        if queues and getattr(database, "runtime", None) is None:
+            logging.getLogger("riverui").warning(
+                "the dashboard's client has queues but was not started, so this process works no"
+                " jobs: start it in the lifespan of the app that the server runs, or give"
+                " create_app the URL"
+            )
+
     return build_app(
         driver,
         sign_in,
@@ -367,6 +378,7 @@ def create_app(
         close_standby=is_own_standby,
         inserter=LateInserter(inserter),
         pilot=getattr(database, "pilot", None),
+        first_request=warn_of_unstarted,
     )
 
 

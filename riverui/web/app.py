@@ -96,6 +96,7 @@ def build_app(
     close_standby: bool = False,
     inserter: JobInserter | None = None,
     pilot: JobPilot | None = None,
+    first_request: Callable[[], None] | None = None,
     limits: DashboardLimits | None = None,
     clock: Callable[[], float] = time.monotonic,
     name: str = "",
@@ -109,7 +110,8 @@ def build_app(
     its end stops what runs in the background, and closes the driver if `close_driver`. What pages
     show is read from `standby` where there is one (`close_standby` closes it too). `inserter`
     inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
-    among them; without one, storage does with what its own tables need. `clock` tells in seconds
+    among them; without one, storage does with what its own tables need. `first_request` is called
+    at the first request. `clock` tells in seconds
     how old counts, figures and live regions are. `name` is that of this process, by which other
     dashboards of the database know it, `standalone` says that `riverui serve` runs it, and
     `workers` how many answer on the same port. Raises ConfigError for a `sign_in` that lets nobody
@@ -199,6 +201,7 @@ def build_app(
         answer_seconds=max(limits.answer_seconds, 2 * config.page_timeout.total_seconds()),
         authenticate=sign_in.decider(),
         config=config,
+        first_request=first_request,
         hosts=hosts,
         metrics=metrics,
         refreshes=dashboard.refreshes,

@@ -65,6 +65,7 @@ class GateMiddleware:
         answer_seconds: float,
         authenticate: Authenticate,
         config: DashboardConfig,
+        first_request: Callable[[], None] | None,
         hosts: frozenset[str] | None,
         metrics: Metrics,
         refreshes: Refreshes,
@@ -76,6 +77,7 @@ class GateMiddleware:
         self._app = app
         self._authenticate = authenticate
         self._config = config
+        self._first_request = first_request
         self._hosts = hosts
         self._left: set[asyncio.Task[None]] = set()
         """What was too late with its answer, until it ends."""
@@ -90,6 +92,9 @@ class GateMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._first_request is not None:
+            self._first_request()
+            self._first_request = None
         root, path = own_path(scope)
         context = scope.get(CONTEXT) or RequestContext(id=secrets.token_hex(6))
         context.access, context.route = None, ""
