@@ -43,8 +43,11 @@ pytestmark = pytest.mark.timeout(scaled(60, 3600))
 _ANSWER = 0.2
 """Seconds that statements and their answers may take in the quick form."""
 _JOBS = 30
+"""Jobs of the fetch that is lost."""
 _ROUNDS = scaled(1, 20)
+"""How often each fault is made."""
 _NEVER = timedelta(hours=1)
+"""Between two polls: longer than the test, which says itself when to fetch."""
 _WITHIN = 10.0
 """Seconds after which all jobs must be done once the server answers again."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 from psycopg import AsyncConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
@@ -35,6 +36,28 @@ QUERIES = {
 }
 
 
+def answered(app: ASGIApp, left: set[asyncio.Future[None]]) -> ASGIApp:
+    """Return the app as a server runs it: whoever asked has the answer as soon as it was sent,
+    whatever the app goes on with.
+    """
+
+    async def until_answered(scope: Scope, receive: Receive, send: Send) -> None:
+        complete = asyncio.Event()
+
+        async def pass_on(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                complete.set()
+
+        running = asyncio.ensure_future(app(scope, receive, pass_on))
+        left.add(running)
+        sent = asyncio.create_task(complete.wait())
+        await asyncio.wait({running, sent}, return_when=asyncio.FIRST_COMPLETED)
+        sent.cancel()
+
+    return until_answered
+
+
 async def test_every_address_answers_in_time_and_in_words(
     server: Server, database: AsyncConnection[Any]
 ) -> None:
@@ -55,9 +78,10 @@ async def test_every_address_answers_in_time_and_in_words(
             health_seconds=0,
         ),
     )
+    left: set[asyncio.Future[None]] = set()
     gets = [path(entry) for entry in ENTRIES if method(entry) == "GET"]
     gets = [asked + QUERIES.get(asked, "") for asked in gets] + ["/api/health-report?format=text"]
-    async with browser(app) as client:
+    async with browser(answered(app, left)) as client:
         usual = dict(zip(gets, await asyncio.gather(*map(client.get, gets)), strict=True))
         began = time.monotonic()
         took: dict[str, float] = {}
@@ -81,6 +105,8 @@ async def test_every_address_answers_in_time_and_in_words(
         assert sum(answer.status_code == 503 for answer in found.values()) > 30
         for asked in ("/", "/api/overview", "/workers", "/api/jobs"):
             assert (await client.get(asked)).status_code == 200, asked
+    # What was cancelled ends with the silence, and nobody hears of it.
+    assert not any(await asyncio.gather(*left, return_exceptions=True))
     await app.state.dashboard.close()
     await migrate(driver, "down", line="riverui", target_version=-1)
     await driver.close()

@@ -4,10 +4,9 @@ our own sent each change.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,6 +21,7 @@ from riverui.web.auth.tokens import is_token
 from riverui.web.config import DashboardConfig
 from riverui.web.http import problems, refresh
 from riverui.web.http.admission import Admission
+from riverui.web.http.deadline import Deadline
 from riverui.web.http.paths import Urls
 from riverui.web.http.request_context import CONTEXT, RequestContext
 from riverui.web.http.routes import GuardedRoute, RouteTable
@@ -79,8 +79,6 @@ class GateMiddleware:
         self._config = config
         self._first_request = first_request
         self._hosts = hosts
-        self._left: set[asyncio.Task[None]] = set()
-        """What was too late with its answer, until it ends."""
         self._metrics = metrics
         self._refreshes = refreshes
         self._standalone = standalone
@@ -123,72 +121,42 @@ class GateMiddleware:
                 message["headers"] = self._headers(message.get("headers", ()), context.id, cors)
             await send(message)
 
-        async def look() -> None:
-            nonlocal place
-            answer = None
-            if refresh.asks_by_itself(scope):
-                answer = await refresh.answer(request, self._app, self._refreshes, self._admission)
-            if answer is None:
-                place = await self._admission.enter()
-            await (answer or app)(scope, receive, send_unless_late)
-
-        async def send_unless_late(message: Message) -> None:
-            if late:
+        async def send_in_time(message: Message) -> None:
+            if deadline.passed:
                 raise ClientDisconnect
             await send_with_headers(message)
 
-        late = False
+        async def answer_late() -> None:
+            late = DatabaseUnavailable("The database did not answer in time.")
+            answer = await problems.answer(request, late)
+            await answer(scope, receive, send_with_headers)
+
+        deadline = Deadline(context, begun=lambda: bool(status), answer=answer_late)
         try:
             preflight = bool(cors) and request.method == "OPTIONS"
             answer = await self._instead(request, scope, route, preflight=preflight)
-            # Changes are few, have limits of their own, and their bodies may be long in coming.
             if answer is None and context.access is not None and request.method in SAFE_METHODS:
                 context.answer_by = began + self._answer_seconds
-                await self._in_time(asyncio.create_task(look()), context, lambda: bool(status))
+                async with deadline:
+                    if refresh.asks_by_itself(scope):
+                        answer = await refresh.answer(
+                            request, self._app, self._refreshes, self._admission
+                        )
+                    if answer is None:
+                        place = await self._admission.enter()
+                    await (answer or app)(scope, receive, send_in_time)
             else:
+                # Changes are few, have limits of their own, and their bodies may be long in coming.
                 await (answer or app)(scope, receive, send_with_headers)
         except Exception as error:
             if status:
                 raise
-            late = True
             answer = await problems.answer(request, error)
             await answer(scope, receive, send_with_headers)
         finally:
             if place is not None:
                 place.leave()
             self._metrics.answered(request.method, context.route, status, time.monotonic() - began)
-
-    async def _in_time(
-        self, task: asyncio.Task[None], context: RequestContext, begun: Callable[[], bool]
-    ) -> None:
-        """Wait for a task that answers; raise DatabaseUnavailable where it has not begun to in
-        time.
-
-        Each statement has a time limit of its own, but a page takes several. The task is cancelled
-        and left to itself then: psycopg first asks a server to stop, which may stand still.
-        """
-        try:
-            while not (task.done() or begun()):
-                if (rest := context.answer_by - time.monotonic()) <= 0:
-                    break
-                await asyncio.wait({task}, timeout=rest)
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait({task})
-            raise
-        if task.done() or begun():
-            await task
-            return
-        self._left.add(task)
-        task.add_done_callback(self._forget)
-        task.cancel()
-        raise DatabaseUnavailable("The database did not answer in time.")
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            # Nobody waits for what it raises.
-            task.exception()
 
     async def _instead(
         self, request: Request, scope: Scope, route: GuardedRoute | None, *, preflight: bool
