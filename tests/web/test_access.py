@@ -16,6 +16,7 @@ from riverui.errors import ConfigError
 from riverui.web.auth.basic_auth import Throttle
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
+from tests.cases import cases
 from tests.web.stand_ins import DeadDriver, browser
 
 SHA_SECRET = "ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="
@@ -65,24 +66,23 @@ async def test_basic_authentication_asks_names_its_realm_and_lets_the_right_pair
         ).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "",
-        "Basic",
-        "Basic !!!",
-        "Basic YWRh",  # "ada", no colon
-        "Bearer YWRhOnNlY3JldA==",
-        "Basic " + base64.b64encode(b"ada:wrong").decode(),
-        "Basic " + base64.b64encode(b"bob:secret").decode(),
-        "Basic " + base64.b64encode(b"ada:secret\0").decode(),
-        "Basic " + base64.b64encode(b":").decode(),
-        "Basic " + base64.b64encode(b"\xff:\xff").decode(),
-    ],
-)
-async def test_anything_but_the_right_pair_stays_out(header: str) -> None:
+async def test_anything_but_the_right_pair_stays_out() -> None:
     app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
-    assert await status(app, Authorization=header) == 401
+    with cases() as case:
+        for header in (
+            "",
+            "Basic",
+            "Basic !!!",
+            "Basic YWRh",  # "ada", no colon
+            "Bearer YWRhOnNlY3JldA==",
+            "Basic " + base64.b64encode(b"ada:wrong").decode(),
+            "Basic " + base64.b64encode(b"bob:secret").decode(),
+            "Basic " + base64.b64encode(b"ada:secret\0").decode(),
+            "Basic " + base64.b64encode(b":").decode(),
+            "Basic " + base64.b64encode(b"\xff:\xff").decode(),
+        ):
+            with case(header):
+                assert await status(app, Authorization=header) == 401
 
 
 async def test_unknown_addresses_and_wrong_methods_ask_for_sign_in_too() -> None:
@@ -94,26 +94,25 @@ async def test_unknown_addresses_and_wrong_methods_ask_for_sign_in_too() -> None
         assert (await client.options("/jobs")).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/queues/a%2Fapi%2Fhealth-checks%2Fminimal",
-        "/queues/x/api/health-checks/minimal",
-        "/jobs/api/health-checks/minimal",
-        "/api/health-checks/minimal/",
-        "/api/health-checks/a/b",
-        "//api/health-checks/minimal",
-        "/api/health-checks/minimal%0A",
-        "/jobs/1/raw/static",
-        "/static/",
-        "/statics/x/app.css",
-    ],
-)
-async def test_exemptions_hold_for_whole_routes_only(path: str) -> None:
+async def test_exemptions_hold_for_whole_routes_only() -> None:
     app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
-    # The health route takes any one segment as a name, so a newline in it is an unknown name, told
-    # to anyone.
-    assert await status(app, path) == (404 if path.endswith("%0A") else 401)
+    with cases() as case:
+        for path in (
+            "/queues/a%2Fapi%2Fhealth-checks%2Fminimal",
+            "/queues/x/api/health-checks/minimal",
+            "/jobs/api/health-checks/minimal",
+            "/api/health-checks/minimal/",
+            "/api/health-checks/a/b",
+            "//api/health-checks/minimal",
+            "/api/health-checks/minimal%0A",
+            "/jobs/1/raw/static",
+            "/static/",
+            "/statics/x/app.css",
+        ):
+            with case(path):
+                # The health route takes any one segment as a name, so a newline in it is an unknown
+                # name, told to anyone.
+                assert await status(app, path) == (404 if path.endswith("%0A") else 401)
 
 
 async def test_health_checks_and_static_files_need_no_sign_in() -> None:

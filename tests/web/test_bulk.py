@@ -21,6 +21,7 @@ from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.operations import Operations
+from tests.cases import cases
 from tests.factory import job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -171,18 +172,19 @@ async def test_nothing_matches(client: httpx2.AsyncClient) -> None:
     assert not form.all("button")
 
 
-@pytest.mark.parametrize("verb", ["retry", "cancel", "move", "delete"])
 async def test_a_reader_gets_no_preview_and_starts_nothing(
-    verb: str,
-    client: httpx2.AsyncClient,
-    reader: httpx2.AsyncClient,
-    connection: AsyncConnection[Any],
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await job(connection, "retryable")
-    assert (await reader.get(f"/jobs/bulk?verb={verb}")).status_code == 403
-    form = await preview(client, f"verb={verb}")
-    assert (await reader.post(f"/jobs/bulk/{verb}", data=dict(form.fields()))).status_code == 403
-    assert await states(connection) == ["retryable"]
+    with cases() as case:
+        for verb in ("retry", "cancel", "move", "delete"):
+            with case(verb):
+                assert (await reader.get(f"/jobs/bulk?verb={verb}")).status_code == 403
+                form = await preview(client, f"verb={verb}")
+                assert (
+                    await reader.post(f"/jobs/bulk/{verb}", data=dict(form.fields()))
+                ).status_code == 403
+                assert await states(connection) == ["retryable"]
 
 
 async def test_tokens_that_are_not_ours_start_nothing(

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from riverui.domain.durable_periodic import DurablePeriodicRow, DurablePeriodicSave
 from riverui.storage.interface import DURABLE_PERIODIC, Driver
 from riverui.storage.migrations import migrate
+from tests.cases import cases
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
 from tests.web.html import Element, parse
@@ -99,14 +99,18 @@ async def test_another_schedule_is_asked_for(
     assert [row.schedule for row in await rows(driver)] == [""]
 
 
-@pytest.mark.parametrize("schedule", ["whenever", "* * * *", "0 " * 150, "*/5 * * * *\0"])
 async def test_a_schedule_that_makes_no_sense(
-    client: httpx2.AsyncClient, driver: Driver, own_tables: None, schedule: str
+    client: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
-    answer = await client.post(f"{PATH}/schedule", data={"id": "nightly", "schedule": schedule})
-    assert 400 <= answer.status_code < 500
-    assert [row.schedule for row in await rows(driver)] == [""]
+    with cases() as case:
+        for schedule in ("whenever", "* * * *", "0 " * 150, "*/5 * * * *\0"):
+            with case(schedule[:20]):
+                answer = await client.post(
+                    f"{PATH}/schedule", data={"id": "nightly", "schedule": schedule}
+                )
+                assert 400 <= answer.status_code < 500
+                assert [row.schedule for row in await rows(driver)] == [""]
 
 
 async def test_what_cannot_be_changed(client: httpx2.AsyncClient, driver: Driver) -> None:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from tests.cases import cases
 from tests.factory import WORKER, attempt_error, job, leader, queue
 from tests.web.html import Element, parse
 from tests.web.made_figures import MadeFigures, figures, tally
@@ -130,11 +130,13 @@ async def test_why_it_waits_and_why_it_looks_stuck(
     assert not (await get(client, f"/jobs/{well}")).all(class_="banner")
 
 
-@pytest.mark.parametrize("path", ["/jobs/7", f"/jobs/{2**63}", "/jobs/7/raw/args", "/jobs/7/log/1"])
-async def test_an_unknown_job_is_a_friendly_page(path: str, client: httpx2.AsyncClient) -> None:
-    page = await get(client, path, 404)
-    assert page.all("nav")
-    assert "not found" in page.text
+async def test_an_unknown_job_is_a_friendly_page(client: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for path in ("/jobs/7", f"/jobs/{2**63}", "/jobs/7/raw/args", "/jobs/7/log/1"):
+            with case(path):
+                page = await get(client, path, 404)
+                assert page.all("nav")
+                assert "not found" in page.text
 
 
 async def test_raw_texts(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
@@ -203,13 +205,11 @@ async def test_a_job_whose_id_is_negative_is_a_job_like_any_other(
         assert "cancelled" in (await get(client, f"/jobs/{job_id}")).one(id="job").text
 
 
-@pytest.mark.parametrize(
-    "path", ["/jobs/-200", "/jobs/-200/raw/job", "/jobs/-200/log/1", "/jobs/1/log/-1"]
-)
-async def test_a_negative_id_that_no_job_has_is_not_there(
-    client: httpx2.AsyncClient, path: str
-) -> None:
-    assert "There is nothing at this address" not in (await get(client, path, 404)).text
+async def test_a_negative_id_that_no_job_has_is_not_there(client: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for path in ("/jobs/-200", "/jobs/-200/raw/job", "/jobs/-200/log/1", "/jobs/1/log/-1"):
+            with case(path):
+                assert "There is nothing at this address" not in (await get(client, path, 404)).text
 
 
 async def test_how_long_it_waited_and_ran_stands_beside_what_is_usual(

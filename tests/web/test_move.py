@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import READ_ONLY, Access
+from tests.cases import cases
 from tests.factory import job, queue
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -110,38 +110,33 @@ async def test_a_queue_without_workers_is_told_while_it_is_chosen(
     assert preview.one(id="ask-caution").children == []
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({}, "Nothing would change: give a queue or a priority."),
-        ({"queue": "Not a name"}, "The queue's name must be lower-case letters"),
-        ({"priority": "5"}, "The priority must be a whole number from 1"),
-        ({"queue": "<b>", "priority": "1"}, "The queue's name must be"),
-    ],
-)
 async def test_what_cannot_be_meant_is_told_in_the_form_and_moves_nothing(
-    given: dict[str, str],
-    told: str,
-    client: httpx2.AsyncClient,
-    connection: Connection,
-    htmx: Htmx,
+    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
 ) -> None:
     job_id = await job(connection)
     form = await ask(client, ids=str(job_id))
     assert form.attributes["hx-target"] == "#ask-problem"
     assert form.one(id="ask-problem").children == []
-    data = {"ids": str(job_id), "confirmed": "1", **given}
-    plain = await client.post("/jobs/move", data=data)
-    assert plain.status_code == 400
-    assert told in parse(plain.text).text
-    answer = await client.post("/jobs/move", data=data, headers=htmx("ask-problem"))
-    assert answer.status_code == 400
-    assert (answer.headers["hx-retarget"], answer.headers["hx-reswap"]) == (
-        "#ask-problem",
-        "innerHTML",
-    )
-    assert told in parse(answer.text).text
-    assert await places(connection) == {job_id: ("default", 1)}
+    with cases() as case:
+        for given, told in (
+            ({}, "Nothing would change: give a queue or a priority."),
+            ({"queue": "Not a name"}, "The queue's name must be lower-case letters"),
+            ({"priority": "5"}, "The priority must be a whole number from 1"),
+            ({"queue": "<b>", "priority": "1"}, "The queue's name must be"),
+        ):
+            with case(given):
+                data = {"ids": str(job_id), "confirmed": "1", **given}
+                plain = await client.post("/jobs/move", data=data)
+                assert plain.status_code == 400
+                assert told in parse(plain.text).text
+                answer = await client.post("/jobs/move", data=data, headers=htmx("ask-problem"))
+                assert answer.status_code == 400
+                assert (answer.headers["hx-retarget"], answer.headers["hx-reswap"]) == (
+                    "#ask-problem",
+                    "innerHTML",
+                )
+                assert told in parse(answer.text).text
+                assert await places(connection) == {job_id: ("default", 1)}
 
 
 async def test_a_jobs_page_opens_the_form_while_the_job_waits(

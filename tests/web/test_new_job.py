@@ -32,6 +32,7 @@ from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from tests.cases import cases
 from tests.factory import job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -134,19 +135,24 @@ async def test_the_workers_of_the_queue_are_told(
     assert len(await rows(connection)) == 1
 
 
-@pytest.mark.parametrize(
-    ("when", "least"), [("10m", 599), ("in 2h", 7199), ("+1d", 86_399), ("2999-01-01T00:00Z", 1e9)]
-)
-async def test_a_job_for_later(
-    when: str, least: float, client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await client.post("/jobs/new", data=filled(when=when))
-    found = await connection.execute(
-        "select state::text, extract(epoch from scheduled_at - now())::float as left from river_job"
-    )
-    (row,) = await found.fetchall()
-    assert row["state"] == "scheduled"
-    assert row["left"] > least - 30
+async def test_a_job_for_later(client: httpx2.AsyncClient, connection: Connection) -> None:
+    with cases() as case:
+        for when, least in (
+            ("10m", 599),
+            ("in 2h", 7199),
+            ("+1d", 86_399),
+            ("2999-01-01T00:00Z", 1e9),
+        ):
+            with case(when):
+                await connection.execute("delete from river_job")
+                await client.post("/jobs/new", data=filled(when=when))
+                found = await connection.execute(
+                    "select state::text, extract(epoch from scheduled_at - now())::float as left"
+                    " from river_job"
+                )
+                (row,) = await found.fetchall()
+                assert row["state"] == "scheduled"
+                assert row["left"] > least - 30
 
 
 OPTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -164,36 +170,37 @@ OPTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "opts"), OPTS)
 async def test_a_unique_job_has_the_key_that_a_client_gives_it(
-    fields: dict[str, Any],
-    opts: dict[str, Any],
-    driver: Driver,
-    client: httpx2.AsyncClient,
-    connection: Connection,
+    driver: Driver, client: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    data = {"z": {"b": 1, "a": "<ü>"}, "a": 1.50, "n": 12345678901234567890}
-    inserter = Client(driver)
-    args = JsonArgs("sort", data)
-    await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
-    (first,) = await rows(connection)
-    # As a client writes it, but for the order at the top and white space.
-    text = '{ "n": 12345678901234567890, "a": 1.5,\n "z": {"a": "<ü>", "b": 1} }'
-    sent = filled(args=text, unique="1", state=["completed", "retryable"]) | fields
-    answer = await client.post("/jobs/new", data=sent)
-    assert [row["id"] for row in await rows(connection)] == [first["id"]], "it is a duplicate"
-    assert answer.headers["location"] == f"/jobs/{first['id']}"
-    shown = parse((await client.get(answer.headers["location"])).text).one(id="notices")
-    assert f"Nothing was inserted: job {first['id']} is there already" in shown.text
-    assert shown.link(f"Job {first['id']}") == f"/jobs/{first['id']}"
-    # And the other way round, in a database where the dashboard comes first.
-    await connection.execute("truncate river_job")
-    await client.post("/jobs/new", data=sent)
-    (second,) = await rows(connection)
-    assert bytes(second["unique_key"]) == bytes(first["unique_key"])
-    assert second["unique_states"] == first["unique_states"]
-    again = await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
-    assert again.unique_skipped_as_duplicate
+    with cases() as case:
+        for fields, opts in OPTS:
+            with case(fields):
+                await connection.execute("truncate river_job")
+                data = {"z": {"b": 1, "a": "<ü>"}, "a": 1.50, "n": 12345678901234567890}
+                inserter = Client(driver)
+                args = JsonArgs("sort", data)
+                await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
+                (first,) = await rows(connection)
+                # As a client writes it, but for the order at the top and white space.
+                text = '{ "n": 12345678901234567890, "a": 1.5,\n "z": {"a": "<ü>", "b": 1} }'
+                sent = filled(args=text, unique="1", state=["completed", "retryable"]) | fields
+                answer = await client.post("/jobs/new", data=sent)
+                assert [row["id"] for row in await rows(connection)] == [first["id"]], (
+                    "it is a duplicate"
+                )
+                assert answer.headers["location"] == f"/jobs/{first['id']}"
+                shown = parse((await client.get(answer.headers["location"])).text).one(id="notices")
+                assert f"Nothing was inserted: job {first['id']} is there already" in shown.text
+                assert shown.link(f"Job {first['id']}") == f"/jobs/{first['id']}"
+                # And the other way round, in a database where the dashboard comes first.
+                await connection.execute("truncate river_job")
+                await client.post("/jobs/new", data=sent)
+                (second,) = await rows(connection)
+                assert bytes(second["unique_key"]) == bytes(first["unique_key"])
+                assert second["unique_states"] == first["unique_states"]
+                again = await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
+                assert again.unique_skipped_as_duplicate
 
 
 async def test_a_kind_that_the_program_works_is_read_by_its_own_type(
@@ -293,49 +300,48 @@ async def test_secrets_and_large_args_are_not_filled_in(
     assert len(await rows(connection)) == 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"kind": ""}, "The kind must be"),
-        ({"kind": "no spaces"}, "The kind must be"),
-        ({"kind": "k" * 128}, "The kind must be"),
-        ({"args": ""}, "Write a JSON object"),
-        ({"args": "[1]"}, "must be a JSON object"),
-        ({"args": '{"a": 1,\n "b" 2}'}, "Line 2, column 6: expecting ':' delimiter"),
-        ({"args": '{"a": 1\n\n'}, "expecting ',' delimiter"),
-        ({"args": '{"a": NaN}'}, "Line 1, column 7: NaN is not JSON"),
-        ({"args": '{"a": "\\u0000"}'}, "Line 1, column 8: \\u0000 cannot be stored"),
-        ({"args": '{"a": "\\ud800"}'}, "lone surrogate"),
-        ({"args": '{"a": 1e99999}'}, "Line 1, column 7: this number is too large"),
-        ({"args": '{"a": ' + "9" * 5000 + "}"}, "this number is too large"),
-        ({"args": '{"a": ' + "[" * 5000 + "]" * 5000 + "}"}, "nested deeper than 200 levels"),
-        ({"args": '{"a": "' + "x" * 300_000 + '"}'}, "at most 300,000 can be inserted"),
-        ({"queue": "Not A Queue"}, "is not a valid queue name"),
-        ({"priority": "5"}, "The priority must be"),
-        ({"max_attempts": "0"}, "The number of attempts must be"),
-        ({"max_attempts": "99999"}, "The number of attempts must be"),
-        ({"tags": "a"}, "is not a valid tag"),
-        ({"tags": " ".join(f"tag{n}" for n in range(101))}, "at most 100 tags"),
-        ({"when": "soon"}, "“soon” is not a time"),
-        ({"unique": "1", "by_period": "0.1s"}, "at least a second"),
-        ({"unique": "1", "by_period": "today"}, "Write the period as a span"),
-        ({"metadata": "[]"}, "must be a JSON object"),
-        ({"metadata": '{"river:x": 1}'}, "The key river:x is reserved"),
-        ({"metadata": '{"riverui:from": 1}'}, "The key riverui:from is reserved"),
-    ],
-)
 async def test_what_cannot_be_inserted_is_told_and_kept_in_the_form(
-    fields: dict[str, str], told: str, client: httpx2.AsyncClient, connection: Connection
+    client: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    answer = await client.post("/jobs/new", data=filled() | fields)
-    assert told in problem(answer)
-    form = parse(answer.text).one("form", class_="new-job")
-    for name, value in fields.items():
-        if name in ("args", "metadata"):
-            assert area(form, name).strip() == value.strip()
-        elif name in ("kind", "queue", "tags"):
-            assert form.one("input", name=name).attributes["value"] == value
-    assert await rows(connection) == []
+    with cases() as case:
+        for fields, told in (
+            ({"kind": ""}, "The kind must be"),
+            ({"kind": "no spaces"}, "The kind must be"),
+            ({"kind": "k" * 128}, "The kind must be"),
+            ({"args": ""}, "Write a JSON object"),
+            ({"args": "[1]"}, "must be a JSON object"),
+            ({"args": '{"a": 1,\n "b" 2}'}, "Line 2, column 6: expecting ':' delimiter"),
+            ({"args": '{"a": 1\n\n'}, "expecting ',' delimiter"),
+            ({"args": '{"a": NaN}'}, "Line 1, column 7: NaN is not JSON"),
+            ({"args": '{"a": "\\u0000"}'}, "Line 1, column 8: \\u0000 cannot be stored"),
+            ({"args": '{"a": "\\ud800"}'}, "lone surrogate"),
+            ({"args": '{"a": 1e99999}'}, "Line 1, column 7: this number is too large"),
+            ({"args": '{"a": ' + "9" * 5000 + "}"}, "this number is too large"),
+            ({"args": '{"a": ' + "[" * 5000 + "]" * 5000 + "}"}, "nested deeper than 200 levels"),
+            ({"args": '{"a": "' + "x" * 300_000 + '"}'}, "at most 300,000 can be inserted"),
+            ({"queue": "Not A Queue"}, "is not a valid queue name"),
+            ({"priority": "5"}, "The priority must be"),
+            ({"max_attempts": "0"}, "The number of attempts must be"),
+            ({"max_attempts": "99999"}, "The number of attempts must be"),
+            ({"tags": "a"}, "is not a valid tag"),
+            ({"tags": " ".join(f"tag{n}" for n in range(101))}, "at most 100 tags"),
+            ({"when": "soon"}, "“soon” is not a time"),
+            ({"unique": "1", "by_period": "0.1s"}, "at least a second"),
+            ({"unique": "1", "by_period": "today"}, "Write the period as a span"),
+            ({"metadata": "[]"}, "must be a JSON object"),
+            ({"metadata": '{"river:x": 1}'}, "The key river:x is reserved"),
+            ({"metadata": '{"riverui:from": 1}'}, "The key riverui:from is reserved"),
+        ):
+            with case((str(fields)[:60], told)):
+                answer = await client.post("/jobs/new", data=filled() | fields)
+                assert told in problem(answer)
+                form = parse(answer.text).one("form", class_="new-job")
+                for name, value in fields.items():
+                    if name in ("args", "metadata"):
+                        assert area(form, name).strip() == value.strip()
+                    elif name in ("kind", "queue", "tags"):
+                        assert form.one("input", name=name).attributes["value"] == value
+                assert await rows(connection) == []
 
 
 async def test_odd_args_stay_as_they_were_written(

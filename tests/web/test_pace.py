@@ -21,6 +21,7 @@ from riverui.web.limits import DashboardLimits
 from riverui.web.live.operation_pace import PaceTimes
 from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.shared_operations import OperationTimes
+from tests.cases import cases
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import browser
@@ -242,21 +243,18 @@ async def test_the_form_asks_for_it(
     assert 'name="canary"' not in deleting
 
 
-@pytest.mark.parametrize(
-    ("verb", "pace", "told"),
-    [
-        ("retry", {"per_minute": 0}, "1 to 1,000,000"),
-        ("retry", {"per_minute": "many"}, "1 to 1,000,000"),
-        ("retry", {"canary": 101}, "1 to 100"),
-        ("retry", {"stop_failing": 1.5}, "1 to 100"),
-        ("cancel", {"canary": 5}, "may be given, not `canary`"),
-        ("delete", {"stop_failing": 5}, "may be given, not `stop_failing`"),
-    ],
-)
 @pytest.mark.parametrize("kept", ["this process"], indirect=True)
-async def test_nonsense_is_refused(
-    client: httpx2.AsyncClient, verb: str, pace: dict[str, Any], told: str
-) -> None:
-    answer = await client.post(f"/api/jobs/{verb}", json={"query": "", **pace})
-    assert answer.status_code == 400
-    assert told in answer.json()["message"]
+async def test_nonsense_is_refused(client: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for verb, pace, told in (
+            ("retry", {"per_minute": 0}, "1 to 1,000,000"),
+            ("retry", {"per_minute": "many"}, "1 to 1,000,000"),
+            ("retry", {"canary": 101}, "1 to 100"),
+            ("retry", {"stop_failing": 1.5}, "1 to 100"),
+            ("cancel", {"canary": 5}, "may be given, not `canary`"),
+            ("delete", {"stop_failing": 5}, "may be given, not `stop_failing`"),
+        ):
+            with case((verb, pace)):
+                answer = await client.post(f"/api/jobs/{verb}", json={"query": "", **pace})
+                assert answer.status_code == 400
+                assert told in answer.json()["message"]

@@ -12,6 +12,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
 from riverui.web.search import json_terms, query
+from tests.scale import scaled
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, 250_000, tzinfo=UTC)
 TODAY = datetime(2026, 11, 21, tzinfo=UTC)
@@ -449,7 +450,7 @@ filters = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(100, 300), deadline=None)
 @given(filters)
 def test_a_filter_survives_its_text(filter: JobFilter) -> None:
     search = query.parse(query.format(filter), now=NOW, max_length=100_000)
@@ -457,7 +458,7 @@ def test_a_filter_survives_its_text(filter: JobFilter) -> None:
     assert search.filter() == filter
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(100, 300), deadline=None)
 @given(filters)
 def test_a_filter_survives_the_plain_form(filter: JobFilter) -> None:
     search = query.parse(query.format(filter), now=NOW, max_length=100_000)
@@ -467,7 +468,7 @@ def test_a_filter_survives_the_plain_form(filter: JobFilter) -> None:
     assert sorted(map(repr, again.terms)) == sorted(map(repr, filter.terms))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=scaled(150, 500), deadline=None)
 @given(st.text(max_size=200) | st.text(st.sampled_from('-:.,"\\*[]{}<>= akid1args'), max_size=60))
 def test_no_text_breaks_the_parser(text: str) -> None:
     search = query.parse(text, now=NOW)

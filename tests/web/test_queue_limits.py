@@ -18,6 +18,7 @@ from riverui.domain.rate_limits import RateLimit
 from riverui.storage.interface import CLIENTS, Driver
 from riverui.storage.interface.clients import ClientParams, ClientStatus
 from riverui.web.auth.rights import Access
+from tests.cases import cases
 from tests.factory import queue
 from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
@@ -78,32 +79,30 @@ async def test_limits_are_set_and_removed_and_all_else_stays(
     assert await metadata(connection) == {"team": "mail"}
 
 
-@pytest.mark.parametrize(
-    ("posted", "words"),
-    [
-        ({}, "Give at least one limit"),
-        ({"global_limit": "0"}, "Give at least one limit"),
-        ({"global_limit": "-1"}, "All clients together: a whole number"),
-        ({"local_limit": "ten"}, "Each client: a whole number"),
-        ({"global_limit": "9999999999"}, "from 0 (no limit) on"),
-        ({"global_limit": "1", "by_args": "a", "all_args": "1"}, "not both"),
-        ({"global_limit": "1", "by_args": "a\u0007b"}, "is no name of an arg"),
-        ({"global_limit": "1", "by_args": ",".join(map(str, range(11)))}, "at most 10 names"),
-    ],
-)
 async def test_what_is_no_limit_is_told_and_kept_in_the_form(
-    client: httpx2.AsyncClient,
-    connection: AsyncConnection[Any],
-    posted: dict[str, str],
-    words: str,
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await queue(connection, "hooks")
-    answer = await client.post("/queue-limits", data={"name": "hooks", **posted})
-    assert answer.status_code == 400
-    page = parse(answer.text)
-    assert words in page.one(id="limits-problem").text
-    assert page.one("input", name="by_args").attributes["value"] == posted.get("by_args", "")
-    assert await metadata(connection) == {}
+    with cases() as case:
+        for posted, words in (
+            ({}, "Give at least one limit"),
+            ({"global_limit": "0"}, "Give at least one limit"),
+            ({"global_limit": "-1"}, "All clients together: a whole number"),
+            ({"local_limit": "ten"}, "Each client: a whole number"),
+            ({"global_limit": "9999999999"}, "from 0 (no limit) on"),
+            ({"global_limit": "1", "by_args": "a", "all_args": "1"}, "not both"),
+            ({"global_limit": "1", "by_args": "a\u0007b"}, "is no name of an arg"),
+            ({"global_limit": "1", "by_args": ",".join(map(str, range(11)))}, "at most 10 names"),
+        ):
+            with case((posted, words)):
+                answer = await client.post("/queue-limits", data={"name": "hooks", **posted})
+                assert answer.status_code == 400
+                page = parse(answer.text)
+                assert words in page.one(id="limits-problem").text
+                assert page.one("input", name="by_args").attributes["value"] == posted.get(
+                    "by_args", ""
+                )
+                assert await metadata(connection) == {}
 
 
 async def test_slots_and_rates_are_told_as_far_as_there_are_tables(
@@ -132,41 +131,41 @@ async def test_slots_and_rates_are_told_as_far_as_there_are_tables(
     assert "1.5/s 10 of 10" in told
 
 
-@pytest.mark.parametrize(
-    ("limit", "per", "pace", "told"),
-    [
-        (90, "1 minute", 1e-229, "0/s 1.5/s"),
-        (2_000_000, "1 second", 1_234_567.891, "1,234,567.89/s 2,000,000/s"),
-        (3, "1 hour", 1 / 3600, "1/h 3/h"),
-        (1, "30 days", 0, "0/day 0.03/day"),
-    ],
-)
 async def test_rates_are_told_in_words_for_people(
-    client: httpx2.AsyncClient,
-    connection: AsyncConnection[Any],
-    limit: float,
-    per: str,
-    pace: float,
-    told: str,
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await connection.execute(OWN_TABLES)
-    await queue(connection, "hooks")
-    await connection.execute(
-        "insert into riverui_rate (queue, key, full_at, limited_to, per, burst, pace, spent_at)"
-        " values ('hooks', '', now(), %s, %s::interval, 10, %s, now() + interval '1 min')",
-        [limit, per, pace],
-    )
-    assert f"all jobs {told}" in card(await get(client, "/queues/hooks"))
+    with cases() as case:
+        for limit, per, pace, told in (
+            (90, "1 minute", 1e-229, "0/s 1.5/s"),
+            (2_000_000, "1 second", 1_234_567.891, "1,234,567.89/s 2,000,000/s"),
+            (3, "1 hour", 1 / 3600, "1/h 3/h"),
+            (1, "30 days", 0, "0/day 0.03/day"),
+        ):
+            with case(told):
+                await connection.execute("delete from riverui_rate")
+                await connection.execute("delete from river_queue")
+                await queue(connection, "hooks")
+                await connection.execute(
+                    "insert into riverui_rate"
+                    " (queue, key, full_at, limited_to, per, burst, pace, spent_at) values"
+                    " ('hooks', '', now(), %s, %s::interval, 10, %s, now() + interval '1 min')",
+                    [limit, per, pace],
+                )
+                assert f"all jobs {told}" in card(await get(client, "/queues/hooks"))
 
 
-@pytest.mark.parametrize("found", ["5", "[]", '{"global_limit": "x"}', '{"partition": 3}'])
 async def test_what_cannot_be_read_is_told_and_can_be_removed(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], found: str
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
-    await queue(connection, "hooks", metadata={"concurrency": json.loads(found)})
-    assert "must be" in card(await get(client, "/queues/hooks"))
-    form = await get(client, "/queue-limits?name=hooks")
-    assert form.one("button", name="remove")
+    with cases() as case:
+        for found in ("5", "[]", '{"global_limit": "x"}', '{"partition": 3}'):
+            with case(found):
+                await connection.execute("delete from river_queue")
+                await queue(connection, "hooks", metadata={"concurrency": json.loads(found)})
+                assert "must be" in card(await get(client, "/queues/hooks"))
+                form = await get(client, "/queue-limits?name=hooks")
+                assert form.one("button", name="remove")
 
 
 async def test_only_who_may_change_limits_is_offered_to(
@@ -263,32 +262,30 @@ async def test_a_rate_limit_is_set_and_removed_and_all_else_stays(
     assert await metadata(limited) == {"team": "mail"}
 
 
-@pytest.mark.parametrize(
-    ("posted", "words"),
-    [
-        ({}, "give a number"),
-        ({"limit": "0"}, "Limit must be above 0"),
-        ({"limit": "-1"}, "Jobs that may begin: a number"),
-        ({"limit": "1e5"}, "Jobs that may begin: a number"),
-        ({"limit": "1000001"}, "At most 1,000,000 a second"),
-        ({"limit": "5", "burst": "0.5"}, "Burst must be from 1"),
-        ({"limit": "5", "burst": "x"}, "At once after a quiet time: a number"),
-        ({"limit": "5", "per": "7"}, "choose a second"),
-    ],
-)
 async def test_what_is_no_rate_is_told_and_kept_in_the_form(
-    client: httpx2.AsyncClient,
-    limited: AsyncConnection[Any],
-    posted: dict[str, str],
-    words: str,
+    client: httpx2.AsyncClient, limited: AsyncConnection[Any]
 ) -> None:
-    sent = {"name": "hooks", "of": "rate", "per": "1"} | posted
-    answer = await client.post("/queue-limits", data=sent)
-    assert answer.status_code == 400
-    page = parse(answer.text)
-    assert words in page.one(id="limits-problem").text
-    assert page.one("input", name="limit").attributes["value"] == posted.get("limit", "")
-    assert await metadata(limited) == {"team": "mail"}
+    with cases() as case:
+        for posted, words in (
+            ({}, "give a number"),
+            ({"limit": "0"}, "Limit must be above 0"),
+            ({"limit": "-1"}, "Jobs that may begin: a number"),
+            ({"limit": "1e5"}, "Jobs that may begin: a number"),
+            ({"limit": "1000001"}, "At most 1,000,000 a second"),
+            ({"limit": "5", "burst": "0.5"}, "Burst must be from 1"),
+            ({"limit": "5", "burst": "x"}, "At once after a quiet time: a number"),
+            ({"limit": "5", "per": "7"}, "choose a second"),
+        ):
+            with case((posted, words)):
+                sent = {"name": "hooks", "of": "rate", "per": "1"} | posted
+                answer = await client.post("/queue-limits", data=sent)
+                assert answer.status_code == 400
+                page = parse(answer.text)
+                assert words in page.one(id="limits-problem").text
+                assert page.one("input", name="limit").attributes["value"] == posted.get(
+                    "limit", ""
+                )
+                assert await metadata(limited) == {"team": "mail"}
 
 
 async def test_a_rate_that_counts_for_nobody_says_so(
@@ -302,19 +299,22 @@ async def test_a_rate_that_counts_for_nobody_says_so(
     assert "it does not count" in card(await get(client, "/queues/hooks"))
 
 
-@pytest.mark.parametrize("found", ["5", "[]", '{"limit": "x"}', '{"per_seconds": -1}'])
 async def test_a_rate_that_cannot_be_read_is_told_and_can_be_removed(
-    client: httpx2.AsyncClient, limited: AsyncConnection[Any], found: str
+    client: httpx2.AsyncClient, limited: AsyncConnection[Any]
 ) -> None:
-    await limited.execute(
-        "update river_queue set metadata = jsonb_build_object('riverui:rate_limit', %s::jsonb)",
-        [found],
-    )
-    told = card(await get(client, "/queues/hooks"))
-    assert "must be" in told
-    assert "90 a minute" in told
-    form = await get(client, "/queue-limits?name=hooks")
-    assert form.one("button", name="remove")
+    with cases() as case:
+        for found in ("5", "[]", '{"limit": "x"}', '{"per_seconds": -1}'):
+            with case(found):
+                await limited.execute(
+                    "update river_queue"
+                    " set metadata = jsonb_build_object('riverui:rate_limit', %s::jsonb)",
+                    [found],
+                )
+                told = card(await get(client, "/queues/hooks"))
+                assert "must be" in told
+                assert "90 a minute" in told
+                form = await get(client, "/queue-limits?name=hooks")
+                assert form.one("button", name="remove")
 
 
 async def test_who_may_not_change_limits_may_set_no_rate(

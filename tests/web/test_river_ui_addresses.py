@@ -11,6 +11,7 @@ from psycopg import AsyncConnection
 
 from riverui import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
+from tests.cases import cases
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -31,34 +32,31 @@ async def landed(client: httpx2.AsyncClient, path: str) -> tuple[str, str]:
     raise AssertionError(f"{path} leads in a circle")
 
 
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        ("/", "/"),
-        ("/jobs/", "/jobs"),
-        ("/jobs/?tags=vip&state=completed", "/jobs?q=tag:vip&state=completed"),
-        ("/jobs/?tags=vip", "/jobs?q=tag:vip&state=running"),
-        ("/jobs/?limit=40", "/jobs?state=running&limit=50"),
-        (
-            "/jobs/?id=1,2&kind=a%2Cb&limit=100&priority=1,4&queue=q&tags=x",
-            "/jobs?q=id:1%2C2%20kind:a%2Cb%20queue:q%20priority:1%2C4%20tag:x&state=running",
-        ),
-        ("/jobs/?q=kind:a", "/jobs?q=kind:a"),
-        ("/jobs?limit=200&state=retryable", "/jobs?limit=200&state=retryable"),
-        ("/queues/", "/queues"),
-        ("/periodic-jobs", "/jobs?q=metadata.periodic:true"),
-        ("/periodic-jobs/", "/jobs?q=metadata.periodic:true"),
-        ("/settings", "/about"),
-        ("/workflows", "/jobs"),
-        ("/workflows/?state=active&limit=40", "/jobs"),
-        ("/workflows/wf_1?selected=7", "/jobs?q=metadata.workflow_id:wf_1"),
-        ("/workflows/a%20b%2Fc", "/jobs?q=metadata.workflow_id:%22a%20b%2Fc%22"),
-    ],
-)
-async def test_links_of_river_ui_lead_to_our_pages(
-    client: httpx2.AsyncClient, address: str, place: str
-) -> None:
-    assert (await landed(client, address))[0] == place
+async def test_links_of_river_ui_lead_to_our_pages(client: httpx2.AsyncClient) -> None:
+    with cases() as case:
+        for address, place in (
+            ("/", "/"),
+            ("/jobs/", "/jobs"),
+            ("/jobs/?tags=vip&state=completed", "/jobs?q=tag:vip&state=completed"),
+            ("/jobs/?tags=vip", "/jobs?q=tag:vip&state=running"),
+            ("/jobs/?limit=40", "/jobs?state=running&limit=50"),
+            (
+                "/jobs/?id=1,2&kind=a%2Cb&limit=100&priority=1,4&queue=q&tags=x",
+                "/jobs?q=id:1%2C2%20kind:a%2Cb%20queue:q%20priority:1%2C4%20tag:x&state=running",
+            ),
+            ("/jobs/?q=kind:a", "/jobs?q=kind:a"),
+            ("/jobs?limit=200&state=retryable", "/jobs?limit=200&state=retryable"),
+            ("/queues/", "/queues"),
+            ("/periodic-jobs", "/jobs?q=metadata.periodic:true"),
+            ("/periodic-jobs/", "/jobs?q=metadata.periodic:true"),
+            ("/settings", "/about"),
+            ("/workflows", "/jobs"),
+            ("/workflows/?state=active&limit=40", "/jobs"),
+            ("/workflows/wf_1?selected=7", "/jobs?q=metadata.workflow_id:wf_1"),
+            ("/workflows/a%20b%2Fc", "/jobs?q=metadata.workflow_id:%22a%20b%2Fc%22"),
+        ):
+            with case(address):
+                assert (await landed(client, address))[0] == place
 
 
 async def test_a_link_to_a_job_may_end_in_a_slash(
@@ -128,25 +126,24 @@ async def test_more_than_a_page_holds_is_never_asked_of_the_queues_either(
         assert parse(answer.text).link("Queues")
 
 
-@pytest.mark.parametrize("path", ["jobs", "jobs/export"])
-@pytest.mark.parametrize(
-    "query",
-    [
-        "tag=vip",
-        "kind=mail",
-        "state=running&customer=42",
-        "q=kind:a&q=kind:b",
-        "limit=1&limit=2",
-        "order=id&order=-id",
-    ],
-)
 async def test_the_api_tells_of_parameters_that_it_does_not_understand(
-    client: httpx2.AsyncClient, connection: Connection, path: str, query: str
+    client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     await job(connection, "running")
-    answer = await client.get(f"/api/{path}?{query}")
-    assert answer.status_code == 400
-    assert answer.json()["message"].startswith(("Unknown parameter “", "“"))
+    with cases() as case:
+        for path in ("jobs", "jobs/export"):
+            for query in (
+                "tag=vip",
+                "kind=mail",
+                "state=running&customer=42",
+                "q=kind:a&q=kind:b",
+                "limit=1&limit=2",
+                "order=id&order=-id",
+            ):
+                with case((path, query)):
+                    answer = await client.get(f"/api/{path}?{query}")
+                    assert answer.status_code == 400
+                    assert answer.json()["message"].startswith(("Unknown parameter “", "“"))
 
 
 @pytest.mark.parametrize("query", ["tag=a&state=running", "q=a&q=b", "tags=a"])

@@ -17,6 +17,7 @@ from riverui.storage.interface import Driver
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.config import DashboardConfig
 from riverui.web.search.long_searches import Searches, Turn
+from tests.cases import cases
 from tests.web.html import Element, parse
 from tests.web.stand_ins import SlowDriver, browser
 
@@ -128,23 +129,22 @@ async def test_a_step_that_takes_too_long_stops_the_search_in_words(
         assert note.attributes["data-search"] == "stopped"
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "/jobs/search",
-        "/jobs/search?q=tag:rare&after=601&looked=300&found=0",
-        "/jobs/search?q=tag:rare&after=601&looked=300&found=0&search=../../..",
-        "/jobs/search?q=tag:rare&after=601&looked=-1&found=0&search=0123abcd",
-        "/jobs/search?q=tag:rare&after=601&looked=300&found=100&search=0123abcd",
-        "/jobs/search?q=tag:rare&before=601&looked=300&found=0&search=0123abcd",
-        "/jobs/search?q=tag:rare&looked=300&found=0&search=0123abcd",
-    ],
-)
-async def test_an_address_that_no_page_gave_out_is_refused(
-    app: Starlette, htmx: Htmx, address: str
-) -> None:
-    async with browser(app) as client:
-        assert (await client.get(address, headers=htmx("search-note"))).status_code == 400
+async def test_an_address_that_no_page_gave_out_is_refused(app: Starlette, htmx: Htmx) -> None:
+    with cases() as case:
+        for address in (
+            "/jobs/search",
+            "/jobs/search?q=tag:rare&after=601&looked=300&found=0",
+            "/jobs/search?q=tag:rare&after=601&looked=300&found=0&search=../../..",
+            "/jobs/search?q=tag:rare&after=601&looked=-1&found=0&search=0123abcd",
+            "/jobs/search?q=tag:rare&after=601&looked=300&found=100&search=0123abcd",
+            "/jobs/search?q=tag:rare&before=601&looked=300&found=0&search=0123abcd",
+            "/jobs/search?q=tag:rare&looked=300&found=0&search=0123abcd",
+        ):
+            with case(address):
+                async with browser(app) as client:
+                    assert (
+                        await client.get(address, headers=htmx("search-note"))
+                    ).status_code == 400
 
 
 async def test_opened_as_a_page_a_step_is_the_list_from_there(app: Starlette) -> None:

@@ -24,6 +24,7 @@ from riverui.web.http.proxy import TrustedProxy
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path
 from riverui.web.view.preferences import Preferences, choose
+from tests.cases import cases
 from tests.web.stand_ins import DeadDriver, browser
 
 KEY = "a key that only the tests know"
@@ -40,31 +41,29 @@ def app_with(*entries: GuardedRoute, **options: object) -> Starlette:
     return app
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "headers", "status"),
-    [
-        ("GET", "/help", {}, 200),
-        ("GET", "/", {}, 200),
-        ("GET", "/nothing", {}, 404),
-        ("GET", "/nothing", {"HX-Request": "true"}, 404),
-        ("POST", "/help", {}, 405),
-        ("POST", "/jobs/delete", {"Sec-Fetch-Site": "cross-site"}, 403),
-        ("GET", "/api/health-checks/minimal", {}, 200),
-        ("GET", "/boom", {}, 500),
-    ],
-)
-async def test_every_answer_carries_the_security_headers(
-    method: str, path: str, headers: dict[str, str], status: int
-) -> None:
+async def test_every_answer_carries_the_security_headers() -> None:
     async def boom(request: Request) -> Response:
         raise RuntimeError("boom")
 
-    async with browser(app_with(GuardedRoute("GET", "/boom", "boom", "jobs.read", boom))) as client:
-        answer = await client.request(method, path, headers=headers)
-    assert answer.status_code == status
-    for name, value in HEADERS.items():
-        assert answer.headers[name] == value, name
-    assert answer.headers["x-request-id"]
+    app = app_with(GuardedRoute("GET", "/boom", "boom", "jobs.read", boom))
+    with cases() as case:
+        for method, path, headers, status in (
+            ("GET", "/help", {}, 200),
+            ("GET", "/", {}, 200),
+            ("GET", "/nothing", {}, 404),
+            ("GET", "/nothing", {"HX-Request": "true"}, 404),
+            ("POST", "/help", {}, 405),
+            ("POST", "/jobs/delete", {"Sec-Fetch-Site": "cross-site"}, 403),
+            ("GET", "/api/health-checks/minimal", {}, 200),
+            ("GET", "/boom", {}, 500),
+        ):
+            with case((method, path, headers)):
+                async with browser(app) as client:
+                    answer = await client.request(method, path, headers=headers)
+                assert answer.status_code == status
+                for name, value in HEADERS.items():
+                    assert answer.headers[name] == value, name
+                assert answer.headers["x-request-id"]
 
 
 async def test_the_policy_allows_nothing_inline_and_nothing_from_elsewhere() -> None:
@@ -90,36 +89,40 @@ async def test_an_unexpected_error_tells_its_id_and_nothing_else(
     assert "hunter2" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 200),
-        ({"Sec-Fetch-Site": "same-origin"}, 200),
-        ({"Sec-Fetch-Site": "none"}, 200),
-        ({"Sec-Fetch-Site": "same-site"}, 403),
-        ({"Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Sec-Fetch-Site": "nonsense"}, 403),
-        ({"Origin": "http://river.test"}, 200),
-        ({"Origin": "http://river.test:80"}, 200),
-        ({"Origin": "http://river.test:8080"}, 403),
-        ({"Origin": "http://evil.test"}, 403),
-        ({"Origin": "http://river.test.evil.test"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Origin": ""}, 403),
-        ({"Origin": "http://[broken"}, 403),
-        ({"Origin": "http://evil.test", "Sec-Fetch-Site": "same-origin"}, 200),
-        ({"Origin": "http://river.test", "Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Origin": "http://evil.test", "X-Forwarded-Host": "evil.test"}, 403),
-    ],
+CAME_FROM: tuple[tuple[dict[str, str], int], ...] = (
+    ({}, 200),
+    ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ({"Sec-Fetch-Site": "none"}, 200),
+    ({"Sec-Fetch-Site": "same-site"}, 403),
+    ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ({"Sec-Fetch-Site": "nonsense"}, 403),
+    ({"Origin": "http://river.test"}, 200),
+    ({"Origin": "http://river.test:80"}, 200),
+    ({"Origin": "http://river.test:8080"}, 403),
+    ({"Origin": "http://evil.test"}, 403),
+    ({"Origin": "http://river.test.evil.test"}, 403),
+    ({"Origin": "null"}, 403),
+    ({"Origin": ""}, 403),
+    ({"Origin": "http://[broken"}, 403),
+    ({"Origin": "http://evil.test", "Sec-Fetch-Site": "same-origin"}, 200),
+    ({"Origin": "http://river.test", "Sec-Fetch-Site": "cross-site"}, 403),
+    ({"Origin": "http://evil.test", "X-Forwarded-Host": "evil.test"}, 403),
 )
-async def test_a_change_must_come_from_our_own_pages(headers: dict[str, str], status: int) -> None:
+"""Headers of a change, and what it is answered."""
+
+
+async def test_a_change_must_come_from_our_own_pages() -> None:
     async def change(request: Request) -> Response:
         return Response()
 
-    for method in ("POST", "PUT", "PATCH", "DELETE"):
-        app = app_with(GuardedRoute(method, "/change", "change", "jobs.read", change))
-        async with browser(app) as client:
-            assert (await client.request(method, "/change", headers=headers)).status_code == status
+    with cases() as case:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            app = app_with(GuardedRoute(method, "/change", "change", "jobs.read", change))
+            async with browser(app) as client:
+                for headers, status in CAME_FROM:
+                    with case((method, headers)):
+                        answer = await client.request(method, "/change", headers=headers)
+                        assert answer.status_code == status
 
 
 async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_way_out() -> None:
@@ -386,38 +389,44 @@ class TestPreferences:
         assert choose(nonsense) == Preferences()
 
 
-@pytest.mark.parametrize(
-    ("next_", "kept"),
-    [
-        ("/river/jobs?q=a%20b", True),
-        ("/river/queues/a%2Fb", True),
-        ("/river/", True),
-        ("/river", False),
-        ("/rivers/jobs", False),
-        ("/jobs", False),
-        ("//evil.test/river/", False),
-        ("https://evil.test/river/", False),
-        ("/river/\\evil.test", False),
-        ("/river/\t/evil.test", False),
-        ("/river/../login", False),
-        ("/river/./x", False),
-        ("/river/%2e%2e/login", False),
-        ("/river/.%2E/login", False),
-        ("/river/..#x", False),
-        ("/river/jobs#x", True),
-        ("/river/queues/~%252E%252E", True),
-        ("javascript:alert(1)", False),
-        ("", False),
-        (None, False),
-    ],
+AFTERWARDS = (
+    ("/river/jobs?q=a%20b", True),
+    ("/river/queues/a%2Fb", True),
+    ("/river/", True),
+    ("/river", False),
+    ("/rivers/jobs", False),
+    ("/jobs", False),
+    ("//evil.test/river/", False),
+    ("https://evil.test/river/", False),
+    ("/river/\\evil.test", False),
+    ("/river/\t/evil.test", False),
+    ("/river/../login", False),
+    ("/river/./x", False),
+    ("/river/%2e%2e/login", False),
+    ("/river/.%2E/login", False),
+    ("/river/..#x", False),
+    ("/river/jobs#x", True),
+    ("/river/queues/~%252E%252E", True),
+    ("javascript:alert(1)", False),
+    ("", False),
+    (None, False),
 )
-async def test_after_a_form_one_stays_below_the_base_path(next_: str | None, kept: bool) -> None:
+"""Where a form wants to lead to, and whether it does."""
+
+
+async def test_after_a_form_one_stays_below_the_base_path() -> None:
+    asked: str | None = None
+
     async def show(request: Request) -> Response:
-        return JSONResponse(local_path(request, next_, default="default"))
+        return JSONResponse(local_path(request, asked, default="default"))
 
     app = app_with(GuardedRoute("GET", "/next", "next", "jobs.read", show))
     async with browser(app, root_path="/river") as client:
-        assert (await client.get("/river/next")).json() == (next_ if kept else "default")
+        with cases() as case:
+            for asked, kept in AFTERWARDS:
+                with case(asked):
+                    answer = await client.get("/river/next")
+                    assert answer.json() == (asked if kept else "default")
 
 
 @pytest.mark.parametrize("next_", ["//evil.test", "/\\evil.test", "///evil.test"])

@@ -22,6 +22,7 @@ from riverui.engine.features.workflows.workflow import Workflow
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
+from tests.cases import cases
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
@@ -125,47 +126,44 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     assert "has not been looked at yet" not in task.text
 
 
-@pytest.mark.parametrize(
-    ("given", "status", "told", "field"),
-    [
-        ({"key": ""}, 400, "key is a text of 1 to 200 characters", "key"),
-        ({"key": "k" * 201}, 400, "key is a text of 1 to 200 characters", "key"),
-        ({"payload": '{"ok": tru}'}, 400, "payload cannot be kept", "payload"),
-        ({"payload": "[" * 5_000}, 400, "payload cannot be kept", "payload"),
-        ({"payload": '"\\u0000"'}, 400, "NUL", "payload"),
-        ({"payload": '"\\ud800"'}, 400, "payload cannot be kept", "payload"),
-        ({"payload": json.dumps("x" * 300_000)}, 400, "more than the 300,000", "payload"),
-        ({"idempotency_key": "i" * 201}, 400, "idempotency key is a text", "idempotency_key"),
-        ({"idempotency_key": "taken"}, 409, "has the idempotency key", "idempotency_key"),
-        ({"attempt": "7"}, 409, "is in attempt 1, not in attempt 7", ""),
-    ],
-)
 async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
-    ada: httpx2.AsyncClient,
-    order: Workflow,
-    driver: Driver,
-    connection: Connection,
-    given: dict[str, str],
-    status: int,
-    told: str,
-    field: str,
+    ada: httpx2.AsyncClient, order: Workflow, driver: Driver, connection: Connection
 ) -> None:
     await Client(driver).workflow_signal("w1", "approval", 7, idempotency_key="taken")
-    typed = {"key": "approval", "payload": '{"ok":\n  true}', "task": "ship", "once": "x"} | given
-    answer = await ada.post("/workflows/w1/signals", data=typed)
-    assert answer.status_code == status, answer.text[:500]
-    page = parse(answer.text)
-    assert told in page.one(id="signal-problem").text
-    again = fields(page)
-    assert again["key"] == typed["key"]
-    assert f">\n{html.escape(typed['payload'])}</textarea>" in answer.text.replace(
-        "&#34;", "&quot;"
-    )
-    assert again["idempotency_key"] == given.get("idempotency_key", "")
-    assert (again["task"], again["attempt"]) == ("ship", "1")
-    marked = [each.attributes["name"] for each in page.all(aria_invalid="true")]
-    assert marked == ([field] if field else [])
-    assert len(await rows(connection)) == 1
+    with cases() as case:
+        for given, status, told, field in (
+            ({"key": ""}, 400, "key is a text of 1 to 200 characters", "key"),
+            ({"key": "k" * 201}, 400, "key is a text of 1 to 200 characters", "key"),
+            ({"payload": '{"ok": tru}'}, 400, "payload cannot be kept", "payload"),
+            ({"payload": "[" * 5_000}, 400, "payload cannot be kept", "payload"),
+            ({"payload": '"\\u0000"'}, 400, "NUL", "payload"),
+            ({"payload": '"\\ud800"'}, 400, "payload cannot be kept", "payload"),
+            ({"payload": json.dumps("x" * 300_000)}, 400, "more than the 300,000", "payload"),
+            ({"idempotency_key": "i" * 201}, 400, "idempotency key is a text", "idempotency_key"),
+            ({"idempotency_key": "taken"}, 409, "has the idempotency key", "idempotency_key"),
+            ({"attempt": "7"}, 409, "is in attempt 1, not in attempt 7", ""),
+        ):
+            with case((str(given)[:60], told)):
+                typed = {
+                    "key": "approval",
+                    "payload": '{"ok":\n  true}',
+                    "task": "ship",
+                    "once": "x",
+                } | given
+                answer = await ada.post("/workflows/w1/signals", data=typed)
+                assert answer.status_code == status, answer.text[:500]
+                page = parse(answer.text)
+                assert told in page.one(id="signal-problem").text
+                again = fields(page)
+                assert again["key"] == typed["key"]
+                assert f">\n{html.escape(typed['payload'])}</textarea>" in answer.text.replace(
+                    "&#34;", "&quot;"
+                )
+                assert again["idempotency_key"] == given.get("idempotency_key", "")
+                assert (again["task"], again["attempt"]) == ("ship", "1")
+                marked = [each.attributes["name"] for each in page.all(aria_invalid="true")]
+                assert marked == ([field] if field else [])
+                assert len(await rows(connection)) == 1
 
 
 async def test_a_form_that_was_sent_can_send_another_once_that_is_meant(
