@@ -133,6 +133,9 @@ class NotSupported(DatabaseError):
 class UniqueConflict(DatabaseError):
     """Another active job has the same unique properties."""
 
+    unique_key: bytes | None = None
+    """The key that is taken, where the database tells it."""
+
 
 class JobRunning(RiveruiError):
     """The job is running and can't be deleted until it finishes."""

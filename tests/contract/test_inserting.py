@@ -74,7 +74,7 @@ async def test_fast_inserts_are_all_or_nothing(driver: Driver) -> None:
     async with driver.transaction() as transaction:
         assert await transaction.job_insert_many_fast([job("many")] * 3, notify=["default"]) == 3
         await transaction.job_insert_many_fast([UNIQUE])
-    with pytest.raises(UniqueConflict):
+    with pytest.raises(UniqueConflict, match=f"is of kind {UNIQUE.kind}, with the args"):
         async with driver.transaction() as transaction:
             await transaction.job_insert_many_fast([job("lost"), UNIQUE])
     async with driver.reading() as executor:

@@ -7,7 +7,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from riverui.domain.jobs import JobRow, JobState
+from riverui.errors import UniqueConflict
 from riverui.storage.where import Where
+
+_ARGS = 200
+"""Characters of args that an error repeats: enough to know the job by."""
 
 
 class JobInsertParams(NamedTuple):
@@ -27,6 +31,13 @@ class JobInsertParams(NamedTuple):
     unique_key: bytes | None = None
     unique_states: int = 0
     """Bits as of `domain.jobs.state_bits`; 0 with no key."""
+
+
+def unique_conflict(job: JobInsertParams) -> UniqueConflict:
+    """Return the error of a batch whose first job with a taken unique key is this one."""
+    args = job.args if len(job.args) <= _ARGS else f"{job.args[:_ARGS]}…"
+    words = f"The first in the way is of kind {job.kind}, with the args {args}."
+    return UniqueConflict(f"{UniqueConflict.__doc__} {words}")
 
 
 class InsertResult(NamedTuple):

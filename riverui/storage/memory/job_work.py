@@ -11,7 +11,6 @@ from typing import Any
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
 from riverui.domain.stored_json import read_json
-from riverui.errors import UniqueConflict
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     InsertResult,
@@ -20,6 +19,7 @@ from riverui.storage.interface.engine_params import (
     JobsAlike,
     JobSetStateParams,
     RunningJob,
+    unique_conflict,
 )
 from riverui.storage.memory.statements import Statements, held_key, statement
 from riverui.storage.memory.values import (
@@ -58,7 +58,7 @@ class JobWork(Statements):
         """Insert jobs and return how many; UniqueConflict where a unique key is held."""
         for params in jobs:
             if self._insert(params).unique_skipped_as_duplicate:
-                raise UniqueConflict
+                raise unique_conflict(params)
         self._notify_inserts(notify)
         return len(jobs)
 

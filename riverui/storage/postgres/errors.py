@@ -83,6 +83,8 @@ _NO_ADVISORY_LOCKS = (
     " ysql_yb_enable_advisory_locks=true."
 )
 
+_TAKEN = re.compile(r"\(unique_key\)=\(\\x([0-9a-f]+)\)")
+"""How the detail of a unique violation tells the key; it is left out for who may not read it."""
 _UNIQUE_INDEXES = frozenset({"river_job_unique_idx", "river_job_kind_unique_key_idx"})
 
 
@@ -126,7 +128,10 @@ def _with_state(
     state: str, whole: str, message: str | None, constraint: str | None, *, fatal: bool = False
 ) -> Exception:
     if state == "23505" and constraint in _UNIQUE_INDEXES:
-        return UniqueConflict()
+        conflict = UniqueConflict()
+        if taken := _TAKEN.search(whole):
+            conflict.unique_key = bytes.fromhex(taken[1])
+        return conflict
     # The enum of a database below migration 4 does not know `pending`.
     if state == "22P02" and "river_job_state" in whole:
         return SchemaMissing()

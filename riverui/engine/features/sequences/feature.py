@@ -12,9 +12,13 @@ from riverui.domain.workflow_tasks import task_of
 from riverui.engine.features.sequences.scheduler import SequenceScheduler
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
-from riverui.errors import ConfigError, InsertError, SchemaMissing, UniqueConflict
+from riverui.errors import ConfigError, InsertError, SchemaMissing
 from riverui.storage.interface import SEQUENCES, Executor, SequenceExecutor
-from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobInsertParams,
+    unique_conflict,
+)
 from riverui.storage.interface.sequences import SEQUENCE_TABLE, Claim, Claims
 
 _Placed = tuple[str, int]
@@ -81,8 +85,9 @@ class Sequences(Feature):
             await sequences.sequence_advance(left)
         if not batch.fast:
             return results
-        if any(result.unique_skipped_as_duplicate for result in results):
-            raise UniqueConflict
+        for job, result in zip(jobs, results, strict=True):
+            if result.unique_skipped_as_duplicate:
+                raise unique_conflict(job)
         return []
 
     async def set_state_if_running_many(

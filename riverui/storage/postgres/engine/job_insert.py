@@ -12,7 +12,12 @@ from typing import Any
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
-from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.errors import UniqueConflict
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobInsertParams,
+    unique_conflict,
+)
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
@@ -94,13 +99,19 @@ class JobInsert(Statements):
         UniqueConflict where a key is taken. Two statements: for a transaction.
         """
         unique = any(job.unique_key is not None for job in jobs)
-        if jobs and self._copies:
-            slots = {} if unique else {"unique_columns": EMPTY}
-            name = "job_insert_many_fast"
-            text, _ = self._queries.render(Fragment(name, **slots))
-            await self._copy(name, text, _copy_rows(jobs, unique=unique))
-        elif jobs:
-            await self._insert(_columns(jobs), unique=unique, conflict=False, told={})
+        try:
+            if jobs and self._copies:
+                slots = {} if unique else {"unique_columns": EMPTY}
+                name = "job_insert_many_fast"
+                text, _ = self._queries.render(Fragment(name, **slots))
+                await self._copy(name, text, _copy_rows(jobs, unique=unique))
+            elif jobs:
+                await self._insert(_columns(jobs), unique=unique, conflict=False, told={})
+        except UniqueConflict as error:
+            for job in jobs:
+                if job.unique_key is not None and job.unique_key == error.unique_key:
+                    raise unique_conflict(job) from error
+            raise
         if notify:
             payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
             values = {
