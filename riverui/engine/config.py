@@ -169,6 +169,13 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
+        # Not as typed, but what a program without type checks writes for "no queues".
+        queues: object = self.queues
+        if queues is None:
+            object.__setattr__(self, "queues", {})
+        elif not isinstance(queues, Mapping):
+            kind = type(queues).__name__
+            raise ConfigError(f"queues must map names to QueueConfigs, not a {kind}.")
         if self.id is not None and not 0 < len(self.id) <= _MOST_ID_CHARACTERS:
             raise ConfigError(f"id must have 1 to {_MOST_ID_CHARACTERS} characters.")
         check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)

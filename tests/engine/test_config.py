@@ -33,6 +33,14 @@ def workers(kind: str = "task") -> Workers:
     return found
 
 
+def test_a_client_without_queues_only_inserts() -> None:
+    none: Any = None
+    assert ClientConfig(queues=none).queues == {}
+    names: Any = ["default"]
+    with pytest.raises(ConfigError, match=r"^queues must map names to QueueConfigs, not a list\.$"):
+        ClientConfig(queues=names)
+
+
 ONE = QueueConfig(max_workers=1)
 
 
