@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -164,9 +167,29 @@ async def test_copying_counts(client: Client, rows: Rows) -> None:
         *([str(n)] for n in range(20)),
         ["a"],
     ]
-    with pytest.raises(UniqueConflict):
-        await client.insert_many_fast([Sort([]), unique("a")])
+    words = re.escape('The first in the way is of kind sort, with the args {"strings":["a"]}.')
+    with pytest.raises(UniqueConflict, match=words):
+        await client.insert_many_fast([Sort([]), unique("b"), unique("a")])
     assert len(await rows()) == 21
+
+
+@dataclass
+class OfficialParams:
+    """Stands for `riverqueue.InsertManyParams`."""
+
+    args: object
+    insert_opts: object = None
+
+
+async def test_the_official_clients_jobs_with_options_are_inserted(
+    client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "riverqueue", ModuleType("riverqueue"))
+    monkeypatch.setattr("riverqueue.InsertManyParams", OfficialParams, raising=False)
+    jobs: Any = [OfficialParams(Sort(["a"]), InsertOpts(queue="slow")), OfficialParams(Sort([]))]
+    await client.insert_many(jobs)
+    assert await client.insert_many_fast([*jobs, Sort(["c"])]) == 3
+    assert [row["queue"] for row in await rows()].count("slow") == 2
 
 
 class Recorder(Plugin):

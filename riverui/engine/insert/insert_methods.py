@@ -17,6 +17,7 @@ from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
+    params_types,
 )
 from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, available_queues
 from riverui.engine.limits import EngineLimits
@@ -57,11 +58,9 @@ class InsertPipeline:
             return []
         if not self._watched(jobs):
             return await self._send(self.builder.rows(jobs), send)
-        prepare = self.builder.prepare
+        prepare, params = self.builder.prepare, params_types()
         requests = [
-            prepare(job.args, job.insert_opts)
-            if isinstance(job, InsertManyParams)
-            else prepare(job)
+            prepare(job.args, job.insert_opts) if isinstance(job, params) else prepare(job)
             for job in jobs
         ]
         return await self.insert_requests(requests, send)
@@ -97,7 +96,8 @@ class InsertPipeline:
         """Return whether any hook or middleware looks at these jobs."""
         if self._extensions.insert_begin or self._extensions.insert_many:
             return True
-        types = {type(job.args if isinstance(job, InsertManyParams) else job) for job in jobs}
+        params = params_types()
+        types = {type(job.args if isinstance(job, params) else job) for job in jobs}
         return any(plugins_of(cls) for cls in types)
 
     def _of(self, request: InsertRequest) -> Extensions:

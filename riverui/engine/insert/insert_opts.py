@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -138,6 +139,14 @@ class InsertManyParams:
 
 
 _set = object.__setattr__
+
+
+def params_types() -> tuple[type[Any], ...]:
+    """Return the classes of jobs with options: ours, and that of the official client where a
+    program has loaded it.
+    """
+    official = getattr(sys.modules.get("riverqueue"), "InsertManyParams", None)
+    return (InsertManyParams, official) if isinstance(official, type) else (InsertManyParams,)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -37,10 +37,10 @@ from riverui.engine.insert.checks import (
     checked_time,
 )
 from riverui.engine.insert.insert_opts import (
-    InsertManyParams,
     InsertOpts,
     InsertRequest,
     UniqueOpts,
+    params_types,
 )
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
@@ -169,18 +169,14 @@ class JobBuilder:
         """Return the rows of args and InsertManyParams; ArgsError, InsertError or
         UnknownJobKind.
         """
-        now = self._clock()
+        now, params = self._clock(), params_types()
         rows: list[JobInsertParams] = []
         instances: set[type] = set()
         more: dict[tuple[type, str, int], _Built | Callable[[object], JobInsertParams]] = {}
         args: object = None
         try:
             for job in jobs:
-                args, call = (
-                    (job.args, job.insert_opts)
-                    if isinstance(job, InsertManyParams)
-                    else (job, None)
-                )
+                args, call = (job.args, job.insert_opts) if isinstance(job, params) else (job, None)
                 cls = type(args)
                 if cls not in instances:
                     check_instance(args)
