@@ -12,7 +12,7 @@ import pytest
 
 from riverui.cli.api.remote import RemoteApi
 from riverui.errors import ConfigError
-from riverui.web.auth.tokens import PREFIX
+from riverui.web.auth.tokens import PREFIX, new_token
 from tests.cli.conftest import Ways
 from tests.test_cli import Run
 
@@ -140,11 +140,17 @@ class TestChoice:
         wrong = ways.url.replace("http://", "http://ada:wr0ng@")
         code, _, err = run("queue", "list", "--api", wrong)
         assert code == 2
-        assert "does not know who asks" in err
+        assert "rejects the user and password in the URL" in err
         assert "wr0ng" not in err
         code, _, err = run("queue", "list", "--api", inside, RIVERUI_API_TOKEN=f"{PREFIX}x")
         assert code == 2
         assert "choose one" in err
+
+    def test_a_token_that_is_not_the_dashboards_is_rejected(self, run: Run, ways: Ways) -> None:
+        for token, words in ((new_token("x", "all")[0], "rejects the token"), ("", "set RIVERUI")):
+            code, _, err = run("queue", "list", "--api", ways.url, RIVERUI_API_TOKEN=token)
+            assert code == 2
+            assert words in err
 
     def test_a_token_may_lie_in_a_file(self, run: Run, ways: Ways, tmp_path: object) -> None:
         file = f"{tmp_path}/token"

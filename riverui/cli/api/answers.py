@@ -33,6 +33,8 @@ class Answer:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     """Their names in lower case."""
+    signed_in_by: str = ""
+    """What the request was sent with, in words; empty for nothing."""
 
 
 class Transport(Protocol):
@@ -122,6 +124,8 @@ def _problem(answer: Answer) -> RiveruiError:
         )
     if answer.status in (400, 405, 413):
         return ConfigError(told or f"the dashboard refused the request ({answer.status})")
+    if answer.status == 401 and answer.signed_in_by:
+        return ConfigError(f"the dashboard rejects {answer.signed_in_by}")
     if answer.status == 401:
         return ConfigError(
             "the dashboard does not know who asks: set RIVERUI_API_TOKEN, or a user and password"

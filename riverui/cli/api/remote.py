@@ -35,15 +35,18 @@ class RemoteApi:
         self._told = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:_SHOWN]
         self._path = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json", "User-Agent": f"riverui/{__version__}"}
+        self._signed_in_by = ""
         if parts.username is not None:
             if token:
                 raise ConfigError("there is a token and a user in the URL: choose one")
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+            self._signed_in_by = "the user and password in the URL"
         elif token:
             if not (token.isascii() and token.isprintable()):
                 raise ConfigError("RIVERUI_API_TOKEN is no token: it has letters of no token")
             self._headers["Authorization"] = f"Bearer {token}"
+            self._signed_in_by = "the token in RIVERUI_API_TOKEN (or its file)"
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, method: str, path: str, body: bytes | None = None) -> Answer:
@@ -106,6 +109,7 @@ class RemoteApi:
             status=answer.status,
             body=read,
             headers={name.lower(): value for name, value in answer.getheaders()},
+            signed_in_by=self._signed_in_by,
         )
 
 
