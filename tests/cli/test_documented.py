@@ -81,6 +81,16 @@ def test_every_example_answers_what_it_shows(
     assert tried > 15
 
 
+def test_a_database_that_is_not_there_is_told_as_troubleshooting_has_it(
+    run: Run, database_url: str
+) -> None:
+    name = database_url.rpartition("/")[2].partition("?")[0]
+    url = database_url.replace(f"/{name}", "/nowhere")
+    told = run("job", "list", DATABASE_URL=url)[2].removeprefix("riverui: ").strip()
+    page = (PAGE.parent / "troubleshooting.md").read_text()
+    assert f"| `{told.replace('nowhere', '…')}` |" in page
+
+
 def test_the_frame_is_drawn_as_it_is_shown() -> None:
     waits = {"available": 59, "running": 0, "retryable": 0, "ended_per_minute": 0.0}
     verdicts = (
