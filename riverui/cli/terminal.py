@@ -94,6 +94,17 @@ def json_line(text: str | bytes) -> str:
     return told if told.isprintable() else HIDDEN.sub(code_point, told)
 
 
+def job_line(text: str | bytes) -> str:
+    """Return a job of the API as `json_line` does, with its args as JSON in place of a text."""
+    import msgspec
+
+    job = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    args = msgspec.json.decode(job["args"])
+    if isinstance(args, str):
+        job["args"] = msgspec.Raw(args.encode())
+    return json_line(msgspec.json.encode(job))
+
+
 def plain_lines(text: str) -> list[str]:
     """Return a text that came with a job as lines, of which none can steer a terminal."""
     return [plain(line.expandtabs(4).rstrip("\r"), len(line) + 1) for line in text.split("\n")]

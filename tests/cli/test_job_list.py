@@ -67,7 +67,7 @@ class TestList:
     def test_a_program_gets_one_object_of_the_api_a_line(self, both: Both) -> None:
         _, out, _ = both("job", "list", "--json", "id:3")
         told = json.loads(out)
-        assert told["args"] == '{"amount": 12.50000000000000000001}'
+        assert '"args":{"amount": 12.50000000000000000001},' in out
         assert set(told) >= {"attempted_by", "created_at", "kind", "max_attempts", "state", "tags"}
 
     def test_more_than_a_page_are_read_one_after_the_other(self, both: Both, shop: str) -> None:
@@ -141,7 +141,7 @@ def test_what_steers_a_terminal_is_escaped_everywhere(
     if "--json" in argv:
         told = json.loads(out.splitlines()[0])
         assert (told["kind"], told["tags"]) == ("mail\x9b2J", ["\x9d0;x"])
-        assert json.loads(told["args"]) == {"a": "\u202egnp.exe \x7f"}
+        assert told["args"] == {"a": "\u202egnp.exe \x7f"}
 
 
 class TestGet:

@@ -77,7 +77,7 @@ def job_list(
     --kind may be repeated, and take patterns such as mail_*.
     """
     from riverui.cli.api.chosen import asked_api
-    from riverui.cli.terminal import Screen, json_line
+    from riverui.cli.terminal import Screen, job_line
 
     text = search_text(search, states=states, queues=queues, kinds=kinds)
     wanted = Wanted(
@@ -90,7 +90,7 @@ def job_list(
         if as_json:
             for page in pages(api, wanted):
                 for job in page:
-                    click.echo(json_line(bytes(job)))
+                    click.echo(job_line(bytes(job)))
             return 0
         _print(api, wanted, Screen.of(sys.stdout, environ))
     return 0

@@ -44,13 +44,13 @@ def get(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any)
     """
     from riverui.cli.api.chosen import asked_api
     from riverui.cli.job import wanted
-    from riverui.cli.terminal import Screen, json_line
+    from riverui.cli.terminal import Screen, job_line
 
     number = wanted.job_id(job_id)
     with asked_api(environ, flags) as api:
         text = api.text(f"/api/jobs/{number}").rstrip("\n")
         if as_json:
-            click.echo(json_line(text))
+            click.echo(job_line(text))
         else:
             lines = job_lines(text, why_waiting(api, number), Screen.of(sys.stdout, environ))
             click.echo("\n".join(lines))

@@ -107,10 +107,10 @@ def _tell(number: int, found: tuple[Mapping[str, Any], bytes] | None, as_json: b
     if found is None:
         click.echo(f"riverui: Job not found: {number}.", err=True)
         return 1
-    from riverui.cli.terminal import json_line
+    from riverui.cli.terminal import job_line
 
     job, text = found
-    click.echo(json_line(text) if as_json else f"Job {number} {job['state']}.")
+    click.echo(job_line(text) if as_json else f"Job {number} {job['state']}.")
     return 0 if job["state"] == "completed" else 1
 
 
