@@ -386,7 +386,7 @@ class TestMigrations:
     @pytest.mark.parametrize(
         ("flags", "answer", "code", "left"),
         [
-            ([], "n\n", 130, True),
+            ([], "n\n", 1, True),
             ([], "y\n", 0, False),
             (["--yes"], "", 0, False),
             (["--dry-run"], "", 0, True),

@@ -194,6 +194,7 @@ def _migrate(
     statement_timeout: str,
     **flags: Any,
 ) -> int:
+    from riverui.cli.terminal import ask
     from riverui.storage.migrations import migrate
 
     limit = _time("--statement-timeout", statement_timeout) if statement_timeout else None
@@ -209,11 +210,9 @@ def _migrate(
             target_version=target_version,
         )
         if asks and not dry_run and await _drops_jobs(driver, line, await run(dry_run=True)):
-            click.confirm(
+            ask(
                 f"This drops River's tables in the database {driver.database} with all their jobs."
-                " Continue?",
-                abort=True,
-                err=True,
+                " Continue?"
             )
         return await run(dry_run=dry_run)
 

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TextIO
 
+import click
+
 from riverui.domain.clock import aware_instant, two_units
 from riverui.domain.plain_text import HIDDEN, code_point, plain
+from riverui.errors import RiveruiError
 
 _CELL = 200
 """Characters of a cell where nobody says how wide the terminal is."""
@@ -76,6 +79,12 @@ class Screen:
         """Return a state's name, or another text, in the state's colour."""
         color = _COLORS.get(state)
         return self.style(text or state, *([color] if color else []))
+
+
+def ask(question: str) -> None:
+    """Ask the person at the terminal; raise RiveruiError for a no."""
+    if not click.confirm(question, err=True):
+        raise RiveruiError("Nothing was changed.")
 
 
 def one_line(text: object, limit: int = _CELL) -> str:

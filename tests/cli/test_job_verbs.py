@@ -114,7 +114,7 @@ class TestMoveAndDelete:
         asking = io.StringIO("n\n")
         asking.isatty = lambda: True  # type: ignore[method-assign]
         monkeypatch.setattr("sys.stdin", asking)
-        assert run("job", "delete", "1", "2", **way)[0] == 130
+        assert run("job", "delete", "1", "2", **way)[0] == 1
         monkeypatch.setattr("sys.stdin", io.StringIO("1 2"))
         code, _, err = run("job", "delete", "-", **way)
         assert code == 2
@@ -151,12 +151,13 @@ class TestBySearch:
         code, out, err = run("job", "cancel", "--search", "queue:mail", **way)
         assert (code, out) == (2, "")
         assert "Cancel 2 available jobs matching queue:mail? Nobody is here to answer: --yes" in err
-        for answer, ends in (("n\n", 130), ("y\n", 0)):
+        for answer, ends in (("n\n", 1), ("y\n", 0)):
             asking = io.StringIO(answer)
             asking.isatty = lambda: True  # type: ignore[method-assign]
             monkeypatch.setattr("sys.stdin", asking)
             code, out, err = run("job", "cancel", "--search", "queue:mail", **way)
             assert code == ends
+            assert ("riverui: Nothing was changed." in err) is (ends == 1)
             assert "Cancel 2 available jobs matching queue:mail?" in err
             done = 2 if answer == "y\n" else 0
             assert rows("select count(*) from river_job where state = 'cancelled'") == [(done,)]

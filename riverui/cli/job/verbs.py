@@ -251,14 +251,14 @@ def _until_it_ended(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _ask(order: Order, question: str) -> None:
-    """Ask the person at the terminal; click.Abort for a no. ConfigError where nobody is there."""
-    from riverui.cli.terminal import one_line
+    """Ask the person at the terminal; RiveruiError for a no, ConfigError where nobody is there."""
+    from riverui.cli.terminal import ask, one_line
 
     if order.yes:
         return
     if not sys.stdin.isatty():
         raise ConfigError(f"{one_line(question)} Nobody is here to answer: --yes says so")
-    click.confirm(one_line(question), abort=True, err=True)
+    ask(one_line(question))
 
 
 def _dump(value: object) -> None:
