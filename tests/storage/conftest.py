@@ -200,10 +200,16 @@ def schema_database_url(admin_url: str, schema_template: str) -> Iterator[str]:
     drop_database(admin_url, name)
 
 
-@pytest.fixture(params=["session", "schema", "autocommit", "asyncpg"])
-def way_name(request: pytest.FixtureRequest) -> str:
-    """Each way to an executor, in turn."""
-    return str(request.param)
+every_way = pytest.mark.parametrize("way_name", ["session", "schema", "autocommit", "asyncpg"])
+"""Run a test by each way to an executor: what is written and read goes through another driver."""
+
+
+@pytest.fixture
+def way_name() -> str:
+    """Return the way of a test that is not marked `every_way`: a session in a schema of another
+    name, since what a statement easily forgets is the schema; all other tests use `public`.
+    """
+    return "schema"
 
 
 @pytest.fixture
@@ -216,7 +222,7 @@ def way_url(way_name: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def way(way_name: str, way_url: str) -> AsyncIterator[Way]:
-    """Yield an executor, and how to look behind it."""
+    """Yield an executor by the way `way_name`, and how to look behind it."""
     in_schema = way_name == "schema"
     driver = connect(way_url, schema=SCHEMA if in_schema else None)
     async with await AsyncConnection.connect(

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from riverui.errors import BadRequest
 from riverui.storage.postgres import array_literals
+from tests.scale import scaled
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 AWARE = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7, minutes=-30))]))
@@ -29,25 +30,25 @@ def _read(connection: psycopg.Connection[Any], literal: str, kind: str) -> Any:
     return row[0]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(100, 200), deadline=None)
 @given(st.lists(TEXTS))
 def test_texts(connection: psycopg.Connection[Any], values: list[str]) -> None:
     assert _read(connection, array_literals.texts(values), "text") == values
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(100, 200), deadline=None)
 @given(st.lists(st.none() | TEXTS))
 def test_optional_texts(connection: psycopg.Connection[Any], values: list[str | None]) -> None:
     assert _read(connection, array_literals.optional_texts(values), "text") == values
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(50, 200), deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)))
 def test_numbers(connection: psycopg.Connection[Any], values: list[int | None]) -> None:
     assert _read(connection, array_literals.numbers(values), "bigint") == values
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(50, 200), deadline=None)
 @given(st.lists(st.none() | AWARE))
 def test_instants(connection: psycopg.Connection[Any], values: list[datetime | None]) -> None:
     connection.execute("set timezone = 'UTC'")
@@ -58,13 +59,13 @@ def test_instants(connection: psycopg.Connection[Any], values: list[datetime | N
         assert any(value and value.year in (1, 9999) for value in values)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(50, 200), deadline=None)
 @given(st.lists(st.none() | st.binary()))
 def test_keys(connection: psycopg.Connection[Any], values: list[bytes | None]) -> None:
     assert _read(connection, array_literals.keys(values), "bytea") == values
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(100, 200), deadline=None)
 @given(st.lists(TEXTS, min_size=1))
 def test_copy_texts(connection: psycopg.Connection[Any], values: list[str]) -> None:
     connection.execute("create temp table if not exists copied (id bigserial, t text)")

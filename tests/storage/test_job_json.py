@@ -24,7 +24,9 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.web.api.job_models import Job, JobMinimal
+from tests.cases import cases
 from tests.odd_rows import insert_odd_rows
+from tests.scale import scaled
 from tests.storage.conftest import Make
 
 ARGS = 100_000
@@ -113,7 +115,9 @@ def _params(state: JobState = JobState.COMPLETED, *terms: Term, **more: Any) -> 
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(60, 150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(COLUMNS, min_size=1, max_size=3))
 async def test_whatever_a_row_holds(
@@ -130,7 +134,9 @@ async def test_whatever_a_row_holds(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(60, 150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(COLUMNS, ERRORS, JSON)
 async def test_whatever_one_job_holds(
@@ -198,11 +204,12 @@ async def test_times_are_in_gos_form(
 
 
 async def test_odd_rows_are_left_to_the_other_way(driver: PostgresDriver, make: Make) -> None:
-    for state in JobState:
-        await insert_odd_rows(make.connection, [state.value])
     order = {JobState.COMPLETED: JobOrder.TIME_DESC, JobState.RUNNING: JobOrder.TIME}
+    # One of each way to read a page.
+    states = (*order, JobState.AVAILABLE)
+    await insert_odd_rows(make.connection, states)
     found = []
-    for state in JobState:
+    for state in states:
         for row in await make.rows(f"select id from river_job where state = '{state.value}'"):
             one = Term(field=Field.ID, op=Op.EQ, values=(row["id"],))
             params = _params(state, one, order=order.get(state, JobOrder.ID), limit=1)
@@ -212,59 +219,62 @@ async def test_odd_rows_are_left_to_the_other_way(driver: PostgresDriver, make: 
     assert any(found)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 1000])
-@pytest.mark.parametrize(
-    ("state", "order"),
-    [
-        (JobState.COMPLETED, JobOrder.TIME_DESC),
-        (JobState.AVAILABLE, JobOrder.ID),
-        (JobState.AVAILABLE, JobOrder.TIME),
-        (JobState.RUNNING, JobOrder.TIME),
-        (JobState.SCHEDULED, JobOrder.ID),
-    ],
-)
-async def test_pages(
-    driver: PostgresDriver, make: Make, state: JobState, order: JobOrder, limit: int
-) -> None:
-    made = [await make.job(state.value, tags=["even"] if n % 2 else []) for n in range(6)]
-    even = Term(field=Field.TAG, op=Op.EQ, values=("even",))
-    for terms, expected in ((), made), ((even,), made[1::2]):
-        cursor: JobCursor | None = None
-        ids: list[int] = []
-        while True:
-            params = _params(state, *terms, order=order, limit=limit, cursor=cursor)
-            page = await _page(driver, params)
-            assert page is not None
-            ids += [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")]
-            cursor = page.last
-            if cursor is None:
-                break
-        assert sorted(ids) == expected
+async def test_pages(driver: PostgresDriver, make: Make) -> None:
+    with cases() as case:
+        for limit in (1, 2, 3, 4, 1000):
+            for state, order in (
+                (JobState.COMPLETED, JobOrder.TIME_DESC),
+                (JobState.AVAILABLE, JobOrder.ID),
+                (JobState.AVAILABLE, JobOrder.TIME),
+                (JobState.RUNNING, JobOrder.TIME),
+                (JobState.SCHEDULED, JobOrder.ID),
+            ):
+                with case((limit, state, order)):
+                    await make.connection.execute("delete from river_job")
+                    made = [
+                        await make.job(state.value, tags=["even"] if n % 2 else [])
+                        for n in range(6)
+                    ]
+                    even = Term(field=Field.TAG, op=Op.EQ, values=("even",))
+                    for terms, expected in ((), made), ((even,), made[1::2]):
+                        cursor: JobCursor | None = None
+                        ids: list[int] = []
+                        while True:
+                            params = _params(state, *terms, order=order, limit=limit, cursor=cursor)
+                            page = await _page(driver, params)
+                            assert page is not None
+                            ids += [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")]
+                            cursor = page.last
+                            if cursor is None:
+                                break
+                        assert sorted(ids) == expected
 
 
-@pytest.mark.parametrize(
-    "term",
-    [
-        Term(field=Field.KIND, op=Op.EQ, values=("rare", "none")),
-        Term(field=Field.QUEUE, op=Op.EQ, values=("rare",)),
-        Term(field=Field.TAG, op=Op.EQ, values=("rare", "none")),
-        Term(field=Field.PRIORITY, op=Op.EQ, values=(4,)),
-        Term(field=Field.TAG, op=Op.EQ, values=("common",), negated=True),
-    ],
-)
-@pytest.mark.parametrize("state", ["completed", "available", "running"])
-async def test_filters_reach_to_the_end(
-    driver: PostgresDriver, make: Make, state: str, term: Term
-) -> None:
-    at = AT - timedelta(days=1)
-    ended = {"finalized_at": at} if state == "completed" else {}
-    rare = await make.job(state, kind="rare", queue="rare", tags=["rare"], priority=4, **ended)
-    for _ in range(5):
-        await make.job(state, tags=["common"])
-    order = {"completed": JobOrder.TIME_DESC, "running": JobOrder.TIME}.get(state, JobOrder.ID)
-    page = await _page(driver, _params(JobState(state), term, order=order, limit=2))
-    assert page is not None
-    assert [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")] == [rare]
+async def test_filters_reach_to_the_end(driver: PostgresDriver, make: Make) -> None:
+    with cases() as case:
+        for term in (
+            Term(field=Field.KIND, op=Op.EQ, values=("rare", "none")),
+            Term(field=Field.QUEUE, op=Op.EQ, values=("rare",)),
+            Term(field=Field.TAG, op=Op.EQ, values=("rare", "none")),
+            Term(field=Field.PRIORITY, op=Op.EQ, values=(4,)),
+            Term(field=Field.TAG, op=Op.EQ, values=("common",), negated=True),
+        ):
+            for state in ("completed", "available", "running"):
+                with case((term, state)):
+                    await make.connection.execute("delete from river_job")
+                    at = AT - timedelta(days=1)
+                    ended = {"finalized_at": at} if state == "completed" else {}
+                    rare = await make.job(
+                        state, kind="rare", queue="rare", tags=["rare"], priority=4, **ended
+                    )
+                    for _ in range(5):
+                        await make.job(state, tags=["common"])
+                    order = {"completed": JobOrder.TIME_DESC, "running": JobOrder.TIME}.get(
+                        state, JobOrder.ID
+                    )
+                    page = await _page(driver, _params(JobState(state), term, order=order, limit=2))
+                    assert page is not None
+                    assert [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")] == [rare]
 
 
 async def test_a_search_by_steps_is_left_to_the_other_way(

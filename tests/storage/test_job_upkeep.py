@@ -7,8 +7,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import (
@@ -17,6 +15,7 @@ from riverui.storage.interface.engine_params import (
     JobScheduled,
 )
 from tests import factory
+from tests.cases import cases
 from tests.storage.conftest import NOW, Make, Way
 
 ALL = "11111111"
@@ -115,15 +114,18 @@ async def test_a_unique_job_in_nobodys_way(way: Way) -> None:
     assert rows["alone"]["metadata"] == {"kept": 1}
 
 
-@pytest.mark.parametrize("holder", ["available", "running", "pending", "completed"])
-async def test_somebody_else_holds_the_key(way: Way, holder: str) -> None:
-    rows = await _schedule_unique(
-        way,
-        ("holder", holder, {"unique_states": NO_RETRYABLE}),
-        ("late", "retryable", {"unique_states": NO_RETRYABLE}),
-    )
-    _assert_discarded(rows["late"])
-    assert rows["holder"]["state"] == holder
+async def test_somebody_else_holds_the_key(way: Way) -> None:
+    with cases() as case:
+        for holder in ("available", "running", "pending", "completed"):
+            with case(holder):
+                await way.make.connection.execute("delete from river_job")
+                rows = await _schedule_unique(
+                    way,
+                    ("holder", holder, {"unique_states": NO_RETRYABLE}),
+                    ("late", "retryable", {"unique_states": NO_RETRYABLE}),
+                )
+                _assert_discarded(rows["late"])
+                assert rows["holder"]["state"] == holder
 
 
 async def test_a_key_held_in_other_states_only(way: Way) -> None:
@@ -201,45 +203,54 @@ async def test_get_stuck(way: Way) -> None:
     assert [row.id for row in rows] == stuck[1:2]
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(None, 1), (4, 5), ("x", 1), ([1], 1), (1.5, 1), (10**30, 1), (-1, 0)]
-)
-async def test_rescue(way: Way, count: Any, expected: int) -> None:
-    metadata = {"kept": 1} | ({} if count is None else {"river:rescue_count": count})
-    old = factory.attempt_error(1, "old")
-    ids = [
-        await way.make.job(
-            "running",
-            attempt=2,
-            attempted_at=before(hours=2),
-            errors=[old],
-            metadata=json.dumps(metadata),
-        )
-        for _ in range(2)
-    ]
-    rows = {job_id: await way.make.row(job_id) for job_id in ids}
-    later = NOW + timedelta(hours=1)
-    changed = await way.executor.job_rescue_many(
-        [
-            JobRescueParams(ids[0], JobState.RETRYABLE, ERROR, later),
-            JobRescueParams(ids[1], JobState.DISCARDED, ERROR, NOW, NOW),
-        ],
-        attempted_before=before(hours=1),
-    )
-    assert sorted(changed) == ids
-    same = {
-        "errors": [old, json.loads(ERROR)],
-        "metadata": {"kept": 1, "river:rescue_count": expected},
-    }
-    assert await way.make.row(ids[0]) == rows[ids[0]] | same | {
-        "state": "retryable",
-        "scheduled_at": later,
-    }
-    assert await way.make.row(ids[1]) == rows[ids[1]] | same | {
-        "state": "discarded",
-        "scheduled_at": NOW,
-        "finalized_at": NOW,
-    }
+async def test_rescue(way: Way) -> None:
+    with cases() as case:
+        for count, expected in (
+            (None, 1),
+            (4, 5),
+            ("x", 1),
+            ([1], 1),
+            (1.5, 1),
+            (10**30, 1),
+            (-1, 0),
+        ):
+            with case(count):
+                await way.make.connection.execute("delete from river_job")
+                metadata = {"kept": 1} | ({} if count is None else {"river:rescue_count": count})
+                old = factory.attempt_error(1, "old")
+                ids = [
+                    await way.make.job(
+                        "running",
+                        attempt=2,
+                        attempted_at=before(hours=2),
+                        errors=[old],
+                        metadata=json.dumps(metadata),
+                    )
+                    for _ in range(2)
+                ]
+                rows = {job_id: await way.make.row(job_id) for job_id in ids}
+                later = NOW + timedelta(hours=1)
+                changed = await way.executor.job_rescue_many(
+                    [
+                        JobRescueParams(ids[0], JobState.RETRYABLE, ERROR, later),
+                        JobRescueParams(ids[1], JobState.DISCARDED, ERROR, NOW, NOW),
+                    ],
+                    attempted_before=before(hours=1),
+                )
+                assert sorted(changed) == ids
+                same = {
+                    "errors": [old, json.loads(ERROR)],
+                    "metadata": {"kept": 1, "river:rescue_count": expected},
+                }
+                assert await way.make.row(ids[0]) == rows[ids[0]] | same | {
+                    "state": "retryable",
+                    "scheduled_at": later,
+                }
+                assert await way.make.row(ids[1]) == rows[ids[1]] | same | {
+                    "state": "discarded",
+                    "scheduled_at": NOW,
+                    "finalized_at": NOW,
+                }
 
 
 async def test_rescue_leaves_alone_what_moved_on(way: Way) -> None:
@@ -317,21 +328,24 @@ async def test_delete_before_spares_queues(way: Way) -> None:
     ] == spared
 
 
-@pytest.mark.parametrize("excluded", [(), ("b",)])
-async def test_delete_before_of_some_queues_alone(way: Way, excluded: tuple[str, ...]) -> None:
-    for queue in ("a", "b", "c"):
-        await way.make.job("completed", finalized_at=before(hours=1), queue=queue)
-    params = JobDeleteBeforeParams(
-        cancelled_before=None,
-        completed_before=NOW,
-        discarded_before=None,
-        limit=100,
-        queues_excluded=excluded,
-        queues_included=("a", "b"),
-    )
-    assert await way.executor.job_delete_before(params) == 2 - len(excluded)
-    rows = await way.make.rows("select queue from river_job order by queue")
-    assert [row["queue"] for row in rows] == [*excluded, "c"]
+async def test_delete_before_of_some_queues_alone(way: Way) -> None:
+    with cases() as case:
+        for excluded in ((), ("b",)):
+            with case(excluded):
+                await way.make.connection.execute("delete from river_job")
+                for queue in ("a", "b", "c"):
+                    await way.make.job("completed", finalized_at=before(hours=1), queue=queue)
+                params = JobDeleteBeforeParams(
+                    cancelled_before=None,
+                    completed_before=NOW,
+                    discarded_before=None,
+                    limit=100,
+                    queues_excluded=excluded,
+                    queues_included=("a", "b"),
+                )
+                assert await way.executor.job_delete_before(params) == 2 - len(excluded)
+                rows = await way.make.rows("select queue from river_job order by queue")
+                assert [row["queue"] for row in rows] == [*excluded, "c"]
 
 
 async def test_what_is_retried_meanwhile_is_not_cleaned(driver: Driver, make: Make) -> None:

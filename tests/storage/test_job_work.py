@@ -16,8 +16,9 @@ from riverui.errors import BadRequest
 from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
+from tests.cases import cases
 from tests.drivers import connect
-from tests.storage.conftest import NOW, Make, Way
+from tests.storage.conftest import NOW, Make, Way, every_way
 
 ERROR = '{"at":"2026-11-21T09:00:00.123456789Z","attempt":1,"error":"it broke","trace":""}'
 STATES = tuple(state.value for state in JobState)
@@ -37,6 +38,7 @@ def ids_of(rows: Any) -> list[int]:
 # Fetching
 
 
+@every_way
 async def test_fetch(way: Way) -> None:
     job_id = await way.make.job(
         kind="k",
@@ -83,6 +85,7 @@ async def test_fetch(way: Way) -> None:
     assert isinstance(row.state, JobState)
 
 
+@every_way
 async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
     job_id = await way.make.job(
         attempt=2,
@@ -107,11 +110,14 @@ async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
     assert row == await way.executor.job_row_get(job_id)
 
 
-@pytest.mark.parametrize("state", NOT_RUNNING)
-async def test_fetch_takes_available_jobs_only(way: Way, state: str) -> None:
-    job_id = await way.make.job(state, scheduled_at=NOW - timedelta(days=1))
-    found = await way.executor.job_get_available(fetch())
-    assert ids_of(found) == ([job_id] if state == "available" else [])
+async def test_fetch_takes_available_jobs_only(way: Way) -> None:
+    with cases() as case:
+        for state in NOT_RUNNING:
+            with case(state):
+                await way.make.connection.execute("delete from river_job")
+                job_id = await way.make.job(state, scheduled_at=NOW - timedelta(days=1))
+                found = await way.executor.job_get_available(fetch())
+                assert ids_of(found) == ([job_id] if state == "available" else [])
 
 
 async def test_fetch_stays_in_its_queue_and_within_its_limit(way: Way) -> None:
@@ -152,6 +158,7 @@ async def test_fetch_waits_for_the_time(way: Way) -> None:
     assert (await way.make.row(job_id))["attempted_at"] == later
 
 
+@every_way
 async def test_fetch_of_some_kinds(way: Way) -> None:
     ids = [await way.make.job(kind=kind) for kind in ("a", "b", 'c"\\,{}', "b")]
     assert ids_of(await way.executor.job_get_available(fetch(kinds=()))) == []
@@ -163,13 +170,16 @@ async def test_fetch_of_some_kinds(way: Way) -> None:
     assert ids_of(await way.executor.job_get_available(fetch(kinds=None))) == [ids[0]]
 
 
-@pytest.mark.parametrize(("held", "kept"), [(9, 9), (10, 9), (11, 9), (25, 9), (0, 0)])
-async def test_the_last_clients_are_remembered(way: Way, held: int, kept: int) -> None:
-    clients = [f"client_{n}" for n in range(held)]
-    await way.make.job(attempt=held, attempted_by=clients or None)
-    (row,) = await way.executor.job_get_available(fetch(max_attempted_by=10))
-    assert row.attempted_by == (*clients[held - kept :], "me")
-    assert (await way.make.row(row.id))["attempted_by"] == list(row.attempted_by)
+async def test_the_last_clients_are_remembered(way: Way) -> None:
+    with cases() as case:
+        for held, kept in ((9, 9), (10, 9), (11, 9), (25, 9), (0, 0)):
+            with case(held):
+                await way.make.connection.execute("delete from river_job")
+                clients = [f"client_{n}" for n in range(held)]
+                await way.make.job(attempt=held, attempted_by=clients or None)
+                (row,) = await way.executor.job_get_available(fetch(max_attempted_by=10))
+                assert row.attempted_by == (*clients[held - kept :], "me")
+                assert (await way.make.row(row.id))["attempted_by"] == list(row.attempted_by)
 
 
 async def test_two_fetchers_never_get_the_same_job(driver: PostgresDriver, make: Make) -> None:
@@ -198,59 +208,64 @@ async def test_fetch_passes_over_jobs_that_somebody_holds(
 
 # asyncpg reads such times itself, and cannot.
 @pytest.mark.parametrize("way_name", ["session", "schema", "autocommit"])
-@pytest.mark.parametrize("at", ["-infinity", "0044-03-15 BC"])
-async def test_a_time_beyond_the_calendar_does_not_lose_jobs(way: Way, at: str) -> None:
+async def test_a_time_beyond_the_calendar_does_not_lose_jobs(way: Way) -> None:
     """They are running by the time that they are read: reading again would take others."""
-    ids = [await way.make.job(scheduled_at=at) for _ in range(3)]
-    rest = [await way.make.job() for _ in range(3)]
-    found = await way.executor.job_get_available(fetch(limit=3))
-    assert ids_of(found) == ids
-    assert {row.scheduled_at for row in found} == {datetime.min.replace(tzinfo=UTC)}
-    assert ids_of(await way.executor.job_get_available(fetch(limit=3))) == rest
+    with cases() as case:
+        for at in ("-infinity", "0044-03-15 BC"):
+            with case(at):
+                await way.make.connection.execute("delete from river_job")
+                ids = [await way.make.job(scheduled_at=at) for _ in range(3)]
+                rest = [await way.make.job() for _ in range(3)]
+                found = await way.executor.job_get_available(fetch(limit=3))
+                assert ids_of(found) == ids
+                assert {row.scheduled_at for row in found} == {datetime.min.replace(tzinfo=UTC)}
+                assert ids_of(await way.executor.job_get_available(fetch(limit=3))) == rest
 
 
-@pytest.mark.parametrize(
-    ("stored", "expected"),
-    [
-        ("5", AttemptError(at=None, attempt=0, error="5", trace="")),
-        ('["x"]', AttemptError(at=None, attempt=0, error='["x"]', trace="")),
-        ("{}", AttemptError(at=None, attempt=0, error="", trace="")),
-        (
-            '{"error": {"a": "ü"}, "attempt": "1"}',
-            AttemptError(at=None, attempt=0, error='{"a":"ü"}', trace=""),
-        ),
-        ('{"at": 5, "attempt": true}', AttemptError(at=None, attempt=0, error="", trace="")),
-    ],
-)
-async def test_errors_of_any_shape(way: Way, stored: str, expected: AttemptError) -> None:
-    job_id = await way.make.job()
-    await way.make.connection.execute(
-        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
-        [stored, ERROR, job_id],
-    )
-    (row,) = await way.executor.job_get_available(fetch())
-    assert row.errors[0] == expected
-    assert row.errors[1].error == "it broke"
-    assert row == await way.executor.job_row_get(job_id)
+async def test_errors_of_any_shape(way: Way) -> None:
+    with cases() as case:
+        for stored, expected in (
+            ("5", AttemptError(at=None, attempt=0, error="5", trace="")),
+            ('["x"]', AttemptError(at=None, attempt=0, error='["x"]', trace="")),
+            ("{}", AttemptError(at=None, attempt=0, error="", trace="")),
+            (
+                '{"error": {"a": "ü"}, "attempt": "1"}',
+                AttemptError(at=None, attempt=0, error='{"a":"ü"}', trace=""),
+            ),
+            ('{"at": 5, "attempt": true}', AttemptError(at=None, attempt=0, error="", trace="")),
+        ):
+            with case(stored):
+                await way.make.connection.execute("delete from river_job")
+                job_id = await way.make.job()
+                await way.make.connection.execute(
+                    "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
+                    [stored, ERROR, job_id],
+                )
+                (row,) = await way.executor.job_get_available(fetch())
+                assert row.errors[0] == expected
+                assert row.errors[1].error == "it broke"
+                assert row == await way.executor.job_row_get(job_id)
 
 
-@pytest.mark.parametrize(
-    "stored", ["1" * 5000, '{"attempt": 1' + "0" * 5000 + "}", "[" * 2000 + "]" * 2000]
-)
-async def test_errors_that_python_does_not_read(way: Way, stored: str) -> None:
-    job_id = await way.make.job()
-    await way.make.connection.execute(
-        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
-        [stored, ERROR, job_id],
-    )
-    (row,) = await way.executor.job_get_available(fetch())
-    assert len(row.errors) == 2
-    assert row.errors[1].error == "it broke"
+async def test_errors_that_python_does_not_read(way: Way) -> None:
+    with cases() as case:
+        for stored in ("1" * 5000, '{"attempt": 1' + "0" * 5000 + "}", "[" * 2000 + "]" * 2000):
+            with case(stored[:20]):
+                await way.make.connection.execute("delete from river_job")
+                job_id = await way.make.job()
+                await way.make.connection.execute(
+                    "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
+                    [stored, ERROR, job_id],
+                )
+                (row,) = await way.executor.job_get_available(fetch())
+                assert len(row.errors) == 2
+                assert row.errors[1].error == "it broke"
 
 
 # The plain ending
 
 
+@every_way
 async def test_complete(way: Way) -> None:
     ids = {state: await way.make.job(state, errors=[factory.attempt_error()]) for state in STATES}
     before = {state: await way.make.row(job_id) for state, job_id in ids.items()}
@@ -263,6 +278,7 @@ async def test_complete(way: Way) -> None:
         assert await way.make.row(job_id) == before[state] | ended
 
 
+@every_way
 async def test_complete_each_at_its_time(way: Way) -> None:
     ids = [await way.make.job("running") for _ in range(30)]
     times = {job_id: NOW + timedelta(microseconds=37 * job_id) for job_id in ids}
@@ -345,6 +361,7 @@ async def _changed(way: Way, job_id: int, before: DictRow, **columns: Any) -> No
     assert await way.make.row(job_id) == before | columns
 
 
+@every_way
 async def test_end_as_completed_with_metadata(way: Way) -> None:
     job_id = await way.make.job("running", metadata={"kept": 1, "old": {"deep": 1}})
     before = await way.make.row(job_id)
@@ -387,6 +404,7 @@ async def test_end_as_retryable(way: Way) -> None:
     )
 
 
+@every_way
 async def test_errors_are_appended(way: Way) -> None:
     first = factory.attempt_error(1, "first")
     job_id = await way.make.job("running", errors=[first])
@@ -406,26 +424,32 @@ async def test_end_as_cancelled(way: Way) -> None:
     )
 
 
-@pytest.mark.parametrize("metadata", [{}, {"snoozes": 4, "x": 1}])
-async def test_snooze(way: Way, metadata: dict[str, Any]) -> None:
-    job_id = await way.make.job("running", attempt=3, metadata=metadata)
-    before = await way.make.row(job_id)
-    later = NOW + timedelta(hours=5)
-    await _end(
-        way,
-        JobSetStateParams(
-            job_id, JobState.SCHEDULED, attempt=2, scheduled_at=later, metadata='{"snoozes": 5}'
-        ),
-    )
-    await _changed(
-        way,
-        job_id,
-        before,
-        state="scheduled",
-        attempt=2,
-        scheduled_at=later,
-        metadata={**metadata, "snoozes": 5},
-    )
+async def test_snooze(way: Way) -> None:
+    with cases() as case:
+        for metadata in ({}, {"snoozes": 4, "x": 1}):
+            with case(metadata):
+                job_id = await way.make.job("running", attempt=3, metadata=metadata)
+                before = await way.make.row(job_id)
+                later = NOW + timedelta(hours=5)
+                await _end(
+                    way,
+                    JobSetStateParams(
+                        job_id,
+                        JobState.SCHEDULED,
+                        attempt=2,
+                        scheduled_at=later,
+                        metadata='{"snoozes": 5}',
+                    ),
+                )
+                await _changed(
+                    way,
+                    job_id,
+                    before,
+                    state="scheduled",
+                    attempt=2,
+                    scheduled_at=later,
+                    metadata={**metadata, "snoozes": 5},
+                )
 
 
 async def test_interrupted(way: Way) -> None:
@@ -435,60 +459,63 @@ async def test_interrupted(way: Way) -> None:
     await _changed(way, job_id, before, state="available", attempt=0, scheduled_at=NOW)
 
 
-@pytest.mark.parametrize("state", ["available", "retryable", "scheduled"])
-async def test_who_should_be_cancelled_is_not_worked_again(way: Way, state: str) -> None:
-    metadata = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
-    job_id = await way.make.job("running", attempt=3, metadata=metadata)
-    before = await way.make.row(job_id)
-    later = NOW + timedelta(hours=5)
-    rows = await _end(
-        way,
-        JobSetStateParams(
-            job_id,
-            JobState(state),
-            attempt=2,
-            error=ERROR,
-            scheduled_at=later,
-            metadata='{"snoozes": 1}',
-        ),
-    )
-    assert rows[job_id].state is JobState.CANCELLED
-    after = await way.make.row(job_id)
-    assert abs(after["finalized_at"] - datetime.now(UTC)) < timedelta(seconds=5)
-    await _changed(
-        way,
-        job_id,
-        before,
-        state="cancelled",
-        finalized_at=after["finalized_at"],
-        errors=[json.loads(ERROR)],
-        metadata={**metadata, "snoozes": 1},
-    )
+async def test_who_should_be_cancelled_is_not_worked_again(way: Way) -> None:
+    with cases() as case:
+        for state in ("available", "retryable", "scheduled"):
+            with case(state):
+                metadata = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
+                job_id = await way.make.job("running", attempt=3, metadata=metadata)
+                before = await way.make.row(job_id)
+                later = NOW + timedelta(hours=5)
+                rows = await _end(
+                    way,
+                    JobSetStateParams(
+                        job_id,
+                        JobState(state),
+                        attempt=2,
+                        error=ERROR,
+                        scheduled_at=later,
+                        metadata='{"snoozes": 1}',
+                    ),
+                )
+                assert rows[job_id].state is JobState.CANCELLED
+                after = await way.make.row(job_id)
+                assert abs(after["finalized_at"] - datetime.now(UTC)) < timedelta(seconds=5)
+                await _changed(
+                    way,
+                    job_id,
+                    before,
+                    state="cancelled",
+                    finalized_at=after["finalized_at"],
+                    errors=[json.loads(ERROR)],
+                    metadata={**metadata, "snoozes": 1},
+                )
 
 
-@pytest.mark.parametrize("state", NOT_RUNNING)
-@pytest.mark.parametrize("metadata", [None, '{"output": 5}'])
-async def test_what_does_not_run_only_takes_metadata(
-    way: Way, state: str, metadata: str | None
-) -> None:
-    job_id = await way.make.job(state)
-    before = await way.make.row(job_id)
-    rows = await _end(
-        way,
-        JobSetStateParams(
-            job_id,
-            JobState.DISCARDED,
-            attempt=9,
-            error=ERROR,
-            finalized_at=NOW,
-            scheduled_at=NOW,
-            metadata=metadata,
-        ),
-    )
-    assert rows[job_id].state.value == state
-    await _changed(way, job_id, before, metadata=json.loads(metadata or "{}"))
+async def test_what_does_not_run_only_takes_metadata(way: Way) -> None:
+    with cases() as case:
+        for state in NOT_RUNNING:
+            for metadata in (None, '{"output": 5}'):
+                with case((state, metadata)):
+                    job_id = await way.make.job(state)
+                    before = await way.make.row(job_id)
+                    rows = await _end(
+                        way,
+                        JobSetStateParams(
+                            job_id,
+                            JobState.DISCARDED,
+                            attempt=9,
+                            error=ERROR,
+                            finalized_at=NOW,
+                            scheduled_at=NOW,
+                            metadata=metadata,
+                        ),
+                    )
+                    assert rows[job_id].state.value == state
+                    await _changed(way, job_id, before, metadata=json.loads(metadata or "{}"))
 
 
+@every_way
 async def test_many_endings_at_once(way: Way) -> None:
     running = [await way.make.job("running") for _ in range(4)]
     waiting = await way.make.job("available")
@@ -513,6 +540,7 @@ async def test_many_endings_at_once(way: Way) -> None:
     assert list(await way.executor.job_set_state_many([])) == []
 
 
+@every_way
 async def test_errors_with_any_text(way: Way) -> None:
     for text in ('"', "\\", "{},NULL", "line\nbreak", "null", "🦆", "'"):
         job_id = await way.make.job("running")
@@ -526,16 +554,16 @@ async def test_errors_with_any_text(way: Way) -> None:
         assert json.loads(rows[job_id].metadata)["trace"] == text
 
 
-@pytest.mark.parametrize(
-    "error", ['{"error": "\0"}', '{"error": "\\u0000"}', '{"error": "\ud800"}', "{"]
-)
-async def test_errors_that_cannot_be_stored(way: Way, error: str) -> None:
-    job_id = await way.make.job("running")
-    with pytest.raises(BadRequest):
-        await way.executor.job_set_state_many(
-            [JobSetStateParams(job_id, JobState.RETRYABLE, error=error)]
-        )
-    assert (await way.make.row(job_id))["state"] == "running"
+async def test_errors_that_cannot_be_stored(way: Way) -> None:
+    with cases() as case:
+        for error in ('{"error": "\0"}', '{"error": "\\u0000"}', '{"error": "\ud800"}', "{"):
+            with case(repr(error)):
+                job_id = await way.make.job("running")
+                with pytest.raises(BadRequest):
+                    await way.executor.job_set_state_many(
+                        [JobSetStateParams(job_id, JobState.RETRYABLE, error=error)]
+                    )
+                assert (await way.make.row(job_id))["state"] == "running"
 
 
 # Looking at jobs
@@ -552,21 +580,25 @@ async def test_cancel_requested(way: Way) -> None:
     assert list(await way.executor.job_cancel_requested([])) == []
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_update(way: Way, state: str) -> None:
-    job_id = await way.make.job(state, metadata={"kept": 1, "output": {"a": 1, "b": 2}})
-    before = await way.make.row(job_id)
-    row = await way.executor.job_update(job_id, metadata='{"output": {"a": 3}}')
-    assert row == await way.executor.job_row_get(job_id)
-    await _changed(way, job_id, before, metadata={"kept": 1, "output": {"a": 3}})
+async def test_update(way: Way) -> None:
+    with cases() as case:
+        for state in STATES:
+            with case(state):
+                job_id = await way.make.job(state, metadata={"kept": 1, "output": {"a": 1, "b": 2}})
+                before = await way.make.row(job_id)
+                row = await way.executor.job_update(job_id, metadata='{"output": {"a": 3}}')
+                assert row == await way.executor.job_row_get(job_id)
+                await _changed(way, job_id, before, metadata={"kept": 1, "output": {"a": 3}})
 
 
+@every_way
 async def test_no_such_job(way: Way) -> None:
     for job_id in (1, 2**63, -(2**63) - 1, 10**30):
         assert await way.executor.job_row_get(job_id) is None
         assert await way.executor.job_update(job_id, metadata="{}") is None
 
 
+@every_way
 async def test_numbers_stay_exact(way: Way) -> None:
     text = '{"a": 12345678901234567890.123456789, "b": 1e400}'
     job_id = await way.make.job(args=text)

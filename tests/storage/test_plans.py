@@ -20,6 +20,7 @@ from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import PostgresQueries
 from riverui.storage.sql import Pieces, number, parse, read_blocks
+from tests.cases import cases
 from tests.conftest import create_database, drop_database, with_database
 from tests.drivers import connect
 from tests.own_tables import OWN_TABLES
@@ -33,7 +34,7 @@ Statement = tuple[str, str, Sequence[Any]]
 _BUSY_DAY = read_blocks(Path(__file__).with_name("busy_day.sql").read_text())["busy_day"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
     """Yield a database with many jobs."""
     name = create_database(admin_url, template=template_database)
@@ -160,38 +161,29 @@ async def _check(url: str, case: Case, seen: Sequence[Statement], settings: str)
     assert reads <= case.reads
 
 
-@pytest.mark.parametrize("name", CASES)
-async def test_plan(
-    driver: PostgresDriver, big_database_url: str, seen: list[Statement], name: str
+@pytest.mark.timeout(600)
+async def test_plans_of_every_statement_on_jobs(
+    driver: PostgresDriver, big_database_url: str, seen: list[Statement]
 ) -> None:
-    await _run(driver, CASES[name])
-    assert seen
-    await _check(big_database_url, CASES[name], seen, AS_SHIPPED)
+    """Explain each case, all on one database, as that takes long to fill.
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in CASES
-        if name.startswith(("all ", "completed ", "available ")) and not name.endswith(" by id")
-    ],
-)
-async def test_plan_of_a_default_list_needs_no_settings(
-    driver: PostgresDriver, big_database_url: str, seen: list[Statement], name: str
-) -> None:
-    """The queries are made for their indexes; the driver's settings only keep flukes away."""
-    await _run(driver, CASES[name])
-    await _check(big_database_url, CASES[name], seen, DEFAULTS)
-
-
-async def test_every_statement_on_jobs_has_been_explained(
-    driver: PostgresDriver, seen: list[Statement]
-) -> None:
-    """A new SQL block needs a case above: so does a part, which has to be in a statement there."""
-    for case in CASES.values():
-        await _run(driver, case)
-    run = "\n".join(text for _, text, _ in seen)
+    A new SQL block needs a case: so does a part, which has to be in a statement of one.
+    """
+    explained = []
+    with cases() as case:
+        for name, planned in CASES.items():
+            with case(name):
+                seen.clear()
+                await _run(driver, planned)
+                assert seen
+                explained += [text for _, text, _ in seen]
+                await _check(big_database_url, planned, seen, AS_SHIPPED)
+                # The queries are made for their indexes; the settings only keep flukes away.
+                if name.startswith(("all ", "completed ", "available ")) and not name.endswith(
+                    " by id"
+                ):
+                    await _check(big_database_url, planned, seen, DEFAULTS)
+    run = "\n".join(explained)
     queries = PostgresQueries(driver.schema)
     touching = {
         name: queries.text(name)
