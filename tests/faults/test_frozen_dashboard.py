@@ -31,6 +31,7 @@ LATE = 2.0
 """Seconds that an answer may come later, on a machine that is busy with other tests."""
 QUERIES = {
     "/api/autocomplete": "?facet=job_kind",
+    "/api/pro/dead-letter-jobs/autocomplete": "?facet=job_kind",
     "/api/pro/producers": "?queue_name=default",
     "/api/progress": "?q=kind:test_kind",
 }

@@ -42,6 +42,7 @@ SHOWN = {
 """What of a table has pages of its own, and where."""
 ASKED = {
     "/api/autocomplete": "facet=job_kind",
+    "/api/pro/dead-letter-jobs/autocomplete": "facet=job_kind",
     "/api/pro/producers": "queue_name=default",
     "/api/progress": "q=kind:usual",
     "/dead-letters/bulk": "verb=retry",

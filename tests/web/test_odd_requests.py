@@ -31,7 +31,7 @@ HALF = "\udc00"
 """Half a surrogate pair, which stands for no character."""
 NOT_UNICODE = (r'"\ud800"', r'"a\uDC00\ud83d\ude00"', r'{"\ud800": 1}', f'"{HALF}"')
 """JSON of texts that are not Unicode; the last has the bytes of half a pair in it."""
-DEEP = "[" * 5_000 + "]" * 5_000
+DEEP = "[" * 100_000 + "]" * 100_000
 ODD = (NOT_UNICODE[0], r'"\u0000"', "9" * 5_000, "-1e999", '"x"', "7", "true", "null", "[]", "{}")
 ODD_TEXTS = (r'{"a": "\ud800"}', HALF, "\0", "9" * 5_000, DEEP)
 FORM = {"content-type": "application/x-www-form-urlencoded"}
