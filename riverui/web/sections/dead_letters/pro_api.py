@@ -144,6 +144,7 @@ async def show(request: Request) -> Response:
 
 async def retry(request: Request) -> Response:
     """Put a dead letter back among the jobs, and answer that job."""
+    await requests.payload(request)
     board, job_id = dashboard(request), _number(request.path_params["job_id"])
     limit = board.config.action_timeout
     async with board.driver.transaction(timeout=limit) as transaction:
