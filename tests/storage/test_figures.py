@@ -14,6 +14,7 @@ from riverui.domain.jobs import JobState
 from riverui.domain.sketch import GAMMA, Sketch, bin_of
 from riverui.storage.interface.figures import FailedAttempt, TimeSlice
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.cases import cases
 from tests.factory import attempt_error
 from tests.storage.conftest import Make
 
@@ -190,28 +191,29 @@ async def test_failed_attempts_of_jobs_that_go_on(driver: PostgresDriver, make: 
     assert len({row.id for row in capped}) == 1
 
 
-@pytest.mark.parametrize(
-    "errors",
-    [
-        ["null", "1", '"text"', "[]", "{}"],
-        ['{"at": null, "attempt": 1}', '{"at": {}, "attempt": 1}', '{"at": "soon", "attempt": 1}'],
-        ['{"at": "2026-11-21T09:00:00", "attempt": 1}'],
-        ['{"at": "2026-11-21T09:00:00Z", "attempt": "x"}', '{"at": "2026-11-21T09:00:00Z"}'],
-        ['{"at": "9999-12-31T23:59:59-23:00", "attempt": 1}'],
-        ['{"at": "0001-01-01T00:00:00+23:00", "attempt": 1}'],
-        ['{"at": "2026-11-21T09:00:00Z", "attempt": -1}'],
-        ['{"at": "%s", "attempt": 1}' % ("9" * 100_000)],
-    ],
-)
-async def test_errors_that_nobody_can_read_are_left_out(
-    driver: PostgresDriver, make: Make, errors: list[str]
-) -> None:
+async def test_errors_that_nobody_can_read_are_left_out(driver: PostgresDriver, make: Make) -> None:
     job = await ended(make, AT, attempt=2)
-    await make.connection.execute(
-        "update river_job set errors = %s::text[]::jsonb[] where id = %s", [errors, job]
-    )
-    async with driver.reading() as db:
-        assert await db.job_ended_failure_list([TimeSlice(0, AT, AT + MINUTE)]) == []
+    with cases() as case:
+        for errors in (
+            ["null", "1", '"text"', "[]", "{}"],
+            [
+                '{"at": null, "attempt": 1}',
+                '{"at": {}, "attempt": 1}',
+                '{"at": "soon", "attempt": 1}',
+            ],
+            ['{"at": "2026-11-21T09:00:00", "attempt": 1}'],
+            ['{"at": "2026-11-21T09:00:00Z", "attempt": "x"}', '{"at": "2026-11-21T09:00:00Z"}'],
+            ['{"at": "9999-12-31T23:59:59-23:00", "attempt": 1}'],
+            ['{"at": "0001-01-01T00:00:00+23:00", "attempt": 1}'],
+            ['{"at": "2026-11-21T09:00:00Z", "attempt": -1}'],
+            ['{"at": "%s", "attempt": 1}' % ("9" * 100_000)],
+        ):
+            with case(str(errors)[:80]):
+                await make.connection.execute(
+                    "update river_job set errors = %s::text[]::jsonb[] where id = %s", [errors, job]
+                )
+                async with driver.reading() as db:
+                    assert await db.job_ended_failure_list([TimeSlice(0, AT, AT + MINUTE)]) == []
 
 
 async def test_inserted_jobs_are_read_from_the_newest(driver: PostgresDriver, make: Make) -> None:

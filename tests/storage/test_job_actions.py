@@ -19,6 +19,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import UniqueConflict
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.cases import cases
 from tests.drivers import connect
 from tests.storage.conftest import Make
 
@@ -144,16 +145,18 @@ async def test_retry(driver: PostgresDriver, make: Make) -> None:
         assert all(row[name] == was[name] for name in kept)
 
 
-@pytest.mark.parametrize(
-    ("attempt", "max_attempts", "after"),
-    [(25, 25, 26), (24, 25, 25), (26, 25, 25), (32767, 32767, 32767)],
-)
-async def test_retry_of_the_last_attempt_gives_one_more(
-    driver: PostgresDriver, make: Make, attempt: int, max_attempts: int, after: int
-) -> None:
-    job_id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
-    await _act(driver, "retry", job_id)
-    assert (await make.row(job_id))["max_attempts"] == after
+async def test_retry_of_the_last_attempt_gives_one_more(driver: PostgresDriver, make: Make) -> None:
+    with cases() as case:
+        for attempt, max_attempts, after in (
+            (25, 25, 26),
+            (24, 25, 25),
+            (26, 25, 25),
+            (32767, 32767, 32767),
+        ):
+            with case((attempt, max_attempts)):
+                job_id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
+                await _act(driver, "retry", job_id)
+                assert (await make.row(job_id))["max_attempts"] == after
 
 
 async def test_retry_conflict_changes_nothing(driver: PostgresDriver, make: Make) -> None:
@@ -241,26 +244,28 @@ async def test_a_move_leaves_the_unique_key(driver: PostgresDriver, make: Make) 
     assert (row["queue"], row["unique_key"]) == ("other", b"k" * 32)
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
-async def test_ids_that_cannot_be(driver: PostgresDriver, make: Make, verb: str) -> None:
-    job_id = await make.job("scheduled")
-    odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
-    changes = await _act(driver, verb, job_id, job_id, *odd)
-    assert changes.changed == (job_id,)
-    assert dict(changes.skipped) == dict.fromkeys(odd, SkipReason.NOT_FOUND)
-    assert await _act(driver, verb) == JobChanges()
+async def test_ids_that_cannot_be(driver: PostgresDriver, make: Make) -> None:
+    with cases() as case:
+        for verb in ("cancel", "retry", "move", "delete"):
+            with case(verb):
+                job_id = await make.job("scheduled")
+                odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
+                changes = await _act(driver, verb, job_id, job_id, *odd)
+                assert changes.changed == (job_id,)
+                assert dict(changes.skipped) == dict.fromkeys(odd, SkipReason.NOT_FOUND)
+                assert await _act(driver, verb) == JobChanges()
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry"])
-@pytest.mark.parametrize("metadata", ["[]", '"text"', "null", "1"])
-async def test_metadata_that_is_no_object(
-    driver: PostgresDriver, make: Make, verb: str, metadata: str
-) -> None:
-    odd = await make.job("scheduled", metadata=metadata)
-    fine = await make.job("scheduled")
-    changes = await _act(driver, verb, odd, fine)
-    assert set(changes.changed) == {odd, fine}
-    assert (await make.row(odd))["metadata"] == json.loads(metadata)
+async def test_metadata_that_is_no_object(driver: PostgresDriver, make: Make) -> None:
+    with cases() as case:
+        for verb in ("cancel", "retry"):
+            for metadata in ("[]", '"text"', "null", "1"):
+                with case((verb, metadata)):
+                    odd = await make.job("scheduled", metadata=metadata)
+                    fine = await make.job("scheduled")
+                    changes = await _act(driver, verb, odd, fine)
+                    assert set(changes.changed) == {odd, fine}
+                    assert (await make.row(odd))["metadata"] == json.loads(metadata)
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])

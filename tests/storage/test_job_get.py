@@ -13,6 +13,7 @@ import pytest
 from riverui.domain.jobs import AttemptError, JobLog, JobShowRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
+from tests.cases import cases
 from tests.storage.conftest import Make
 
 
@@ -117,12 +118,14 @@ async def test_least_of_a_job(driver: Driver, make: Make) -> None:
     assert (job.snoozes, job.rescues) == (0, 0)
 
 
-@pytest.mark.parametrize("job_id", [0, -1, 10**15, 2**63 - 1, 2**63, -(2**63) - 1, 10**40])
-async def test_unknown_id(driver: Driver, job_id: int) -> None:
-    async with driver.reading() as executor:
-        assert await executor.job_get(job_id) is None
-        assert await executor.job_log_piece(job_id, 1, size=10) is None
-        assert await executor.job_text_piece(job_id, "args", size=10) is None
+async def test_unknown_id(driver: Driver) -> None:
+    with cases() as case:
+        for job_id in (0, -1, 10**15, 2**63 - 1, 2**63, -(2**63) - 1, 10**40):
+            with case(job_id):
+                async with driver.reading() as executor:
+                    assert await executor.job_get(job_id) is None
+                    assert await executor.job_log_piece(job_id, 1, size=10) is None
+                    assert await executor.job_text_piece(job_id, "args", size=10) is None
 
 
 @pytest.mark.parametrize("state", list(JobState))

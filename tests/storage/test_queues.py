@@ -13,6 +13,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.cases import cases
 from tests.storage.conftest import Make
 
 NOW = datetime.now(UTC)
@@ -79,19 +80,22 @@ async def test_list_by_part_of_the_name(driver: PostgresDriver, make: Make) -> N
         assert await executor.queue_list(match="\0", cap=1) == []
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-async def test_any_name(driver: PostgresDriver, make: Make, name: str) -> None:
-    await make.queue(name)
-    await make.queue("bystander")
-    async with driver.reading() as executor:
-        row = await executor.queue_get(name, cap=5)
-        assert row is not None
-        assert row.queue.name == name
-        assert (await executor.queue_row_get(name)) == row.queue
-        assert await executor.queue_kind_count(name, cap=5) == []
-    async with driver.transaction() as transaction:
-        expected = ["*", "bystander"] if name == "*" else [name]
-        assert sorted(await transaction.queue_pause(name)) == expected
+async def test_any_name(driver: PostgresDriver, make: Make) -> None:
+    with cases() as case:
+        for name in ODD_NAMES:
+            with case(name[:30]):
+                await make.connection.execute("delete from river_queue")
+                await make.queue(name)
+                await make.queue("bystander")
+                async with driver.reading() as executor:
+                    row = await executor.queue_get(name, cap=5)
+                    assert row is not None
+                    assert row.queue.name == name
+                    assert (await executor.queue_row_get(name)) == row.queue
+                    assert await executor.queue_kind_count(name, cap=5) == []
+                async with driver.transaction() as transaction:
+                    expected = ["*", "bystander"] if name == "*" else [name]
+                    assert sorted(await transaction.queue_pause(name)) == expected
 
 
 async def test_unknown_queue(driver: PostgresDriver) -> None:
