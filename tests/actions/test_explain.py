@@ -14,10 +14,12 @@ from riverui.actions import sequences
 from riverui.actions.explain import job_explain
 from riverui.domain.checks import Result
 from riverui.domain.explain import Explanation
-from riverui.storage.interface import CLIENTS, SEQUENCES, WORKING, Driver
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import CLIENTS, SEQUENCES, Driver
 from riverui.storage.interface.clients import ClientParams, ClientStatus
 from riverui.storage.migrations import migrate
-from tests.contract.bare import BareDriver
+from riverui.testing.memory import MemoryDatabase
+from tests.contract.seeds import insert, job as to_insert
 from tests.factory import WORKER, attempt_error, job, leader, queue
 from tests.own_tables import OWN_TABLES
 from tests.sequences import Line
@@ -390,11 +392,10 @@ async def test_a_job_that_has_ended(
     assert [*results(found)] == ["state"]
 
 
-async def test_what_a_driver_does_not_offer_cannot_be_told(
-    driver: Driver, connection: Connection
-) -> None:
-    waiting = await job(connection, "scheduled")
-    found = await explained(BareDriver(WORKING.on(driver)), waiting)
+async def test_what_a_driver_does_not_offer_cannot_be_told() -> None:
+    driver = MemoryDatabase()
+    (waiting,) = await insert(driver, to_insert(state=JobState.SCHEDULED))
+    found = await explained(driver, waiting)
     assert (results(found)["kind"], results(found)["lock"]) == (UNKNOWN, UNKNOWN)
     assert results(found)["leader"] is FAILED
 

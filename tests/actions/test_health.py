@@ -10,10 +10,11 @@ from psycopg import AsyncConnection
 from riverui.actions.health import health_report
 from riverui.domain.checks import Result
 from riverui.domain.health import Cause, HealthReport, Level
-from riverui.storage.interface import CLIENTS, WORKING, Driver
+from riverui.storage.interface import CLIENTS, Driver
 from riverui.storage.interface.clients import ClientParams, ClientStatus
 from riverui.storage.migrations import migrate
-from tests.contract.bare import BareDriver
+from riverui.testing.memory import MemoryDatabase
+from tests.contract.seeds import insert, job as to_insert
 from tests.factory import job, leader, queue
 from tests.health_facts import figures
 from tests.web.stand_ins import SlowDriver
@@ -51,15 +52,17 @@ async def test_without_figures_calm_is_not_promised(driver: Driver) -> None:
     assert [part.level for part in report.sections] == [Level.UNKNOWN] * 3
 
 
-async def test_a_driver_that_has_nothing_besides(driver: Driver, connection: Connection) -> None:
-    bare = BareDriver(WORKING.on(driver))
+async def test_a_driver_that_has_nothing_besides() -> None:
+    bare = MemoryDatabase()
     report = await health_report(bare, Made())
     assert report.flow.level is Level.UNKNOWN
     found = results(report)
     assert found["clients"] is found["locks"] is found["poison"] is Result.UNKNOWN
     assert found["paused"] is Result.PASSED
-    await queue(connection, paused_at=ago(hours=1))
-    await job(connection, scheduled_at=ago(minutes=30))
+    await insert(bare, to_insert(scheduled_at=ago(minutes=30)))
+    async with bare.autocommit() as executor:
+        await executor.queue_upsert("default")
+        await executor.queue_pause("default")
     assert (await health_report(bare, Made())).cause is Cause.PAUSED
 
 

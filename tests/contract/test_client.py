@@ -33,16 +33,8 @@ from riverui.storage.interface import WorkingDriver
 from tests.contract.seeds import job, row_of, running
 from tests.engine.conftest import until
 
-DRIVERS = ["postgres", "bare", "memory"]
-"""Those by which jobs are worked."""
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture(params=DRIVERS)
-def driver_name(request: pytest.FixtureRequest) -> str:
-    """Name each driver in turn."""
-    return str(request.param)
 
 
 @dataclass

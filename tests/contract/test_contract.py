@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from riverui.errors import NotSupported
+from riverui import Client, ClientConfig, JsonArgs, QueueConfig, Workers
+from riverui.errors import ConfigError, NotSupported
 from riverui.storage import interface
-from riverui.storage.interface import CAPABILITIES, WORKING, Capability, Driver
-from tests.contract.bare import BareDriver
+from riverui.storage.interface import CAPABILITIES, Driver
+from riverui.storage.migrations import migrate, migration_status
+from riverui.testing.memory import MemoryDatabase
+from tests.cases import cases
 
 FILES = sorted(Path(__file__).parent.glob("*.py"))
 
@@ -59,42 +62,33 @@ def test_only_its_conftest_knows_a_database() -> None:
         assert leaks <= ({"riverui.storage.connect"} if file.name == "conftest.py" else set())
 
 
-@pytest.mark.parametrize("part", CAPABILITIES, ids=str)
-async def test_what_is_not_offered_is_told_in_words(
-    driver: Driver, bare: BareDriver, part: Capability[Any]
-) -> None:
-    assert part.missing.endswith(".")
-    if part in driver.capabilities:
-        assert part.on(driver) is driver
-    if part is not WORKING:
-        with pytest.raises(NotSupported, match=re.escape(part.missing)):
-            part.on(bare)
-        async with bare.reading() as executor:
-            with pytest.raises(NotSupported, match=re.escape(part.missing)):
-                part.on(executor)
+async def test_what_is_not_offered_is_told_in_words(driver: Driver) -> None:
+    with cases() as case:
+        for part in CAPABILITIES:
+            with case(part):
+                assert part.missing.endswith(".")
+                if part in driver.capabilities:
+                    assert part.on(driver) is driver
+                    continue
+                with pytest.raises(NotSupported, match=re.escape(part.missing)):
+                    part.on(driver)
+                async with driver.reading() as executor:
+                    with pytest.raises(NotSupported, match=re.escape(part.missing)):
+                        part.on(executor)
 
 
-def test_the_bare_driver_has_no_optional_operation() -> None:
-    """Were it to hand one on, the tests on it would prove nothing."""
-    optional = {
-        name
-        for protocol in (
-            interface.BenchmarkExecutor,
-            interface.IndexExecutor,
-            interface.ListeningDriver,
-            interface.MarkExecutor,
-            interface.NotifyExecutor,
-            interface.OperationExecutor,
-            interface.OwnTablesExecutor,
-            interface.RollupExecutor,
-            interface.ServerExecutor,
-            interface.SuggestionExecutor,
-            interface.TransactionStatusExecutor,
-            interface.WorkflowExecutor,
-        )
-        for name in operations(protocol)
-    } | {"migrating", "migrations"}
-    assert len(optional) > 20
-    given = (Path(__file__).parent / "bare.py").read_text(encoding="utf-8")
-    assert not [name for name in optional if re.search(rf"\b{name}\b", given)]
-    assert "__getattr__" not in given
+async def test_a_driver_without_sessions_inserts_and_works_nothing() -> None:
+    class Inserting(MemoryDatabase):
+        capabilities = frozenset()
+
+    driver = Inserting()
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=1)}, workers=Workers())
+    with pytest.raises(ConfigError, match="can insert and manage jobs"):
+        Client(driver, config)
+    assert await Client(driver).insert_many_fast([JsonArgs("mail", {})]) == 1
+
+
+async def test_migrations_of_a_driver_that_has_none_are_refused_in_words() -> None:
+    for asked in (migrate, migration_status):
+        with pytest.raises(NotSupported, match="Migrations cannot be run"):
+            await asked(MemoryDatabase())

@@ -7,7 +7,10 @@ import pytest
 from riverui.domain.jobs import JobState, state_bits
 from riverui.errors import BadRequest, UniqueConflict
 from riverui.storage.interface import Driver
+from tests.contract.conftest import with_synchronous
 from tests.contract.seeds import NOW, insert, job, row_of, running
+
+pytestmark = with_synchronous
 
 KEY = bytes(32)
 STATES = state_bits([JobState.AVAILABLE, JobState.RUNNING])

@@ -20,7 +20,10 @@ from riverui.storage.interface import (
     WorkingDriver,
     missing,
 )
+from tests.contract.conftest import with_synchronous
 from tests.contract.seeds import insert, job
+
+pytestmark = with_synchronous
 
 
 async def kinds(driver: Driver) -> list[str]:

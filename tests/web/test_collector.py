@@ -20,10 +20,10 @@ from psycopg.types.json import Jsonb
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
+from riverui.testing.memory import MemoryDatabase
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
 from riverui.web.live.figure_readings import CollectorLimits
-from tests.contract.bare import BareDriver
 from tests.factory import attempt_error, job
 from tests.scale import scaled
 from tests.web.stand_ins import DeadDriver, Later, SlowDriver
@@ -599,8 +599,8 @@ async def test_a_first_look_waits_a_second_at_most(clock: Clock) -> None:
     await collector.close()
 
 
-async def test_a_driver_without_figures_is_told(later: Later, clock: Clock) -> None:
-    bare: Any = BareDriver(later)
+async def test_a_driver_without_figures_is_told(clock: Clock) -> None:
+    bare: Any = MemoryDatabase()
     collector = _collector(bare, clock)
     await collector.tick()
     assert collector.known(HOUR).trouble
