@@ -21,6 +21,7 @@ from riverui.storage.connect import connect
 from tests.engine.conftest import LONGEST_WAIT, Playground, Task, until
 
 
+@pytest.mark.long
 async def test_many_busy_jobs_leave_turns_of_the_loop_to_others(play: Playground) -> None:
     count, each = 100, 0.02
     ended = 0
