@@ -29,8 +29,8 @@ DEEP = 5_000
 """Levels of nesting: more than Python's JSON reader takes, fewer than Postgres does."""
 DIGITS = 5_000
 """More than Python turns into an int."""
-MANY = 1_000_000
-"""Elements of an array, as many as fit into a row of some 15 MB."""
+MANY = 300_000
+"""Elements of an array: a row of some 5 MB, more than any answer may have."""
 
 _DEEP = f"(repeat('[', {DEEP}) || repeat(']', {DEEP}))::jsonb"
 _NUMBER = f"repeat('9', {DIGITS})::jsonb"

@@ -442,7 +442,7 @@ class TestWriting:
     ) -> None:
         await migrate(driver, "down", line="riverui", target_version=1)
         config, tick = DashboardConfig(), timedelta(milliseconds=50)
-        times = RollupTimes(tick=tick, look_for_table=tick)
+        times = RollupTimes(tick=tick, first=tick, look_for_table=tick)
         # Whoever asks what time it is makes half a minute pass.
         ticks = count(step=30.0)
         figures = KeptFigures(
