@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -16,7 +17,7 @@ from tests.test_cli import Run, run
 __all__ = ["run"]
 
 BASH = """
-source <(riverui completion bash)
+eval "$SCRIPT"
 complete -p riverui >/dev/null || exit 3
 COMP_WORDS=(riverui "$@")
 COMP_CWORD=$#
@@ -25,6 +26,14 @@ _riverui_completion riverui
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 """What bash does when the tab key is pressed behind these words."""
+
+
+@cache
+def script() -> str:
+    """Return what a person's bash sources at its start."""
+    return subprocess.check_output(
+        [sys.executable, "-m", "riverui", "completion", "bash"], text=True, timeout=30
+    )
 
 
 def completed(*words: str, **environ: str) -> list[str]:
@@ -36,7 +45,7 @@ def completed(*words: str, **environ: str) -> list[str]:
         text=True,
         check=True,
         timeout=30,
-        env={"PATH": path, **environ},
+        env={"PATH": path, "SCRIPT": script(), **environ},
     )
     assert done.stderr == ""
     return done.stdout.split()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
+from tests.cases import cases
 from tests.cli.conftest import Both
 from tests.cli.test_job_verbs import way
 from tests.test_cli import Run
@@ -55,29 +56,29 @@ class TestInsert:
         assert run(*asked, **way)[1] == "Inserted job 101 (available).\n"
         assert run(*asked, **way)[1] == "Job 101 is there already (available).\n"
 
-    @pytest.mark.parametrize(
-        ("argv", "words"),
-        [
-            (["mail_send", "{"], "ARGS:"),
-            (["mail_send", "order=7"], "ARGS: write JSON, like '{\"order\": 7}'"),
-            (["mail_send", "[]"], "JSON object"),
-            (["mail_send", '{}, "queue": "x"'], "ARGS:"),
-            (["mail_send", "{}", "--metadata", "x"], "--metadata:"),
-            (["mail_send", "{}", "--at", "tomorrow"], "--at tomorrow"),
-            (["mail_send", "{}", "--delay", "soon"], "--delay soon"),
-            (["mail_send", "{}", "--delay", "1s", "--at", "2026-11-21T09:00:00Z"], "choose one"),
-            (["mail_send", "{}", "--priority", "9"], "--priority"),
-            (["no kind"], "`kind`"),
-            ([], "KIND"),
-        ],
-    )
-    def test_what_makes_no_sense_is_one_line_and_exit_code_2(
-        self, both: Both, argv: list[str], words: str
-    ) -> None:
-        code, out, err = both("job", "insert", *argv)
-        assert (code, out) == (2, "")
-        assert err.count("\n") == 1
-        assert words in err
+    def test_what_makes_no_sense_is_one_line_and_exit_code_2(self, both: Both) -> None:
+        with cases() as case:
+            for argv, words in (
+                (["mail_send", "{"], "ARGS:"),
+                (["mail_send", "order=7"], "ARGS: write JSON, like '{\"order\": 7}'"),
+                (["mail_send", "[]"], "JSON object"),
+                (["mail_send", '{}, "queue": "x"'], "ARGS:"),
+                (["mail_send", "{}", "--metadata", "x"], "--metadata:"),
+                (["mail_send", "{}", "--at", "tomorrow"], "--at tomorrow"),
+                (["mail_send", "{}", "--delay", "soon"], "--delay soon"),
+                (
+                    ["mail_send", "{}", "--delay", "1s", "--at", "2026-11-21T09:00:00Z"],
+                    "choose one",
+                ),
+                (["mail_send", "{}", "--priority", "9"], "--priority"),
+                (["no kind"], "`kind`"),
+                ([], "KIND"),
+            ):
+                with case(argv):
+                    code, out, err = both("job", "insert", *argv)
+                    assert (code, out) == (2, "")
+                    assert err.count("\n") == 1
+                    assert words in err
 
 
 class TestLogs:

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import psycopg
-import pytest
 
+from tests.cases import cases
 from tests.cli.conftest import Both
 from tests.test_cli import Run
 
@@ -34,35 +34,35 @@ class TestList:
             assert "\x1b" not in out
             assert "u001b" in out
 
-    @pytest.mark.parametrize(
-        ("argv", "ids"),
-        [
-            (["kind:charge"], [4, 3]),
-            (["kind:charge state:discarded error:timeout"], [3]),
-            (["kind:charge", "state:discarded"], [3]),
-            (["--state", "running", "--state", "available"], [5, 2, 1]),
-            (["--state", "running,available"], [5, 2, 1]),
-            (["--queue", "mail"], [2, 1]),
-            (["--queue", "ma*", "tag:vip"], [1]),
-            (["--kind", "charge", "--kind", "report"], [5, 4, 3]),
-            (["--kind", "no such: kind"], []),
-            (["--order", "id"], [1, 2, 3, 4, 5]),
-            (["--limit", "2"], [5, 4]),
-            (["--limit", "2", "--order", "id"], [1, 2]),
-            (["--all", "--limit", "1"], [5, 4, 3, 2, 1]),
-            (["--", "-kind:charge"], [5, 2, 1]),
-            (["args.to:2"], [2]),
-        ],
-    )
-    def test_a_search_is_read_as_in_the_box(
-        self, both: Both, argv: list[str], ids: list[int]
-    ) -> None:
-        json_first = ["job", "list", "--json", *argv]
-        code, out, err = both(*json_first)
-        assert (code, err) == (0, "")
-        assert {json.loads(line)["id"] for line in out.splitlines()} == set(ids)
-        if "--order" in argv or len(argv) < 2 or "--limit" in argv:
-            assert [json.loads(line)["id"] for line in out.splitlines()] in (ids, ids[::-1])
+    def test_a_search_is_read_as_in_the_box(self, both: Both) -> None:
+        with cases() as case:
+            for argv, ids in (
+                (["kind:charge"], [4, 3]),
+                (["kind:charge state:discarded error:timeout"], [3]),
+                (["kind:charge", "state:discarded"], [3]),
+                (["--state", "running", "--state", "available"], [5, 2, 1]),
+                (["--state", "running,available"], [5, 2, 1]),
+                (["--queue", "mail"], [2, 1]),
+                (["--queue", "ma*", "tag:vip"], [1]),
+                (["--kind", "charge", "--kind", "report"], [5, 4, 3]),
+                (["--kind", "no such: kind"], []),
+                (["--order", "id"], [1, 2, 3, 4, 5]),
+                (["--limit", "2"], [5, 4]),
+                (["--limit", "2", "--order", "id"], [1, 2]),
+                (["--all", "--limit", "1"], [5, 4, 3, 2, 1]),
+                (["--", "-kind:charge"], [5, 2, 1]),
+                (["args.to:2"], [2]),
+            ):
+                with case(argv):
+                    json_first = ["job", "list", "--json", *argv]
+                    code, out, err = both(*json_first)
+                    assert (code, err) == (0, "")
+                    assert {json.loads(line)["id"] for line in out.splitlines()} == set(ids)
+                    if "--order" in argv or len(argv) < 2 or "--limit" in argv:
+                        assert [json.loads(line)["id"] for line in out.splitlines()] in (
+                            ids,
+                            ids[::-1],
+                        )
 
     def test_a_program_gets_one_object_of_the_api_a_line(self, both: Both) -> None:
         _, out, _ = both("job", "list", "--json", "id:3")
@@ -87,24 +87,21 @@ class TestList:
     def test_where_nothing_matches_that_is_told_beside_the_output(self, both: Both) -> None:
         assert both("job", "list", "kind:none") == (0, "", "No job matches.\n")
 
-    @pytest.mark.parametrize(
-        ("argv", "words"),
-        [
-            (["kind:"], "not valid"),
-            (["nonsense:1"], "not a search term"),
-            (["--state", "happy"], "happy"),
-            (["--limit", "0"], "--limit"),
-            (["--order", "best"], "--order"),
-        ],
-    )
-    def test_what_makes_no_sense_is_one_line_and_exit_code_2(
-        self, both: Both, argv: list[str], words: str
-    ) -> None:
-        code, out, err = both("job", "list", *argv)
-        assert (code, out) == (2, "")
-        assert err.startswith("riverui: ")
-        assert err.count("\n") == 1
-        assert words in err
+    def test_what_makes_no_sense_is_one_line_and_exit_code_2(self, both: Both) -> None:
+        with cases() as case:
+            for argv, words in (
+                (["kind:"], "not valid"),
+                (["nonsense:1"], "not a search term"),
+                (["--state", "happy"], "happy"),
+                (["--limit", "0"], "--limit"),
+                (["--order", "best"], "--order"),
+            ):
+                with case(argv):
+                    code, out, err = both("job", "list", *argv)
+                    assert (code, out) == (2, "")
+                    assert err.startswith("riverui: ")
+                    assert err.count("\n") == 1
+                    assert words in err
 
     def test_a_narrow_terminal_gets_narrow_lines(self, run: Run, shop: str) -> None:
         with psycopg.connect(shop, autocommit=True) as connection:
@@ -123,25 +120,23 @@ class TestList:
             assert "…" in out
 
 
-@pytest.mark.parametrize(
-    "argv", [["list"], ["list", "--json"], ["get", "9"], ["get", "9", "--json"]]
-)
-def test_what_steers_a_terminal_is_escaped_everywhere(
-    both: Both, shop: str, argv: list[str]
-) -> None:
+def test_what_steers_a_terminal_is_escaped_everywhere(both: Both, shop: str) -> None:
     """Also the controls that JSON does not have to escape."""
     with psycopg.connect(shop, autocommit=True) as connection:
         connection.execute(
             "insert into river_job (id, kind, args, tags) values"
             " (9, E'mail\u009b2J', E'{\"a\": \"\u202egnp.exe \u007f\"}', array[E'\u009d0;x'])"
         )
-    _, out, _ = both("job", *argv)
-    assert not set("\x1b\x7f\x9b\x9d\u202e") & set(out)
-    assert "\\u009b2J" in out
-    if "--json" in argv:
-        told = json.loads(out.splitlines()[0])
-        assert (told["kind"], told["tags"]) == ("mail\x9b2J", ["\x9d0;x"])
-        assert told["args"] == {"a": "\u202egnp.exe \x7f"}
+    with cases() as case:
+        for argv in (["list"], ["list", "--json"], ["get", "9"], ["get", "9", "--json"]):
+            with case(argv):
+                _, out, _ = both("job", *argv)
+                assert not set("\x1b\x7f\x9b\x9d\u202e") & set(out)
+                assert "\\u009b2J" in out
+                if "--json" in argv:
+                    told = json.loads(out.splitlines()[0])
+                    assert (told["kind"], told["tags"]) == ("mail\x9b2J", ["\x9d0;x"])
+                    assert told["args"] == {"a": "\u202egnp.exe \x7f"}
 
 
 class TestGet:
