@@ -29,6 +29,7 @@ from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.domain.rate_limits import RateLimit
 from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TASK_STATES, TaskNeighbour, TaskPlace
+from tests.scale import scaled
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -242,7 +243,7 @@ FACTS = st.builds(
 
 
 @given(FACTS)
-@settings(max_examples=500)
+@settings(max_examples=scaled(150, 500))
 def test_the_headline_is_the_first_reason_found(facts: JobFacts) -> None:
     found = explain(facts)
     failed = [check.evidence for check in found.checks if check.result is Result.FAILED]
@@ -258,7 +259,7 @@ def test_the_headline_is_the_first_reason_found(facts: JobFacts) -> None:
 
 
 @given(FACTS)
-@settings(max_examples=500)
+@settings(max_examples=scaled(150, 500))
 def test_nothing_passes_that_was_not_measured(facts: JobFacts) -> None:
     results = {check.name: check.result for check in explain(facts).checks}
     if isinstance(facts.queue, Unread):

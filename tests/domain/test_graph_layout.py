@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from riverui.domain.graph_crossings import crossings
 from riverui.domain.graph_fold import fold, folded_edges, longest_way
 from riverui.domain.graph_layout import Edge, Layout, Spacing, layers, layout
+from tests.scale import scaled
 
 SPACING = Spacing(width=100.0, column_gap=40.0, gap=10.0)
 
@@ -30,7 +31,7 @@ def graphs(draw: st.DrawFn) -> tuple[int, list[Edge]]:
 
 
 @given(graphs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(100, 200), deadline=None)
 def test_whatever_the_graph_all_stand_apart_and_within_the_drawing(
     graph: tuple[int, list[Edge]],
 ) -> None:
@@ -49,7 +50,7 @@ def test_whatever_the_graph_all_stand_apart_and_within_the_drawing(
 
 
 @given(graphs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(100, 200), deadline=None)
 def test_edges_of_a_graph_without_circles_go_forwards(graph: tuple[int, list[Edge]]) -> None:
     count, edges = graph
     ordered = [(min(edge), max(edge)) for edge in edges if edge[0] != edge[1]]
@@ -151,10 +152,11 @@ def tangle(count: int) -> list[Edge]:
     ids=["tangle", "fan", "chain", "chain with long edges"],
 )
 def test_two_thousand_nodes_take_no_time(edges: list[Edge]) -> None:
-    spent = []
-    for _ in range(5):
+    # 50 ms on a machine that does nothing else; this one may be busy, so it may try again.
+    most = 0.15
+    spent: list[float] = []
+    while len(spent) < 5 and min(spent, default=most) >= most:
         begun = time.process_time()
         drawn(2_000, edges)
         spent.append(time.process_time() - begun)
-    # 50 ms on a machine that does nothing else; this one may be busy.
-    assert min(spent) < 0.15
+    assert min(spent) < most

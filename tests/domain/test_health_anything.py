@@ -29,6 +29,7 @@ from riverui.domain.job_facts import Unread
 from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow
 from tests.health_facts import NOW, SECOND, figures, queue, tally
+from tests.scale import scaled
 
 UNREAD = Unread(why="The query took too long.")
 
@@ -155,7 +156,7 @@ FACTS = st.builds(
 
 
 @given(FACTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(100, 300), deadline=None)
 def test_whatever_is_found_is_told_in_order(given_facts: HealthFacts) -> None:
     report = judge(given_facts)
     for section in report.sections:
