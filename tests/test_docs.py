@@ -168,7 +168,8 @@ def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
     told = text("docs/pro-behaviour.md")
     named = re.findall(r"`(tests/[^`:]+\.py)::([^`]+)`", told)
     assert len(named) > 5
-    files = {path: _test_names(ROOT / path) for path, _ in named if (ROOT / path).exists()}
+    paths = {path for path, _ in named if (ROOT / path).exists()}
+    files = {path: _test_names(ROOT / path) for path in paths}
     missing = [f"{path}::{name}" for path, name in named if name not in files.get(path, ())]
     assert missing == []
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+
 from riverui import Retry
-from tests.docs.test_states import Stage, fails, returns, snoozes, stage
+from tests.docs.test_states import Stage, fails, returns, snoozes
+from tests.engine.conftest import Playground
 from tests.factory import WORKER
 
-__all__ = ["stage"]
+
+@pytest.fixture
+async def stage(connection: AsyncConnection[DictRow], database_url: str) -> AsyncIterator[Stage]:
+    """Yield an empty stage."""
+    play = Playground(connection, database_url)
+    yield Stage(play)
+    await play.close()
 
 
 async def test_an_error_tells_when_its_attempt_began_and_no_more(stage: Stage) -> None:

@@ -56,6 +56,7 @@ class Page(HTMLParser):
             self.loads += [each for each in loaded if each]
 
 
+@cache
 def built(site: Path) -> dict[str, Page]:
     """Return each built page by its address below the site's root."""
     found = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
@@ -24,6 +23,7 @@ from riverui import (
     connect,
     migrate,
 )
+from tests.cases import cases
 from tests.engine.conftest import Playground, Task
 
 PAGE = Path(__file__).parents[2] / "docs/states.md"
@@ -311,18 +311,18 @@ async def delete(stage: Stage, move: Move) -> None:
     await stage.play.make().job_delete(stage.job)
 
 
-@pytest.fixture
-async def stage(connection: AsyncConnection[DictRow], database_url: str) -> AsyncIterator[Stage]:
-    """Yield an empty stage."""
-    play = Playground(connection, database_url)
-    yield Stage(play)
-    await play.close()
-
-
-@pytest.mark.parametrize("move", list(moves()), ids=lambda move: f"{move.source}-{move.target}")
-async def test_a_job_moves_as_the_page_says(move: Move, stage: Stage) -> None:
-    await SCENARIOS[move.when](stage, move)
-    await stage.until(move.target)
+async def test_a_job_moves_as_the_page_says(
+    connection: AsyncConnection[DictRow], database_url: str
+) -> None:
+    with cases() as case:
+        for move in moves():
+            await connection.execute("truncate river_job, river_queue, river_leader")
+            play = Playground(connection, database_url)
+            stage = Stage(play)
+            with case(move):
+                await SCENARIOS[move.when](stage, move)
+                await stage.until(move.target)
+            await play.close()
 
 
 def test_the_table_is_whole() -> None:
