@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import jsonschema
-import kubernetes_validate
 import yaml
 
 from tests.deploy.custom_resources import SCHEMAS
@@ -19,12 +17,20 @@ from tests.needs import need
 CHART = Path(__file__).parents[2] / "deploy/helm/riverui"
 CASES = sorted(path.stem.removesuffix("-values") for path in (CHART / "ci").glob("*.yaml"))
 """What the values files in the chart's folder `ci` are for, one each."""
-KUBERNETES = kubernetes_validate.latest_version()
-"""The newest version whose schemas are here."""
 OLDEST_KUBERNETES = "1.27.0"
 """The oldest that the chart says it is for."""
 
 Manifest: TypeAlias = dict[str, Any]
+
+
+@cache
+def newest_kubernetes() -> str:
+    """Return the newest version whose schemas are here."""
+    # Loaded here and below, as it takes seconds.
+    import kubernetes_validate
+
+    found: str = kubernetes_validate.latest_version()
+    return found
 
 
 class Refused(Exception):
@@ -51,7 +57,7 @@ def rendered(case: str = "minimal", *sets: str, file: Path | None = None) -> Seq
     file, on top.
     """
     words: list[str | Path] = ["template", "shop", CHART, "--namespace", "jobs"]
-    words += ["--kube-version", KUBERNETES, "--values", values_file(case)]
+    words += ["--kube-version", newest_kubernetes(), "--values", values_file(case)]
     if file:
         words += ["--values", file]
     for each in sets:
@@ -79,11 +85,15 @@ def container(manifest: Manifest) -> Manifest:
     return dict(found)
 
 
-def validate(manifest: Manifest, kubernetes: str = KUBERNETES) -> None:
+def validate(manifest: Manifest, kubernetes: str = "") -> None:
     """Raise where Kubernetes, or whose resource it is, would not know a field or take a value."""
+    import jsonschema
+    import kubernetes_validate
+
     schema = SCHEMAS.get((manifest["apiVersion"], manifest["kind"]))
     if schema is None:
-        kubernetes_validate.validate(manifest, kubernetes, strict=True)
+        version = kubernetes or newest_kubernetes()
+        kubernetes_validate.validate(manifest, version, strict=True)
     else:
         jsonschema.Draft202012Validator(schema).validate(manifest)
 
