@@ -148,7 +148,7 @@ async def test_a_job_that_ends_well_after_its_time_limit_is_completed(play: Play
 
 async def test_time_limits_of_many_jobs(play: Playground) -> None:
     class Mixed(Worker[Task]):
-        timeout = timedelta(milliseconds=100)
+        timeout = timedelta(milliseconds=500)
 
         async def work(self, job: Job[Task]) -> None:
             if job.args.number % 2:
