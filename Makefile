@@ -37,7 +37,7 @@ test-long: $(VENV)/.dev-ready ## what takes long: faults, replicas, other databa
 	@RIVERUI_FULL=1 $(PYTEST) $(ARGS)
 
 test-lowest: $(VENV)-lowest/.ready ## some tests on the oldest Python at hand and the lowest versions that pyproject.toml allows
-	@PATH="$(abspath $(VENV)-lowest/bin):$$PATH" $(VENV)-lowest/bin/python -m pytest -n logical --dist loadfile $(LOWEST) $(ARGS)
+	@PATH="$(abspath $(VENV)-lowest/bin):$$PATH" $(VENV)-lowest/bin/python -m pytest -n logical --dist loadfile -m "not long" $(LOWEST) $(ARGS)
 
 check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates
 	@$(BIN)/ruff format --check --output-format concise . || { echo "formatting: run make fix"; exit 1; }

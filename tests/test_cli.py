@@ -645,6 +645,7 @@ class TestServe:
         ]
         assert all(line["id"] and line["duration_ms"] >= 0 for line in requests)
 
+    @pytest.mark.long
     def test_without_a_key_for_cookies_each_start_makes_one_and_says_so(
         self, start: Start, database_url: str
     ) -> None:

@@ -196,7 +196,13 @@ async def test_one_starts_it_and_the_other_sees_it_to_the_end(
     assert listed.older is None
 
 
-@pytest.mark.parametrize("order", list(JobOrder))
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(order, marks=() if order is JobOrder.ID else pytest.mark.long)
+        for order in JobOrder
+    ],
+)
 async def test_a_killed_one_is_taken_over_and_no_job_is_met_twice(
     order: JobOrder, dashboards: Begin, driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
@@ -286,6 +292,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_again(
     assert await acted(connection) == (3_500, 1)
 
 
+@pytest.mark.long
 async def test_connections_that_are_cut_cost_no_job_twice(
     dashboards: Begin, driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
@@ -320,6 +327,7 @@ async def test_connections_that_are_cut_cost_no_job_twice(
     assert await acted(connection) == (3_000, 1)
 
 
+@pytest.mark.long
 async def test_behind_pgbouncer(
     dashboards: Begin, bouncer_url: str, connection: AsyncConnection[Any]
 ) -> None:

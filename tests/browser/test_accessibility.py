@@ -94,14 +94,19 @@ async def axe_violations(page: Page) -> list[Any]:
     ]
 
 
+@pytest.mark.short
+async def test_pages_that_most_people_see_have_no_axe_violation(site: Site, page: Page) -> None:
+    paths = _paths(await _fill(site))
+    found = {}
+    for name in ("overview", "jobs", "job", "queues", "errors"):
+        await page.goto(paths[name])
+        if violations := await axe_violations(page):
+            found[name] = violations
+    assert not found
+
+
 @pytest.mark.parametrize(
-    ("width", "theme"),
-    [
-        (360, "light"),
-        (360, "dark"),
-        pytest.param(1280, "light", marks=pytest.mark.short),
-        (1280, "dark"),
-    ],
+    ("width", "theme"), [(360, "light"), (360, "dark"), (1280, "light"), (1280, "dark")]
 )
 async def test_no_page_has_an_axe_violation(
     site: Site, new_page: NewPage, watch: Watch, theme: str, width: int

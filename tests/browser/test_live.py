@@ -52,7 +52,9 @@ async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Pa
     await expect(page.locator(f"#job-{second}")).to_be_visible()
     await expect(row.get_by_role("img", name="cancelled")).to_be_visible()
     assert await row.evaluate("row => row.seen"), "the row was morphed in place, not replaced"
-    await expect(page.locator("#jobs-states .s-cancelled .count")).to_have_text("1")
+    # States that take long to count are counted less often: so they do on a busy machine.
+    cancelled = page.locator("#jobs-states .s-cancelled .count")
+    await expect(cancelled).to_have_text("1", timeout=30_000)
 
 
 async def test_the_number_of_matching_jobs_lives_with_the_list(site: Site, page: Page) -> None:

@@ -36,7 +36,6 @@ async def _fill(site: Site, *, every: int, jobs: int = JOBS) -> None:
     )
 
 
-@pytest.mark.short
 async def test_it_goes_on_to_the_end_and_tells_how_far_it_is(site: Site, page: Page) -> None:
     await _fill(site, every=70_000)
     await page.goto("/jobs?q=tag:rare")

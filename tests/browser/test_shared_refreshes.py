@@ -118,7 +118,6 @@ async def test_going_to_another_list_and_back_shows_that_list(site: Site, page: 
     await expect(page.locator(f"#job-{available}")).to_be_visible()
 
 
-@pytest.mark.short
 async def test_an_action_shows_at_once_to_who_did_it_and_to_who_looks_on(
     site: Site, new_page: NewPage
 ) -> None:

@@ -36,7 +36,6 @@ def _milliseconds(case: TimeVector) -> dict[str, object]:
     }
 
 
-@pytest.mark.short
 async def test_times_are_written_in_the_words_of_their_vectors(
     site: Site, new_page: NewPage
 ) -> None:

@@ -195,7 +195,7 @@ async def test_a_running_job_is_asked_to_stop(shop: Workshop) -> None:
     client = shop.client(leader_election_disabled=True)
     inserted = await client.insert(Do("hang"))
     async with client:
-        await shop.state(inserted.job.id, JobState.RUNNING)
+        await until(lambda: shop.doer.done == ["hang"])
         assert (await client.job_cancel(inserted.job.id)).state is JobState.RUNNING
         row = await shop.state(inserted.job.id, JobState.CANCELLED)
     assert shop.doer.stopped.is_set()

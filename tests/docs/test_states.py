@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
@@ -311,6 +312,7 @@ async def delete(stage: Stage, move: Move) -> None:
     await stage.play.make().job_delete(stage.job)
 
 
+@pytest.mark.long
 async def test_a_job_moves_as_the_page_says(
     connection: AsyncConnection[DictRow], database_url: str
 ) -> None:

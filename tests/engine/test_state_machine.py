@@ -346,7 +346,7 @@ async def both(database_url: str) -> AsyncIterator[Twin]:
 
 
 @settings(
-    max_examples=scaled(150, 5000),
+    max_examples=scaled(60, 1500),
     derandomize=not FULL,
     deadline=None,
     report_multiple_bugs=False,
@@ -385,7 +385,7 @@ _housekeeping = st.one_of(
 
 
 @settings(
-    max_examples=scaled(60, 3000),
+    max_examples=scaled(25, 900),
     derandomize=not FULL,
     deadline=None,
     report_multiple_bugs=False,

@@ -335,6 +335,7 @@ async def test_run_ends_with_its_jobs(play: Playground) -> None:
     assert not client.started
 
 
+@pytest.mark.long
 async def test_a_hundred_short_lives(play: Playground) -> None:
     async def work(job: Job[Task]) -> None:
         pass

@@ -246,7 +246,13 @@ async def test_by_itself(kind: str, prepared: AsyncConnection[Any], database_url
     await compare(database_url, prepared, asyncio_client, by)
 
 
-@pytest.mark.parametrize("kind", GUESTS)
+_SHORT = ("psycopg", "psycopg2", "sqlalchemy session psycopg")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in _SHORT else pytest.mark.long) for kind in GUESTS],
+)
 async def test_in_a_transaction_of_the_callers(
     kind: str, prepared: AsyncConnection[Any], database_url: str
 ) -> None:

@@ -90,7 +90,7 @@ async def test_a_kind_that_nobody_knows_fails_alike_where_all_kinds_are_taken(
 
 
 @pytest.mark.short
-@pytest.mark.parametrize("schema", ["", "river_jobs"])
+@pytest.mark.parametrize("schema", ["", pytest.param("river_jobs", marks=pytest.mark.long)])
 @pytest.mark.parametrize(("telling", "working"), _PAIRS)
 async def test_one_wakes_the_other(
     begin: Starting, database_url: str, telling: str, working: str, schema: str

@@ -239,6 +239,7 @@ class Sender:
         self.left += 1
 
 
+@pytest.mark.long
 async def test_readers_who_do_not_read_hold_little_and_are_dropped() -> None:
     sender = Sender(30)
     async with serving(sender, SHORT) as served:
@@ -260,6 +261,7 @@ async def test_readers_who_do_not_read_hold_little_and_are_dropped() -> None:
         assert received < len(sender.body)
 
 
+@pytest.mark.long
 async def test_a_reader_who_keeps_reading_is_not_dropped() -> None:
     sender = Sender(5)
     async with serving(sender, SHORT) as served:
@@ -314,6 +316,7 @@ async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
         await until(served_again, seconds=SOON)
 
 
+@pytest.mark.long
 async def test_a_flood_of_connections_is_hung_up_on(app: Starlette) -> None:
     async with serving(app, ConnectionLimits(connections=2, spare=1)) as served:
         held = [await served.open(b"G") for _ in range(3)]
@@ -346,6 +349,7 @@ def _used() -> int:
     return pages * resource.getpagesize()
 
 
+@pytest.mark.long
 async def test_a_crowd_that_sends_half_a_request_holds_little_and_is_hung_up_on(
     app: Starlette,
 ) -> None:
@@ -380,6 +384,7 @@ async def test_a_crowd_that_sends_half_a_request_holds_little_and_is_hung_up_on(
                 sock.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parser", INSTALLED[:1], indirect=True)
 async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobodys_way(
     driver: Driver, connection: AsyncConnection[DictRow]

@@ -94,6 +94,7 @@ def test_what_a_hash_costs_is_told_by_its_kind() -> None:
     assert cost(KNOWN["bcrypt"]) == cost(KNOWN["bcrypt"].replace(b"$2y$", b"$2b$"))
 
 
+@pytest.mark.long
 async def test_neither_an_unknown_name_nor_a_cheap_hash_is_told_by_the_time_it_takes(
     tmp_path: Path,
 ) -> None:

@@ -437,6 +437,7 @@ class TestWriting:
         await board.close()
         await driver.close()
 
+    @pytest.mark.long
     async def test_it_goes_on_by_itself_once_there_is_a_table(
         self, driver: Driver, ended: int, connection: Connection
     ) -> None:

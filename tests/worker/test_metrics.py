@@ -7,6 +7,7 @@ import signal
 import urllib.request
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from riverui.cli.worker.metrics import Family, Together
@@ -90,6 +91,7 @@ def test_a_plugin_of_the_programs_own_is_used(start_worker: StartWorker, tmp_pat
         assert worker.stop() == 0
 
 
+@pytest.mark.long
 def test_several_processes_are_told_together(start_worker: StartWorker) -> None:
     port = free_port()
     options = ["--metrics", f"--health-port={port}", "--processes=2"]

@@ -61,6 +61,7 @@ def sentry_server() -> Iterator[SentryServer]:
     server.close()
 
 
+@pytest.mark.long
 def test_the_guides_worker_reports_to_sentry(
     start_worker: StartWorker, sentry_server: SentryServer, tmp_path: Path
 ) -> None:

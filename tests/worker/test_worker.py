@@ -37,6 +37,7 @@ def failed(*argv: str, **environ: str) -> tuple[int, str]:
     return code, worker.lines[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("argv", "environ", "words"),
     [
@@ -273,6 +274,7 @@ class TestStop:
             assert worker.stop(signal.SIGINT) == 0
             assert worker.job(job) == ("available", 0)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("kind", ["deaf", "deaf_thread"])
     def test_then_the_process_exits_without_them(
         self, start_worker: StartWorker, kind: str

@@ -198,6 +198,7 @@ log.warning("told")
     assert run_django(program, database_url, LOGGING=own)[-1] == "riverui's told"
 
 
+@pytest.mark.long
 def test_the_worker_tells_what_django_logs_once(database_url: str) -> None:
     program = """
 import logging
@@ -306,6 +307,7 @@ for open_transaction in (transaction.atomic, None):
     assert lines == [*each, "0", *each]
 
 
+@pytest.mark.long
 def test_a_project_whose_tests_do_without_migrations(
     empty_database_url: str, run_django: RunDjango
 ) -> None:

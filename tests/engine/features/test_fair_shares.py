@@ -107,6 +107,7 @@ async def test_keys_without_jobs_leave_their_share_to_others(
     assert begun.first(20)["b"] == 3
 
 
+@pytest.mark.long
 async def test_many_keys_are_gone_round_by_several_clients(
     play: Playground, driver: PostgresDriver
 ) -> None:

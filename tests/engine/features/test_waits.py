@@ -294,6 +294,7 @@ async def test_a_slow_expression_is_stopped_and_told(lobby: Lobby, client: Clien
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_many_slow_looks_hold_nobody_up_for_long(lobby: Lobby, client: Client) -> None:
     slow = "payload.all(x, payload.all(y, payload.all(z, x + y + z >= 0)))"
     terms = [SignalTerm("a", "k", slow), SignalTerm("b", "other")]
@@ -405,6 +406,7 @@ async def test_signals_page_by_page(lobby: Lobby, client: Client) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_a_hundred_thousand_signals_are_counted_once_each(
     lobby: Lobby, client: Client
 ) -> None:
@@ -441,6 +443,7 @@ async def test_diagnosing_changes_nothing(lobby: Lobby, client: Client) -> None:
         await client.workflow_wait_diagnose(workflow.id, "pack")
 
 
+@pytest.mark.long
 async def test_a_diagnosis_looks_at_ten_thousand_signals_and_says_that_there_are_more(
     lobby: Lobby, client: Client
 ) -> None:
