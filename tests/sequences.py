@@ -8,7 +8,8 @@ from psycopg import AsyncConnection
 
 from riverui.actions import jobs
 from riverui.actions.pilot import PartsPilot
-from riverui.storage.interface import SEQUENCES, Driver
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
 from tests.factory import job
 
 KEY = "order"
@@ -27,7 +28,7 @@ class Line:
         metadata = {"seq_key": key, "riverui:sequence": options}
         ids = [await job(self.connection, state, metadata=metadata) for state in states]
         async with self.driver.transaction() as executor:
-            sequences = SEQUENCES.on(executor)
+            sequences = SequenceStore(executor)
             await sequences.sequence_claim([key])
             await sequences.sequence_put([(key, ids[0])], [(key, each) for each in ids[1:]])
         return ids

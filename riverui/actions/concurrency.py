@@ -14,8 +14,8 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import ProducerRow
 from riverui.errors import ConfigError
-from riverui.storage.interface import LIMITS, OWN_TABLES, Driver, Executor
-from riverui.storage.interface.limits import LIMIT_TABLE, LimitedProducer, LimitRow
+from riverui.features.concurrency.store import LIMIT_TABLE, LimitedProducer, LimitRow, LimitStore
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
 
 _MOST_PRODUCERS = 500
 """Clients of one queue that are read: more than work any."""
@@ -66,7 +66,7 @@ async def read(
     producers: Sequence[LimitedProducer] = ()
     partitions: Sequence[LimitRow] = ()
     if not missing:
-        limits = LIMITS.on(executor)
+        limits = LimitStore(executor)
         partitions = await limits.limit_list(queue.name, cap=_MOST_ROWS, limit=limit + 1)
         producers = await limited(executor, queue, now=now)
     return QueueConcurrency(
@@ -83,8 +83,8 @@ async def read(
 
 async def lacks(executor: Executor) -> str:
     """Return what lacks for global limits, as part of a sentence; empty where nothing does."""
-    if not {LIMITS, OWN_TABLES} <= set(executor.capabilities):
-        return LIMITS.missing
+    if OWN_TABLES not in executor.capabilities:
+        return OWN_TABLES.missing
     return "" if await LIMIT_TABLE.exists(executor) else LIMIT_TABLE.missing
 
 
@@ -110,7 +110,7 @@ async def remove_override(
 
 async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:
     """Return the clients that have told lately how they work a limited queue."""
-    found = await LIMITS.on(executor).limited_producer_list(
+    found = await LimitStore(executor).limited_producer_list(
         queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
     )
     return list(found)

@@ -24,8 +24,8 @@ from riverui.errors import (
     SchemaMissing,
     UniqueConflict,
 )
-from riverui.storage.interface import DEAD_JOBS, Driver, Executor, Transaction
-from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
+from riverui.features.dead_letters.store import DEAD_JOB_TABLE, DeadLetterStore
+from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
 _RETRY_LIMIT = timedelta(seconds=10)
@@ -60,7 +60,7 @@ def table_told() -> Iterator[None]:
 async def get(executor: Executor, id: int) -> DeadJob:
     """Return one dead letter; NotFound where there is none."""
     with table_told():
-        row = await DEAD_JOBS.on(executor).dead_job_row_get(id)
+        row = await DeadLetterStore(executor).dead_job_row_get(id)
     if row is None:
         raise _not_found(id)
     return row
@@ -143,7 +143,7 @@ class _Keeping:
 
     async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
         """Delete jobs that are not running, and keep them."""
-        letters = DEAD_JOBS.on(self._transaction)
+        letters = DeadLetterStore(self._transaction)
         kept = await letters.dead_job_keep_many(ids, user=self._user)
         skipped = JobChanges(skipped=kept.changes.skipped)
         if not kept.changes.changed:
@@ -170,7 +170,7 @@ async def undo(
     until = time.monotonic() + (time_limit or _RETRY_LIMIT).total_seconds()
     async with driver.transaction(timeout=time_limit) as transaction:
         with table_told():
-            letters = DEAD_JOBS.on(transaction)
+            letters = DeadLetterStore(transaction)
             ids = await letters.dead_job_deleted_list(died_at, user=user, limit=MAX_IDS)
             return merge(*await _in_halves(_undo, transaction, ids, pilot, until))
 
@@ -187,7 +187,7 @@ async def delete_tx(executor: Executor, ids: Sequence[int]) -> JobChanges:
     """Remove up to MAX_IDS dead letters for good."""
     assert len(ids) <= MAX_IDS
     with table_told():
-        return await DEAD_JOBS.on(executor).dead_job_delete_many(ids)
+        return await DeadLetterStore(executor).dead_job_delete_many(ids)
 
 
 async def apply_tx(
@@ -222,7 +222,7 @@ def check(id: int, changes: JobChanges) -> None:
 
 async def _undo(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -> list[JobChanges]:
     """Put deleted jobs back, those of sequences by a retry."""
-    back = await DEAD_JOBS.on(transaction).dead_job_undo_many(ids)
+    back = await DeadLetterStore(transaction).dead_job_undo_many(ids)
     in_line = JobChanges()
     if back.requested:
         in_line = await pilot.retry(transaction, back.requested)
@@ -233,7 +233,7 @@ async def _undo(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -
 
 async def _retry(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -> list[JobChanges]:
     """Make dead letters jobs again, and retry these."""
-    back = await DEAD_JOBS.on(transaction).dead_job_restore_many(ids)
+    back = await DeadLetterStore(transaction).dead_job_restore_many(ids)
     retried = await pilot.retry(transaction, back.changed)
     if retried.skipped:
         raise _Refused(retried.skipped[0][1])

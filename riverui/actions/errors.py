@@ -13,7 +13,8 @@ from riverui.domain.error_groups import (
     sighting,
 )
 from riverui.errors import BadRequest
-from riverui.storage.interface import ERROR_GROUPS, Driver
+from riverui.features.error_groups.store import ErrorGroupStore
+from riverui.storage.interface import Driver
 
 RIGHT = "errors.manage"
 """The right to decide."""
@@ -138,7 +139,7 @@ async def apply(
             raise BadRequest(f"The {name} must be a whole number from 1 on.")
     decision = verb.decide(group, asked)
     async with driver.transaction(timeout=time_limit) as transaction:
-        await ERROR_GROUPS.on(transaction).error_group_decide(
+        await ErrorGroupStore(transaction).error_group_decide(
             sighting(group), decision, username=username[:MOST_USER]
         )
 

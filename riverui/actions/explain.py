@@ -15,14 +15,8 @@ from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TaskPlace
 from riverui.errors import DatabaseError, QueryTimeout
-from riverui.storage.interface import (
-    EXPLANATIONS,
-    OWN_TABLES,
-    WORKFLOW_PAGES,
-    Driver,
-    Executor,
-)
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.storage.interface import EXPLANATIONS, OWN_TABLES, WORKFLOW_PAGES, Driver, Executor
 
 _CUT = 1_000
 """Characters that are read of each long text of a job: the beginning of an error is enough."""

@@ -28,8 +28,8 @@ from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
 from riverui.domain.stored_json import ODD_VALUE
 from riverui.errors import DatabaseError
-from riverui.storage.interface import CLIENTS, HEALTH, OWN_TABLES, Driver, Executor
-from riverui.storage.interface.clients import CLIENT_TABLE
+from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
+from riverui.storage.interface import HEALTH, OWN_TABLES, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 
 log = logging.getLogger("riverui")
@@ -221,7 +221,7 @@ async def _first(reading: _Reading, figures: Reader | None, now: datetime) -> He
 
 async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:
     """Return the clients that give signs of life; none without the table for them."""
-    if not {CLIENTS, OWN_TABLES} <= set(db.capabilities):
+    if OWN_TABLES not in db.capabilities:
         return {}
     if not await CLIENT_TABLE.exists(db):
         return {}
@@ -232,7 +232,7 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
             slots=row.queues,
             kinds=row.kinds,
         )
-        for row in await CLIENTS.on(db).client_list(limit=_CLIENTS)
+        for row in await ClientStore(db).client_list(limit=_CLIENTS)
     }
 
 

@@ -20,18 +20,10 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.rate_limits import RateLimit
 from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError
-from riverui.storage.interface import (
-    CANDIDATES,
-    CLIENTS,
-    EXPLANATIONS,
-    LIMITS,
-    OWN_TABLES,
-    RATES,
-    Driver,
-    Executor,
-)
-from riverui.storage.interface.clients import CLIENT_TABLE, ClientRow
-from riverui.storage.interface.rates import RATE_TABLE
+from riverui.features.concurrency.store import LimitStore
+from riverui.features.heartbeats.store import CLIENT_TABLE, ClientRow, ClientStore
+from riverui.features.rate_limits.store import RATE_TABLE, RateStore
+from riverui.storage.interface import CANDIDATES, EXPLANATIONS, OWN_TABLES, Driver, Executor
 
 _CLIENTS = 200
 """Clients whose slots are added up; of more, they are not told."""
@@ -95,13 +87,13 @@ async def queue_clients(driver: Driver, queue: str) -> QueueClients:
     """Return the clients at work on a queue that give signs of life; none where these cannot be
     read.
     """
-    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
+    if OWN_TABLES not in driver.capabilities:
         return QueueClients()
     try:
         async with driver.reading() as executor:
             if not await CLIENT_TABLE.exists(executor):
                 return QueueClients()
-            rows = await CLIENTS.on(executor).client_list(limit=_CLIENTS)
+            rows = await ClientStore(executor).client_list(limit=_CLIENTS)
     except DatabaseError:
         return QueueClients()
     live = [row for row in rows if not row.silent and not row.declared_dead_at]
@@ -125,7 +117,7 @@ async def limit_hold(
         key = await _key(executor, job.id, limits.partition)
         row, here = None, {}
         if not found.missing:
-            own = LIMITS.on(executor)
+            own = LimitStore(executor)
             row = await own.limit_get(queue.name, key)
             producers = await concurrency.limited(executor, queue, now=now)
             for producer in producers:
@@ -143,7 +135,7 @@ async def limit_hold(
             missing=found.missing,
         )
 
-    if not {EXPLANATIONS, LIMITS}.issubset(driver.capabilities):
+    if not {EXPLANATIONS, OWN_TABLES}.issubset(driver.capabilities):
         return None
     return await _hold(driver, read)
 
@@ -153,7 +145,7 @@ async def rate_hold(
 ) -> RateHold | Unread | None:
     """Return how the bucket of a job stands; None where no rate limit is known of its queue."""
     configured = terms.rate_limit
-    if configured is None or not {LIMITS, RATES, OWN_TABLES}.issubset(driver.capabilities):
+    if configured is None or not OWN_TABLES in driver.capabilities:
         return None
     limit: RateLimit = configured.overridden(queue.metadata.text)
 
@@ -161,7 +153,7 @@ async def rate_hold(
         if not await RATE_TABLE.exists(executor):
             return None
         key = await _key(executor, job.id, limit.partition)
-        bucket = await RATES.on(executor).rate_get(queue.name, key)
+        bucket = await RateStore(executor).rate_get(queue.name, key)
         # Where the limit is another one by now, the tokens are those that were there.
         tokens = limit.rate.burst if bucket is None else min(bucket.tokens, limit.rate.burst)
         keys = {by: await _key(executor, job.id, by) for by in limit.weighs_args}
@@ -208,7 +200,7 @@ async def _key(executor: Executor, job_id: int, partition: Partition) -> str:
     """Return a job's key in a partition; empty where the job is gone."""
     if partition.whole:
         return ""
-    return (await LIMITS.on(executor).job_key_list([job_id], partition)).get(job_id, "")
+    return (await LimitStore(executor).job_key_list([job_id], partition)).get(job_id, "")
 
 
 async def _hold(driver: Driver, read: Callable[[Executor], Awaitable[_Hold]]) -> _Hold | Unread:

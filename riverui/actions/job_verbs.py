@@ -8,7 +8,8 @@ from dataclasses import replace
 from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.domain.names import MOST_QUEUE_NAME_BYTES, is_queue_name
-from riverui.storage.interface import DEAD_JOBS, Executor
+from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
 
 RETRY = JobVerb(
@@ -148,7 +149,7 @@ UNDELETE = JobVerb(
     icon="rotate-cw",
     key="",
     fits=frozenset(),
-    call=lambda executor, ids, given: DEAD_JOBS.on(executor).dead_job_undo_many(ids),
+    call=lambda executor, ids, given: DeadLetterStore(executor).dead_job_undo_many(ids),
     done="put back",
     changed="{jobs} put back",
     effect=("It is put back as it was.", "They are put back as they were."),

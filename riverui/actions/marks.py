@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotSupported
-from riverui.storage.interface import MARKS, OWN_TABLES, Driver, Executor
-from riverui.storage.interface.marks import MARK_TABLE, MarkInsertParams
+from riverui.features.marks.store import MARK_TABLE, MarkInsertParams, MarkStore
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
 
 WITHIN = timedelta(seconds=60)
 """Between the minutes of two marks of the same label: what tells of one deploy from many places at
@@ -39,7 +39,7 @@ async def mark_insert(driver: Driver, params: MarkInsertParams) -> tuple[Mark, b
     params = checked(params, now=datetime.now(UTC))
     async with driver.transaction() as transaction:
         await _need_table(transaction)
-        marks = MARKS.on(transaction)
+        marks = MarkStore(transaction)
         await marks.mark_delete_before(datetime.now(UTC) - KEPT, limit=_FORGOTTEN)
         return await marks.mark_insert(params, within=WITHIN)
 
@@ -48,7 +48,7 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
     """Mark a release that a client is the first to run; None where there is a mark of it, or no
     table for marks.
     """
-    if MARKS not in driver.capabilities or OWN_TABLES not in driver.capabilities:
+    if OWN_TABLES not in driver.capabilities or OWN_TABLES not in driver.capabilities:
         return None
     # What is wrong with it must not keep a worker from its work.
     name = _CONTROL.sub(" ", release).strip()[:_MOST]
@@ -58,7 +58,7 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
     async with driver.transaction() as transaction:
         if not await MARK_TABLE.exists(transaction):
             return None
-        return await MARKS.on(transaction).mark_insert_release(params)
+        return await MarkStore(transaction).mark_insert_release(params)
 
 
 def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:

@@ -13,8 +13,8 @@ from riverui.domain.durable_periodic import (
     PeriodicChange,
 )
 from riverui.errors import BadRequest, ConfigError, NotFound, SchemaMissing
-from riverui.storage.interface import DURABLE_PERIODIC, Driver
-from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
+from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE, DurablePeriodicStore
+from riverui.storage.interface import Driver
 
 RIGHT = "periodic.manage"
 """The right to change them."""
@@ -74,7 +74,7 @@ async def change(
         _check(schedule)
     try:
         async with driver.transaction(timeout=time_limit) as transaction:
-            row = await DURABLE_PERIODIC.on(transaction).durable_periodic_change(
+            row = await DurablePeriodicStore(transaction).durable_periodic_change(
                 id, verb.change, schedule=schedule, user=user[:MOST_USER]
             )
     except SchemaMissing:

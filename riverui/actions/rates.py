@@ -12,8 +12,8 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.rate_limits import RateLimit, RateOverride, rate_override_of
 from riverui.domain.rates import RateRow
 from riverui.errors import ConfigError
-from riverui.storage.interface import OWN_TABLES, RATES, Driver, Executor
-from riverui.storage.interface.rates import RATE_TABLE
+from riverui.features.rate_limits.store import RATE_TABLE, RateStore
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +60,8 @@ async def read(
         if (terms := row.terms.get(queue.name)) and terms.rate_limit
     )
     buckets: Sequence[RateRow] = ()
-    if {OWN_TABLES, RATES} <= set(executor.capabilities) and await RATE_TABLE.exists(executor):
-        buckets = await RATES.on(executor).rate_list(queue.name, limit=limit)
+    if OWN_TABLES in executor.capabilities and await RATE_TABLE.exists(executor):
+        buckets = await RateStore(executor).rate_list(queue.name, limit=limit)
     return QueueRates(
         configured=configured,
         disagree=len(limits) > 1,

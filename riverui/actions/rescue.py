@@ -15,8 +15,8 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.retries import default_retry
 from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import CLIENTS, Driver
-from riverui.storage.interface.clients import SILENT_AFTER, DeadClient
+from riverui.features.heartbeats.store import SILENT_AFTER, ClientStore, DeadClient
+from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobRescueParams
 
 _AT_ONCE = 100
@@ -80,9 +80,9 @@ async def rescue_client(
     worked.
     """
     async with driver.autocommit(timeout=time_limit) as executor:
-        dead = await CLIENTS.on(executor).client_declare_dead(by=by, after=SILENT_AFTER, id=id)
+        dead = await ClientStore(executor).client_declare_dead(by=by, after=SILENT_AFTER, id=id)
         if dead is None:
-            rows = await CLIENTS.on(executor).client_list(limit=_MOST_CLIENTS)
+            rows = await ClientStore(executor).client_list(limit=_MOST_CLIENTS)
             known = [row for row in rows if row.id == id]
     if dead is None:
         if not known:
@@ -94,7 +94,9 @@ async def rescue_client(
     last, full = 0, True
     while full:
         async with driver.autocommit(timeout=time_limit) as executor:
-            rows_held = await CLIENTS.on(executor).job_get_held(dead, after_id=last, limit=_AT_ONCE)
+            rows_held = await ClientStore(executor).job_get_held(
+                dead, after_id=last, limit=_AT_ONCE
+            )
             now = datetime.now(UTC)
             rescues = [by_default(row, now) for row in rows_held]
             changed = set(
@@ -104,7 +106,7 @@ async def rescue_client(
         full = len(rows_held) == _AT_ONCE
         last = rows_held[-1].id if rows_held else last
     async with driver.autocommit(timeout=time_limit) as executor:
-        await CLIENTS.on(executor).client_rescued(dead.life, states.total())
+        await ClientStore(executor).client_rescued(dead.life, states.total())
     return ClientRescue(client=dead, states=states)
 
 

@@ -12,9 +12,9 @@ from riverui.domain.jobs import JobShowRow
 from riverui.domain.sequences import SEQ_KEY, SEQUENCE, SequencePlace
 from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, NotFound, SchemaMissing
-from riverui.storage.interface import OWN_TABLES, SEQUENCES, Driver, Executor
+from riverui.features.sequences.store import PRO_SEQUENCE_TABLE, SEQUENCE_TABLE, SequenceStore
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.interface.sequences import PRO_SEQUENCE_TABLE, SEQUENCE_TABLE
 
 
 async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
@@ -22,7 +22,7 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
     keys = await _keys(executor, ids, ours=True)
     if not keys:
         return await do_inner(ids)
-    sequences = SEQUENCES.on(executor)
+    sequences = SequenceStore(executor)
     # Keys before jobs: so nobody who holds the one waits for the other.
     await sequences.sequence_lock(set(keys.values()))
     changes = await _others(ids, keys, do_inner)
@@ -39,7 +39,7 @@ async def change(executor: Executor, ids: Sequence[int], do_inner: Inner) -> Job
     keys = set((await _keys(executor, ids, ours=True)).values())
     if not keys:
         return await do_inner(ids)
-    sequences = SEQUENCES.on(executor)
+    sequences = SequenceStore(executor)
     await sequences.sequence_lock(keys)
     changes = await do_inner(ids)
     await sequences.sequence_advance(keys)
@@ -54,7 +54,7 @@ async def retry_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) ->
     if not keys:
         return await do_inner(ids)
     changes = await _others(ids, keys, do_inner)
-    sequences = SEQUENCES.on(executor)
+    sequences = SequenceStore(executor)
     if not await sequences.sequence_hand_over(set(keys.values())):
         left = JobChanges(skipped=tuple((job_id, SkipReason.SEQUENCE) for job_id in keys))
         return merge(changes, left)
@@ -68,7 +68,7 @@ async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -
     keys = set((await _keys(executor, ids, ours=False)).values())
     changes = await do_inner(ids)
     if keys:
-        await SEQUENCES.on(executor).sequence_hand_over(keys)
+        await SequenceStore(executor).sequence_hand_over(keys)
     return changes
 
 
@@ -79,11 +79,11 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
     # Metadata that are cut may have had the key.
     if f'"{SEQ_KEY}"' not in job.metadata.text and job.metadata.complete:
         return None
-    if not {SEQUENCES, OWN_TABLES}.issubset(driver.capabilities):
+    if OWN_TABLES not in driver.capabilities:
         return None
     async with driver.reading() as executor:
         if await SEQUENCE_TABLE.exists(executor):
-            found = await SEQUENCES.on(executor).sequence_place(job.id)
+            found = await SequenceStore(executor).sequence_place(job.id)
             if found is not None:
                 return found
     told = read_object(job.metadata.text) if job.metadata.complete else {}
@@ -112,9 +112,9 @@ async def skip(
     NotFound without such a job, BadRequest where it halts nothing.
     """
     async with driver.transaction(timeout=time_limit) as executor:
-        if not {SEQUENCES, OWN_TABLES}.issubset(executor.capabilities):
-            raise BadRequest(SEQUENCES.missing)
-        sequences = SEQUENCES.on(executor)
+        if OWN_TABLES not in executor.capabilities:
+            raise BadRequest(OWN_TABLES.missing)
+        sequences = SequenceStore(executor)
         found = (await sequences.sequence_key_get_many([job_id])).get(job_id)
         if found is None:
             if await executor.job_row_get(job_id) is None:
@@ -140,7 +140,7 @@ async def skip(
 
 async def _keys(executor: Executor, ids: Sequence[int], *, ours: bool) -> Mapping[int, str]:
     """Return the keys of those jobs that are in a sequence of ours, or of River Pro's."""
-    found = await SEQUENCES.on(executor).sequence_key_get_many(ids)
+    found = await SequenceStore(executor).sequence_key_get_many(ids)
     return {job_id: one.key for job_id, one in found.items() if one.ours is ours}
 
 

@@ -18,14 +18,15 @@ from riverui.errors import (
     SignalUndeclared,
     WaitInvalid,
 )
-from riverui.storage.interface import WAITS, Executor, WaitExecutor
-from riverui.storage.interface.waits import (
+from riverui.features.waits.store import (
     MISSING,
     SIGNAL_TABLE,
     SignalInserted,
     SignalInsertParams,
     WaitRow,
+    WaitStore,
 )
+from riverui.storage.interface import Executor
 
 MOST_PAYLOAD = 1_000_000
 """Bytes of a signal's payload in JSON: enough for any fact; what is larger belongs in a store."""
@@ -56,22 +57,22 @@ def check_signal(params: SignalInsertParams) -> SignalInsertParams:
     return params
 
 
-async def send(executor: WaitExecutor, params: SignalInsertParams) -> SignalRow:
+async def send(waits: WaitStore, params: SignalInsertParams) -> SignalRow:
     """Keep a signal, in a transaction, and return it: the one that was there where it was sent
     before with the same idempotency key.
 
     NotFound without the workflow, SignalAttemptMismatch, SignalConflict, SignalRefused;
-    SchemaMissing without the table. An executor that answers at once will do.
+    SchemaMissing without the table. A store that answers at once will do.
     """
     params = check_signal(params)
-    return _sent(params, await executor.workflow_signal_insert(params))
+    return _sent(params, await waits.workflow_signal_insert(params))
 
 
-async def need(executor: Executor) -> WaitExecutor:
+async def need(executor: Executor) -> WaitStore:
     """Return the executor for signals and waits; SchemaMissing, in words, without their table."""
     if not await SIGNAL_TABLE.exists(executor):
         raise SchemaMissing(MISSING)
-    return WAITS.on(executor)
+    return WaitStore(executor)
 
 
 async def page(
@@ -111,7 +112,7 @@ async def page(
     return SignalPage(rows[:limit], rows[limit - 1].id if more else None)
 
 
-async def _task(waits: WaitExecutor, id: str, task: str) -> tuple[WaitRow, Wait]:
+async def _task(waits: WaitStore, id: str, task: str) -> tuple[WaitRow, Wait]:
     row = await waits.workflow_wait_get(id, task)
     if row is None or row.wait == "null":
         raise NotFound(f"Workflow {id[:128]!r} has no task {task[:200]!r} that waits for signals.")

@@ -10,8 +10,8 @@ from riverui.actions import signals, waits
 from riverui.actions.expressions import Expressions
 from riverui.domain.waits import Phase, SignalCount, TermResult
 from riverui.errors import ExpressionsUnavailable, NotFound, WaitInvalid
+from riverui.features.waits.store import WaitDep, WaitFacts, WaitRow
 from riverui.storage.interface import Executor
-from riverui.storage.interface.waits import WaitDep, WaitFacts, WaitRow
 
 _PHASES: Mapping[str, Phase] = {"waiting": "not_started", "wait": "waiting"}
 

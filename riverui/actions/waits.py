@@ -21,8 +21,7 @@ from riverui.domain.waits import (
     time_text,
 )
 from riverui.domain.workflows import SignalRow
-from riverui.storage.interface import WaitExecutor
-from riverui.storage.interface.waits import WaitDep, WaitFacts, WaitRow
+from riverui.features.waits.store import WaitDep, WaitFacts, WaitRow, WaitStore
 
 MOST_SCANNED = 10_000
 """Signals that are looked at in one look: River Pro's diagnostics look at so many."""
@@ -136,7 +135,7 @@ def needs_deps(wait: Wait) -> bool:
 
 
 async def gather(
-    executor: WaitExecutor, row: WaitRow, wait: Wait, facts: WaitFacts, deps: Sequence[WaitDep]
+    waits: WaitStore, row: WaitRow, wait: Wait, facts: WaitFacts, deps: Sequence[WaitDep]
 ) -> Gathered:
     """Read what a look at a wait needs."""
     progress = Progress.of(row.progress, facts.attempt)
@@ -144,7 +143,7 @@ async def gather(
     left, size, more = MOST_SCANNED, _MOST_BYTES, False
     for key in wait.signal_keys:
         known = progress.signals.get(key, SignalCount())
-        rows, cut = await _fresh(executor, facts, key, known.last_included_id, left, size)
+        rows, cut = await _fresh(waits, facts, key, known.last_included_id, left, size)
         fresh[key] = rows
         left -= len(rows)
         size -= sum(map(_size, rows))
@@ -152,7 +151,7 @@ async def gather(
     listed: dict[str, Sequence[SignalRow]] = {}
     if _names(wait, "signals"):
         for key in wait.signal_keys:
-            latest = await executor.own_workflow_signal_list(
+            latest = await waits.own_workflow_signal_list(
                 facts.workflow_id,
                 attempt=facts.attempt,
                 keys=[key],
@@ -164,12 +163,12 @@ async def gather(
 
 
 async def _fresh(
-    executor: WaitExecutor, facts: WaitFacts, key: str, after: int, left: int, size: int
+    waits: WaitStore, facts: WaitFacts, key: str, after: int, left: int, size: int
 ) -> tuple[Sequence[SignalRow], bool]:
     """Return signals of a key, and whether there may be more of them."""
     found: list[SignalRow] = []
     while left > 0 and size > 0:
-        rows = await executor.own_workflow_signal_list(
+        rows = await waits.own_workflow_signal_list(
             facts.workflow_id,
             attempt=facts.attempt,
             keys=[key],

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from riverui.actions.job_part import Inner, JobPart
 from riverui.domain.workflow_tasks import TaskState
 from riverui.errors import LockTimeout
-from riverui.storage.interface import OWN_WORKFLOWS, WAITS, Executor
+from riverui.features.waits.store import WaitStore
+from riverui.features.workflows.store import WORKFLOW_TABLE, FamilyMember, WorkflowStore
+from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE, FamilyMember
 
 MOST_AT_ONCE = 1_000
 """Jobs that one statement cancels: as many as one call of a verb takes."""
@@ -26,7 +27,7 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
     """Retry jobs: tasks among them are worked at once, whatever they wait for, and those that wait
     for them wait again. Workflows of theirs that were cancelled are tried again.
     """
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     # Workflows before jobs: so nobody who holds the one waits for the other.
     family = await part.workflow_lock_family(ids, cancelled=True, limit=MOST_BELOW)
     changes = await do_inner(ids)
@@ -53,7 +54,7 @@ async def delete(executor: Executor, ids: Sequence[int], do_inner: Inner) -> Job
 async def _end(
     executor: Executor, ids: Sequence[int], do_inner: Inner, state: TaskState
 ) -> JobChanges:
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     family = await part.workflow_lock_family(ids, cancelled=False, limit=MOST_BELOW)
     changes = await do_inner(ids)
     if family and changes.changed:
@@ -86,7 +87,7 @@ def _below(family: Sequence[FamilyMember], job_ids: Sequence[int]) -> list[str]:
 
 async def cancel_workflow(executor: Executor, id: str) -> Sequence[int]:
     """Cancel a locked workflow; return the ids of the jobs that were cancelled or asked to stop."""
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     touched: list[int] = []
     open_ids = await part.workflow_cancel(id)
     for start in range(0, len(open_ids), MOST_AT_ONCE):
@@ -103,9 +104,9 @@ async def reopen(executor: Executor, id: str, mode: str, *, reset: bool) -> Sequ
     """Begin a new attempt at a locked workflow all of whose tasks have ended; return the ids of the
     jobs that are to be worked again.
     """
-    part = OWN_WORKFLOWS.on(executor)
-    if WAITS in executor.capabilities and (await part.workflow_tables()).waits:
-        await WAITS.on(executor).workflow_wait_reset(id)
+    part = WorkflowStore(executor)
+    if OWN_TABLES in executor.capabilities and (await part.workflow_tables()).waits:
+        await WaitStore(executor).workflow_wait_reset(id)
     again = await part.workflow_task_reopen(id, mode, reset=reset)
     waiting = [task.job_id for task in again if task.waits_for]
     if waiting:
@@ -121,7 +122,7 @@ async def settle(executor: Executor, ids: Sequence[int]) -> int:
 
     For a transaction, whose workflows are locked here.
     """
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     await part.workflow_lock_by_job(ids)
     # Only now nobody else writes how they end.
     found = [

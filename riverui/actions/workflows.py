@@ -12,7 +12,8 @@ from riverui.domain.jobs import FINALIZED, JobTextRow
 from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import RETRY_MODES, Task, to_retry
 from riverui.errors import BadRequest, LockTimeout, NotFound, WorkflowActive
-from riverui.storage.interface import OWN_WORKFLOWS, WORKFLOWS, Driver, Executor
+from riverui.features.workflows.store import WorkflowStore
+from riverui.storage.interface import OWN_TABLES, WORKFLOWS, Driver, Executor
 from riverui.storage.interface.job_actions import SkipReason
 
 
@@ -100,9 +101,9 @@ async def _needed(executor: Executor, id: str) -> None:
 
 async def _is_own(executor: Executor, id: str) -> bool:
     """Return whether there is a workflow of riverui's own of that id."""
-    if OWN_WORKFLOWS not in executor.capabilities:
+    if OWN_TABLES not in executor.capabilities:
         return False
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     return (await part.workflow_tables()).own and await part.workflow_head_get(id) is not None
 
 
@@ -110,7 +111,7 @@ async def _cancel(executor: Executor, id: str) -> Sequence[int]:
     """Cancel a workflow, with those that its tasks wait for; return the ids of its jobs that were
     cancelled or asked to stop.
     """
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     family = await part.workflow_lock_family(id=id, cancelled=False, limit=workflow_jobs.MOST_BELOW)
     touched = await workflow_jobs.cancel_workflow(executor, id)
     await workflow_jobs.cancel_below(executor, family, touched)
@@ -121,7 +122,7 @@ async def _retry(executor: Executor, id: str, mode: str, reset_history: bool) ->
     """Retry a workflow, with those of its tasks that were cancelled; return the ids of its jobs
     that are to be worked again.
     """
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     family = await part.workflow_lock_family(id=id, cancelled=True, limit=workflow_jobs.MOST_BELOW)
     workflow = await part.workflow_lock_by_id(id)
     if workflow is not None and workflow.open:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from riverui.domain.marks import Mark
-    from riverui.storage.interface.marks import MarkInsertParams
+    from riverui.features.marks.store import MarkInsertParams
 
 
 @settings_options("database_url", "schema")
@@ -50,7 +50,7 @@ def mark(
     One of the same label in the same minute, or in one beside it, stays as it is: told from many
     places at once, a deploy is marked once. It needs riverui's own tables; exit code 2 without.
     """
-    from riverui.storage.interface.marks import MarkInsertParams
+    from riverui.features.marks.store import MarkInsertParams
     from riverui.web.view.format import plain
 
     params = MarkInsertParams(

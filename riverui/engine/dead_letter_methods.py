@@ -11,8 +11,8 @@ from riverui.domain.dead_jobs import DeadJob
 from riverui.domain.jobs import JobRow
 from riverui.engine.job_lists import MOST
 from riverui.engine.pilot import Pilot
-from riverui.storage.interface import DEAD_JOBS, Driver, Executor, Transaction
-from riverui.storage.interface.dead_jobs import DeadJobListParams
+from riverui.features.dead_letters.store import DeadJobListParams, DeadLetterStore
+from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges
 
 
@@ -133,7 +133,7 @@ async def _list(executor: Executor, params: DeadLetterListParams) -> DeadLetterL
         kind=params.kind or "", queue=params.queue or "", after=after, limit=params.first
     )
     with dead_letters.table_told():
-        rows = await DEAD_JOBS.on(executor).dead_job_whole_list(asked)
+        rows = await DeadLetterStore(executor).dead_job_whole_list(asked)
     return DeadLetterListResult(
         jobs=rows, last_cursor=(rows[-1].died_at, rows[-1].id) if rows else None
     )

@@ -41,9 +41,9 @@ from riverui.errors import (
     TooManyConnections,
 )
 from riverui.storage.interface import (
-    CLIENTS,
     LISTENING,
     NOTIFYING,
+    OWN_TABLES,
     REINDEXING,
     TRANSACTION_STATUS,
     missing,
@@ -296,7 +296,7 @@ class ClientRuntime:
         )
         if not client.config.leader_election_disabled:
             self.elector = self._campaign(maintainer.lead)
-        if CLIENTS in client.driver.capabilities:
+        if OWN_TABLES in client.driver.capabilities:
             stand_in = StandIn(
                 client, maintainer.stand_in, leads=self._leads, lacks=self._lacks_under_another
             )

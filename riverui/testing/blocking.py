@@ -11,14 +11,7 @@ from threading import Thread
 from typing import Any, TypeVar, cast
 
 from riverui.engine.work.threads import WorkerThreads
-from riverui.storage.interface import (
-    WORKING,
-    Capability,
-    Driver,
-    Executor,
-    SyncDriver,
-    Transaction,
-)
+from riverui.storage.interface import WORKING, Capability, Driver, Executor, SyncDriver, Transaction
 from riverui.testing.transaction_client import TransactionDriver
 
 T = TypeVar("T")

@@ -39,13 +39,7 @@ from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect_sync
-from riverui.storage.interface import (
-    Executor,
-    SyncDriver,
-    TwoSidedDriver,
-    at_once,
-    entered,
-)
+from riverui.storage.interface import Executor, SyncDriver, TwoSidedDriver, at_once, entered
 from riverui.storage.memory.sync_driver import MemorySyncDriver
 from riverui.testing import expectations
 from riverui.testing.blocking import OneTransaction, driver_for_a_loop, run_beside

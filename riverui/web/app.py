@@ -22,10 +22,10 @@ from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot, PartsPilot
 from riverui.errors import DatabaseError
-from riverui.storage.interface import DEAD_JOBS, DURABLE_PERIODIC, WORKFLOW_PAGES, Driver
-from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
-from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.features.dead_letters.store import DEAD_JOB_TABLE
+from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
+from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES, Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -147,9 +147,9 @@ def build_app(
         api_time_limits=ApiTimeLimits(config, long_lists=limits.long_api_lists),
         config=config,
         counts=counts,
-        dead_letters=OwnTableWatch(reads, DEAD_JOB_TABLE, DEAD_JOBS, clock=clock),
+        dead_letters=OwnTableWatch(reads, DEAD_JOB_TABLE, OWN_TABLES, clock=clock),
         driver=MeasuredDriver(reads, metrics.transacted),
-        durable_periodic=OwnTableWatch(reads, PERIODIC_JOB_TABLE, DURABLE_PERIODIC, clock=clock),
+        durable_periodic=OwnTableWatch(reads, PERIODIC_JOB_TABLE, OWN_TABLES, clock=clock),
         environment=render.environment(),
         error_groups=ErrorGroups(reads, config, limits.errors, clock=clock),
         expressions=Expressions(),

@@ -14,9 +14,9 @@ from riverui.actions import concurrency
 from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.partitions import Partition
 from riverui.errors import NotFound
+from riverui.features.concurrency.store import LeaseParams, LimitStore
+from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface import Driver
-from riverui.storage.interface.clients import ClientLife
-from riverui.storage.interface.limits import LeaseParams
 from tests import factory
 from tests.own_tables import OWN_TABLES
 
@@ -64,7 +64,7 @@ async def test_what_clients_keep_to_and_what_runs(
     row = await cursor.fetchone()
     assert row is not None
     async with driver.autocommit() as executor:
-        limits: Any = executor
+        limits = LimitStore(executor)
         for client, told in (("a", LIMITS), ("b", LIMITS), ("c", ConcurrencyConfig())):
             await limits.limited_producer_upsert(
                 client_id=client,

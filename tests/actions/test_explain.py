@@ -15,8 +15,9 @@ from riverui.actions.explain import job_explain
 from riverui.domain.checks import Result
 from riverui.domain.explain import Explanation
 from riverui.domain.jobs import JobState
-from riverui.storage.interface import CLIENTS, SEQUENCES, Driver
-from riverui.storage.interface.clients import ClientParams, ClientStatus
+from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.testing.memory import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
@@ -98,7 +99,7 @@ async def report(driver: Driver, name: str, kinds: Sequence[str] | None) -> None
         release="",
     )
     async with driver.transaction() as db:
-        await CLIENTS.on(db).client_register(
+        await ClientStore(db).client_register(
             params, ClientStatus(queues={"default": (2, 0)}, kinds=kinds)
         )
 
@@ -420,7 +421,7 @@ async def test_slots_of_clients_that_tell(
     )
     async with driver.autocommit() as executor:
         status = ClientStatus(queues={"default": (2, taken)}, running=taken)
-        await CLIENTS.on(executor).client_register(params, status)
+        await ClientStore(executor).client_register(params, status)
     found = await explained(driver, waiting)
     assert results(found)["slots"] is result
     (told,) = (check.evidence for check in found.checks if check.name == "slots")
@@ -506,7 +507,7 @@ async def test_a_job_whose_sequence_is_halted(
         "update river_job set state = %s, finalized_at = now() where id = %s", [state, ids[0]]
     )
     async with driver.transaction() as executor:
-        await SEQUENCES.on(executor).sequence_advance(["order"])
+        await SequenceStore(executor).sequence_advance(["order"])
     found = await explained(driver, ids[2])
     assert found.headline == (
         f"Its sequence order is halted: job {ids[0]}, which stands before it, was {state}. It goes"

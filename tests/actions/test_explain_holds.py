@@ -17,10 +17,10 @@ from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import BatchTerms, QueueTerms
 from riverui.domain.rate_limits import RateLimit
-from riverui.storage.interface import CANDIDATES, CLIENTS, LIMITS, RATES, Driver
-from riverui.storage.interface.clients import ClientLife, ClientParams, ClientStatus
-from riverui.storage.interface.limits import LeaseParams
-from riverui.storage.interface.rates import BucketParams, Take
+from riverui.features.concurrency.store import LeaseParams, LimitStore
+from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientStatus, ClientStore
+from riverui.features.rate_limits.store import BucketParams, RateStore, Take
+from riverui.storage.interface import CANDIDATES, Driver
 from tests.factory import WORKER, job, queue
 
 PASSED, FAILED, UNKNOWN = Result.PASSED, Result.FAILED, Result.UNKNOWN
@@ -47,7 +47,7 @@ async def tell(driver: Driver, connection: Connection, own_tables: None) -> Tell
         )
         status = ClientStatus(queues={"default": (10, 0)}, terms={"default": QueueTerms(**terms)})
         async with driver.autocommit() as executor:
-            return await CLIENTS.on(executor).client_register(params, status)
+            return await ClientStore(executor).client_register(params, status)
 
     return register
 
@@ -71,7 +71,7 @@ async def tenant(
 async def lend(driver: Driver, life: ClientLife, key: str, slots: int) -> None:
     params = LeaseParams(life=life, queue="default", most=10, wanted={key: slots})
     async with driver.autocommit() as executor:
-        assert await LIMITS.on(executor).limit_lease(params) == {key: slots}
+        assert await LimitStore(executor).limit_lease(params) == {key: slots}
 
 
 async def test_all_slots_of_its_partition_are_taken(
@@ -122,7 +122,7 @@ async def test_every_client_is_at_its_own_limit(
     limits = ConcurrencyConfig(local_limit=3)
     async with driver.autocommit() as executor:
         for client, count in (("a", 3), ("b", runs)):
-            await LIMITS.on(executor).limited_producer_upsert(
+            await LimitStore(executor).limited_producer_upsert(
                 client_id=client,
                 queue="default",
                 max_workers=10,
@@ -153,7 +153,7 @@ async def spend(driver: Driver, key: str, tokens: float) -> None:
     """Take tokens of a limit of 60 an hour, 10 at once: none comes while a test runs."""
     params = BucketParams(queue="default", limit=60, per=timedelta(hours=1), burst=10)
     async with driver.autocommit() as executor:
-        await RATES.on(executor).rate_take(params, [Take(key, tokens, 1)])
+        await RateStore(executor).rate_take(params, [Take(key, tokens, 1)])
 
 
 RATE = RateLimit(limit=60, per=timedelta(hours=1), burst=10, partition=BY_TENANT)

@@ -10,8 +10,8 @@ from psycopg import AsyncConnection
 from riverui.actions.health import health_report
 from riverui.domain.checks import Result
 from riverui.domain.health import Cause, HealthReport, Level
-from riverui.storage.interface import CLIENTS, Driver
-from riverui.storage.interface.clients import ClientParams, ClientStatus
+from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.testing.memory import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
@@ -148,7 +148,7 @@ async def report_kinds(driver: Driver, name: str, kinds: list[str]) -> None:
     )
     status = ClientStatus(queues={"default": (4, 1)}, kinds=kinds)
     async with driver.transaction() as db:
-        await CLIENTS.on(db).client_register(params, status)
+        await ClientStore(db).client_register(params, status)
 
 
 async def test_names_that_jobs_bring_along_are_bounded(

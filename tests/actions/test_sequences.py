@@ -12,7 +12,8 @@ from psycopg import AsyncConnection
 from riverui.actions import jobs, sequences
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import SEQUENCES, Driver
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
 from tests.factory import job
 from tests.sequences import KEY, Line
@@ -86,7 +87,7 @@ async def test_a_job_cancelled_in_line_halts_when_its_turn_comes(line: Line) -> 
     await line.do(DELETE, ids[0])
     assert await line.states(ids) == ["gone", "cancelled", "pending"]
     async with line.driver.transaction() as executor:
-        place = await SEQUENCES.on(executor).sequence_place(ids[2])
+        place = await SequenceStore(executor).sequence_place(ids[2])
     assert place is not None
     assert (place.head_id, place.head_state, place.ahead) == (ids[1], "cancelled", 0)
     assert place.waiting
@@ -150,7 +151,7 @@ async def test_a_job_that_would_halt_later_is_skipped_before_its_turn(line: Line
         "update river_job set state = 'completed', finalized_at = now() where id = %s", [ids[0]]
     )
     async with line.driver.transaction() as executor:
-        await SEQUENCES.on(executor).sequence_advance([KEY])
+        await SequenceStore(executor).sequence_advance([KEY])
     assert await line.states(ids) == ["completed", "cancelled", "available"]
 
 
@@ -193,7 +194,7 @@ async def test_what_is_in_no_sequence_is_not_skipped(line: Line) -> None:
 async def test_the_place_names_the_nearest_on_both_sides(line: Line) -> None:
     ids = await line.make("running", *["pending"] * 9)
     async with line.driver.transaction() as executor:
-        place = await SEQUENCES.on(executor).sequence_place(ids[5])
+        place = await SequenceStore(executor).sequence_place(ids[5])
     assert place is not None
     assert (place.ahead, place.behind) == (4, 4)
     assert [near.id for near in place.before] == ids[2:5]

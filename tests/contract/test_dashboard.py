@@ -9,7 +9,7 @@ import pytest
 
 from riverui import create_app
 from riverui.domain.jobs import JobState
-from riverui.storage.interface import CLIENTS, Driver, missing
+from riverui.storage.interface import OWN_TABLES, Driver, missing
 from riverui.testing.memory import MemoryDatabase
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse
@@ -51,7 +51,7 @@ async def test_every_page_answers(client: httpx2.AsyncClient, jobs: dict[str, in
         ("/queues", "default"),
         ("/queues/default", "default"),
         ("/operations", "Operations"),
-        ("/workers", CLIENTS.missing),
+        ("/workers", OWN_TABLES.missing),
         ("/suggest?q=kind:wai", "waits"),
         ("/help", "Keyboard"),
         ("/metrics", ""),

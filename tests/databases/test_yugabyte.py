@@ -24,8 +24,8 @@ from riverui.actions.marks import mark_insert
 from riverui.domain.figures import Tally
 from riverui.domain.rollups import RollupRow
 from riverui.errors import NotSupported
+from riverui.features.marks.store import MarkInsertParams
 from riverui.storage.interface import EXPLANATIONS, LISTENING, ROLLUPS
-from riverui.storage.interface.marks import MarkInsertParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.products import Product
 from riverui.storage.postgres.statements import PostgresQueries

@@ -25,8 +25,8 @@ from riverui.engine.heartbeats.client_rescuer import ClientRescuer
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError
+from riverui.features.heartbeats.store import ClientStore
 from riverui.storage.connect import connect
-from riverui.storage.interface import CLIENTS
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.conftest import Playground, Task
@@ -107,7 +107,7 @@ async def test_a_client_tells_by_which_rules_it_works_its_queues(
 
     await play.until(told)
     async with driver.reading() as executor:
-        (row,) = await CLIENTS.on(executor).client_list(limit=10)
+        (row,) = await ClientStore(executor).client_list(limit=10)
     batches = {"task": BatchTerms(max_count=7, max_delay=timedelta(seconds=3))}
     assert row.queues == {"default": (3, 0), "visits": (2, 0)}
     assert row.kinds == frozenset({"task"})

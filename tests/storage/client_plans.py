@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from riverui.storage.interface.clients import ClientLife, DeadClient
+from riverui.features.heartbeats.store import ClientLife, ClientStore, DeadClient
 from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
 from tests.storage.plan_case import FETCHING, FINALIZED, PKEY, Case
 
@@ -53,17 +53,17 @@ def client_cases(rows: int) -> Mapping[str, Case]:
             reads=2 * 1000,
         ),
         "clients seen": Case(
-            call=lambda x: x.client_seen_list(cap=2000, newest=500, held=5, limit=500),
+            call=lambda x: ClientStore(x).client_seen_list(cap=2000, newest=500, held=5, limit=500),
             indexes={FETCHING, FINALIZED},
             reads=rows // 1000 + 60 + 2 * 500,
         ),
         "held jobs": Case(
-            call=lambda x: x.job_get_held(dead, after_id=0, limit=50),
+            call=lambda x: ClientStore(x).job_get_held(dead, after_id=0, limit=50),
             indexes={FETCHING, PKEY},
             reads=rows // 1000 + 60,
         ),
         "first held job": Case(
-            call=lambda x: x.job_first_held(dead, after_id=0),
+            call=lambda x: ClientStore(x).job_first_held(dead, after_id=0),
             indexes={FETCHING},
             reads=rows // 1000 + 60,
         ),

@@ -12,9 +12,11 @@ from typing import Any
 from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
+from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
+from riverui.features.dead_letters.store import DeadJobListParams, DeadLetterStore
+from riverui.features.heartbeats.store import ClientLife
+from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface.candidates import KeyRange
-from riverui.storage.interface.clients import ClientLife
-from riverui.storage.interface.dead_jobs import DeadJobListParams
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
@@ -22,7 +24,6 @@ from riverui.storage.interface.engine_params import (
     JobSelectParams,
     JobSetStateParams,
 )
-from riverui.storage.interface.limits import LimitedFetchParams
 from riverui.storage.interface.params import (
     EVERY,
     Field,
@@ -483,13 +484,13 @@ def _engine() -> Iterator[tuple[str, Case]]:
             20_000 // 6 + 10,
         ),
         "keys of jobs": (
-            lambda x: x.job_key_list(list(range(1, 101)), _BY_A),
+            lambda x: LimitStore(x).job_key_list(list(range(1, 101)), _BY_A),
             {PKEY},
             2 * 100,
         ),
         "fetch from a limited queue": (
             # Without a client that is alive it takes nothing, but chooses all the same.
-            lambda x: x.job_fetch_limited(
+            lambda x: LimitStore(x).job_fetch_limited(
                 JobFetchParams("me", "queue_1", 100),
                 LimitedFetchParams(
                     life=ClientLife(id="me", registered_at=datetime.now(UTC)),
@@ -592,27 +593,31 @@ def _engine() -> Iterator[tuple[str, Case]]:
             4 * 1000,
         ),
         "clean and keep": (
-            lambda x: x.dead_job_move_before(_old(now)),
+            lambda x: DeadLetterStore(x).dead_job_move_before(_old(now)),
             {FINALIZED, PKEY},
             4 * 1000,
         ),
         "keep what is deleted": (
-            lambda x: x.dead_job_keep_many(some, user="ops"),
+            lambda x: DeadLetterStore(x).dead_job_keep_many(some, user="ops"),
             {PKEY},
             4 * 1000,
         ),
         "what was deleted": (
-            lambda x: x.dead_job_deleted_list(now, user="ops", limit=50),
+            lambda x: DeadLetterStore(x).dead_job_deleted_list(now, user="ops", limit=50),
             set(),
             0,
         ),
-        "deleted jobs back": (lambda x: x.dead_job_undo_many([1, 2, 3]), set(), 0),
+        "deleted jobs back": (lambda x: DeadLetterStore(x).dead_job_undo_many([1, 2, 3]), set(), 0),
         "count dead letters": (
-            lambda x: x.dead_job_count(DeadJobListParams(kind="k", error="boom")),
+            lambda x: DeadLetterStore(x).dead_job_count(DeadJobListParams(kind="k", error="boom")),
             set(),
             0,
         ),
-        "dead letters back": (lambda x: x.dead_job_restore_many([1, 2, 3]), set(), 0),
+        "dead letters back": (
+            lambda x: DeadLetterStore(x).dead_job_restore_many([1, 2, 3]),
+            set(),
+            0,
+        ),
         "remove the completed": (
             lambda x: x.job_delete_completed_many(some, of_attempts=[1] * 1000),
             {PKEY},
@@ -630,13 +635,25 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {PKEY},
             4 * 1000,
         ),
-        "sequences go on": (lambda x: x.sequence_advance(keys), {PKEY}, 4 * 500 + 2 * 1000),
-        "sequences looked at": (lambda x: x.sequence_look(after="", limit=500), {PKEY}, 500),
-        "sequences of jobs": (lambda x: x.sequence_key_get_many(some), {PKEY}, 1000),
-        "a place in a sequence": (lambda x: x.sequence_place(1001), {PKEY}, 8),
-        "past a job of a sequence": (lambda x: x.sequence_skip("k1", 1001), {PKEY}, 1),
+        "sequences go on": (
+            lambda x: SequenceStore(x).sequence_advance(keys),
+            {PKEY},
+            4 * 500 + 2 * 1000,
+        ),
+        "sequences looked at": (
+            lambda x: SequenceStore(x).sequence_look(after="", limit=500),
+            {PKEY},
+            500,
+        ),
+        "sequences of jobs": (lambda x: SequenceStore(x).sequence_key_get_many(some), {PKEY}, 1000),
+        "a place in a sequence": (lambda x: SequenceStore(x).sequence_place(1001), {PKEY}, 8),
+        "past a job of a sequence": (
+            lambda x: SequenceStore(x).sequence_skip("k1", 1001),
+            {PKEY},
+            1,
+        ),
         "back into sequences": (
-            lambda x: x.sequence_requeue([(key, 1001) for key in keys]),
+            lambda x: SequenceStore(x).sequence_requeue([(key, 1001) for key in keys]),
             {PKEY},
             2 * 500,
         ),

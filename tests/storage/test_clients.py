@@ -14,12 +14,13 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.errors import SchemaMissing
-from riverui.storage.interface.clients import (
+from riverui.features.heartbeats.store import (
     CLIENT_TABLE,
     DEAD_AFTER,
     ClientLife,
     ClientParams,
     ClientStatus,
+    ClientStore,
     HeldJob,
 )
 from riverui.storage.migrations import migrate
@@ -55,7 +56,7 @@ def params(id: str = "one", **changes: Any) -> ClientParams:
 
 async def register(driver: PostgresDriver, id: str = "one", **changes: Any) -> ClientLife:
     async with driver.autocommit() as db:
-        return await db.client_register(params(id, **changes), STATUS)
+        return await ClientStore(db).client_register(params(id, **changes), STATUS)
 
 
 async def silence(make: Make, id: str, heartbeats: float) -> None:
@@ -71,7 +72,7 @@ async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver) -> None:
     life = await register(driver)
     assert abs(life.registered_at - began) < timedelta(seconds=5)
     async with driver.autocommit() as db:
-        (row,) = await db.client_list(limit=10)
+        (row,) = await ClientStore(db).client_list(limit=10)
         assert row.id == "one"
         assert row.registered_at == life.registered_at
         assert row.started_at == STARTED
@@ -85,43 +86,47 @@ async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver) -> None:
 
         assert row.kinds is None
 
-        beat = await db.client_heartbeat(
+        beat = await ClientStore(db).client_heartbeat(
             life, ClientStatus(queues={"q" * 128: (1, 0)}, kinds=["mail", "a"])
         )
         assert beat.alive
         assert beat.due_in is None
-        (later,) = await db.client_list(limit=10)
+        (later,) = await ClientStore(db).client_list(limit=10)
         assert later.heartbeat_at > row.heartbeat_at
         assert later.queues == {"q" * 128: (1, 0)}
         assert later.kinds == frozenset({"mail", "a"})
         many = [f"kind_{n:060}" for n in range(500)]
-        await db.client_heartbeat(life, ClientStatus(queues={}, kinds=many))
-        assert (await db.client_list(limit=1))[0].kinds is None, "they take too much room"
+        await ClientStore(db).client_heartbeat(life, ClientStatus(queues={}, kinds=many))
+        assert (await ClientStore(db).client_list(limit=1))[0].kinds is None, (
+            "they take too much room"
+        )
         assert (later.running, later.loop_lag, later.memory) == (0, None, None)
 
-        await db.client_delete(life)
-        assert list(await db.client_list(limit=10)) == []
-        assert not (await db.client_heartbeat(life, STATUS)).alive
+        await ClientStore(db).client_delete(life)
+        assert list(await ClientStore(db).client_list(limit=10)) == []
+        assert not (await ClientStore(db).client_heartbeat(life, STATUS)).alive
 
 
 async def test_nobody_is_declared_dead_before_the_time(driver: PostgresDriver, make: Make) -> None:
     one, two = await register(driver), await register(driver, "two")
     async with driver.autocommit() as db:
-        assert await db.client_declare_dead(by="two") is None
+        assert await ClientStore(db).client_declare_dead(by="two") is None
         await silence(make, "one", DEAD_AFTER - 0.1)
-        due_in = (await db.client_heartbeat(two, STATUS)).due_in
+        due_in = (await ClientStore(db).client_heartbeat(two, STATUS)).due_in
         assert due_in is not None
         assert due_in == pytest.approx(2, abs=1)
-        assert await db.client_declare_dead(by="two") is None
-        (silent, _) = await db.client_list(limit=10)
+        assert await ClientStore(db).client_declare_dead(by="two") is None
+        (silent, _) = await ClientStore(db).client_list(limit=10)
         assert silent.silent
         assert silent.silence > timedelta(seconds=67)
         assert silent.dead_at - silent.now == pytest.approx(
             timedelta(seconds=due_in), abs=timedelta(seconds=1)
         )
         # It was only late.
-        assert (await db.client_heartbeat(one, STATUS)).alive
-        assert (await db.client_heartbeat(two, STATUS)).due_in == pytest.approx(70, abs=2)
+        assert (await ClientStore(db).client_heartbeat(one, STATUS)).alive
+        assert (await ClientStore(db).client_heartbeat(two, STATUS)).due_in == pytest.approx(
+            70, abs=2
+        )
 
 
 async def test_who_is_declared_dead_stays_so_and_begins_anew(
@@ -130,33 +135,33 @@ async def test_who_is_declared_dead_stays_so_and_begins_anew(
     one, two = await register(driver), await register(driver, "two")
     await silence(make, "one", DEAD_AFTER + 0.1)
     async with driver.autocommit() as db:
-        overdue = (await db.client_heartbeat(two, STATUS)).due_in
+        overdue = (await ClientStore(db).client_heartbeat(two, STATUS)).due_in
         assert overdue is not None
         assert overdue < 0
-        dead = await db.client_declare_dead(by="two")
+        dead = await ClientStore(db).client_declare_dead(by="two")
         assert dead is not None
         assert dead.life == one
         assert (dead.host, dead.pid) == ("web-1", 4711)
-        assert not (await db.client_heartbeat(one, STATUS)).alive
+        assert not (await ClientStore(db).client_heartbeat(one, STATUS)).alive
         # Whoever declared it dead has its jobs in hand, for a while.
-        assert await db.client_declare_dead(by="two") is None
-        waiting = (await db.client_heartbeat(two, STATUS)).due_in
+        assert await ClientStore(db).client_declare_dead(by="two") is None
+        waiting = (await ClientStore(db).client_heartbeat(two, STATUS)).due_in
         assert waiting == pytest.approx(30, abs=2)
         await make.rows(
             "update riverui_client set declared_dead_at = declared_dead_at - interval '31 s' where"
             " id = 'one' returning id"
         )
-        once_more = await db.client_declare_dead(by="three")
+        once_more = await ClientStore(db).client_declare_dead(by="three")
         assert once_more is not None
         assert once_more.life == one
-        await db.client_rescued(one, 7)
-        assert await db.client_declare_dead(by="two") is None
-        assert (await db.client_heartbeat(two, STATUS)).due_in is None
+        await ClientStore(db).client_rescued(one, 7)
+        assert await ClientStore(db).client_declare_dead(by="two") is None
+        assert (await ClientStore(db).client_heartbeat(two, STATUS)).due_in is None
 
         again = await register(driver)
         assert again.registered_at > one.registered_at
-        assert (await db.client_heartbeat(again, STATUS)).alive
-        *living, row = await db.client_list(limit=10)
+        assert (await ClientStore(db).client_heartbeat(again, STATUS)).alive
+        *living, row = await ClientStore(db).client_list(limit=10)
         assert sorted(each.id for each in living) == ["one", "two"]
         assert (row.declared_dead_by, row.rescued) == ("three", 7)
         assert row.rescued_at is not None
@@ -169,9 +174,9 @@ async def test_only_the_client_asked_for(driver: PostgresDriver, make: Make) -> 
     for name in ("one", "two"):
         await silence(make, name, 2)
     async with driver.autocommit() as db:
-        assert await db.client_declare_dead(by="ada", after=1.5, id="three") is None
-        assert await db.client_declare_dead(by="ada", after=2.5, id="two") is None
-        dead = await db.client_declare_dead(by="ada", after=1.5, id="two")
+        assert await ClientStore(db).client_declare_dead(by="ada", after=1.5, id="three") is None
+        assert await ClientStore(db).client_declare_dead(by="ada", after=2.5, id="two") is None
+        dead = await ClientStore(db).client_declare_dead(by="ada", after=1.5, id="two")
         assert dead is not None
         assert dead.life.id == "two"
 
@@ -183,15 +188,15 @@ async def test_a_sign_of_life_and_a_declaration_exclude_each_other(
     life = await register(driver)
     await silence(make, "one", DEAD_AFTER + 1)
     async with driver.transaction() as first, driver.autocommit() as second:
-        assert (await first.client_heartbeat(life, STATUS)).alive
-        assert await second.client_declare_dead(by="two") is None
+        assert (await ClientStore(first).client_heartbeat(life, STATUS)).alive
+        assert await ClientStore(second).client_declare_dead(by="two") is None
     async with driver.autocommit() as db:
-        assert await db.client_declare_dead(by="two") is None
+        assert await ClientStore(db).client_declare_dead(by="two") is None
     await silence(make, "one", DEAD_AFTER + 1)
     async with driver.autocommit() as second:
         async with driver.transaction() as first:
-            assert await first.client_declare_dead(by="two") is not None
-            beat = asyncio.create_task(second.client_heartbeat(life, STATUS))
+            assert await ClientStore(first).client_declare_dead(by="two") is not None
+            beat = asyncio.create_task(ClientStore(second).client_heartbeat(life, STATUS))
             assert await second_waits(connection)
         assert not (await beat).alive
 
@@ -226,19 +231,23 @@ async def test_the_jobs_of_a_dead_client_are_those_it_took_itself(
     later = await register(driver)
     own = await job(["one"])
     async with driver.autocommit() as db:
-        dead = await db.client_declare_dead(by="two")
+        dead = await ClientStore(db).client_declare_dead(by="two")
         assert dead is not None
         assert dead.attempted_before == later.registered_at
-        rows = await db.job_get_held(dead, after_id=0, limit=10)
+        rows = await ClientStore(db).job_get_held(dead, after_id=0, limit=10)
         assert [row.id for row in rows] == mine
         assert rows[0].attempted_by == ("two", "one")
-        assert [row.id for row in await db.job_get_held(dead, after_id=0, limit=1)] == mine[:1]
-        assert await db.job_first_held(dead, after_id=mine[0]) == mine[1]
-        assert await db.job_first_held(dead, after_id=mine[1]) is None
+        assert [
+            row.id for row in await ClientStore(db).job_get_held(dead, after_id=0, limit=1)
+        ] == mine[:1]
+        assert await ClientStore(db).job_first_held(dead, after_id=mine[0]) == mine[1]
+        assert await ClientStore(db).job_first_held(dead, after_id=mine[1]) is None
         await silence(make, "one", 9)
-        second = await db.client_declare_dead(by="two")
+        second = await ClientStore(db).client_declare_dead(by="two")
         assert second is not None
-        assert [row.id for row in await db.job_get_held(second, after_id=0, limit=10)] == [own]
+        assert [
+            row.id for row in await ClientStore(db).job_get_held(second, after_id=0, limit=10)
+        ] == [own]
 
 
 async def test_what_jobs_tell_of_clients(driver: PostgresDriver, make: Make) -> None:
@@ -258,7 +267,7 @@ async def test_what_jobs_tell_of_clients(driver: PostgresDriver, make: Make) -> 
         "completed", attempted_by=["one", "go"], attempted_at=at, queue="q", finalized_at=at
     )
     async with driver.reading() as db:
-        go, one = await db.client_seen_list(cap=100, newest=100, held=3, limit=10)
+        go, one = await ClientStore(db).client_seen_list(cap=100, newest=100, held=3, limit=10)
         assert (go.id, go.running, go.held, go.seen_at, go.queues) == ("go", 0, [], at, ["q"])
         assert (one.id, one.running, one.seen_at) == ("one", 4, at)
         assert one.queues == ["queue_0", "queue_1"]
@@ -271,8 +280,10 @@ async def test_what_jobs_tell_of_clients(driver: PostgresDriver, make: Make) -> 
             )
             for n in (3, 2, 1)
         ]
-        assert len(await db.client_seen_list(cap=100, newest=100, held=3, limit=1)) == 1
-        (few,) = await db.client_seen_list(cap=2, newest=0, held=3, limit=10)
+        assert (
+            len(await ClientStore(db).client_seen_list(cap=100, newest=100, held=3, limit=1)) == 1
+        )
+        (few,) = await ClientStore(db).client_seen_list(cap=2, newest=0, held=3, limit=10)
         assert few.running <= 2
 
 
@@ -281,14 +292,14 @@ async def test_the_dead_are_forgotten_in_time(driver: PostgresDriver, make: Make
         await register(driver, name)
         await silence(make, name, 9)
         async with driver.autocommit() as db:
-            assert await db.client_declare_dead(by="x") is not None
+            assert await ClientStore(db).client_declare_dead(by="x") is not None
     await register(driver, "alive")
     async with driver.autocommit() as db:
-        assert await db.client_delete_dead_before(STARTED, limit=10) == 0
+        assert await ClientStore(db).client_delete_dead_before(STARTED, limit=10) == 0
         soon = datetime.now(UTC) + timedelta(hours=1)
-        assert await db.client_delete_dead_before(soon, limit=2) == 2
-        assert await db.client_delete_dead_before(soon, limit=2) == 1
-        assert [row.id for row in await db.client_list(limit=10)] == ["alive"]
+        assert await ClientStore(db).client_delete_dead_before(soon, limit=2) == 2
+        assert await ClientStore(db).client_delete_dead_before(soon, limit=2) == 1
+        assert [row.id for row in await ClientStore(db).client_list(limit=10)] == ["alive"]
 
 
 async def test_a_heartbeat_changes_its_row_where_it_stands(
@@ -301,7 +312,7 @@ async def test_a_heartbeat_changes_its_row_where_it_stands(
     while len(sizes) == 1 or (len(sizes) < 30 and sizes[-1] - sizes[-2] > 3 * 8192):
         async with driver.autocommit() as db:
             for _ in range(500):
-                await db.client_heartbeat(life, STATUS)
+                await ClientStore(db).client_heartbeat(life, STATUS)
         (size,) = await make.rows("select pg_relation_size('riverui_client') as bytes")
         sizes.append(size["bytes"])
     assert min(after - before for before, after in pairwise(sizes)) <= 3 * 8192
@@ -331,8 +342,8 @@ async def test_what_the_table_refuses(driver: PostgresDriver, make: Make) -> Non
 async def test_many_queues_fit(driver: PostgresDriver) -> None:
     names = {f"{n:03}{'q' * 125}": (1, 1) for n in range(1000)}
     async with driver.autocommit() as db:
-        await db.client_register(params(), ClientStatus(queues=names))
-        (row,) = await db.client_list(limit=10)
+        await ClientStore(db).client_register(params(), ClientStatus(queues=names))
+        (row,) = await ClientStore(db).client_list(limit=10)
     assert list(row.queues) == list(names)[:100]
 
 
@@ -342,10 +353,10 @@ async def test_without_the_table(driver: PostgresDriver) -> None:
     async with driver.autocommit() as db:
         assert CLIENT_TABLE.name not in await db.own_table_list()
         for asked in (
-            db.client_heartbeat(life, STATUS),
-            db.client_list(limit=1),
-            db.client_declare_dead(by="x"),
+            ClientStore(db).client_heartbeat(life, STATUS),
+            ClientStore(db).client_list(limit=1),
+            ClientStore(db).client_declare_dead(by="x"),
         ):
             with pytest.raises(SchemaMissing):
                 await asked
-        assert list(await db.client_seen_list(cap=1, newest=1, held=1, limit=1)) == []
+        assert list(await ClientStore(db).client_seen_list(cap=1, newest=1, held=1, limit=1)) == []

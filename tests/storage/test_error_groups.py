@@ -16,6 +16,7 @@ from riverui.domain.error_groups import (
 )
 from riverui.domain.jobs import JobState
 from riverui.errors import SchemaMissing
+from riverui.features.error_groups.store import ErrorGroupStore
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.factory import attempt_error
 from tests.storage.conftest import Make
@@ -178,23 +179,26 @@ NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 async def test_without_the_table(driver: PostgresDriver) -> None:
     with pytest.raises(SchemaMissing):
         async with driver.reading() as db:
-            await db.error_group_list(["fp1:a"])
+            await ErrorGroupStore(db).error_group_list(["fp1:a"])
 
 
 async def test_groups_are_remembered(kept: PostgresDriver) -> None:
     async with kept.transaction() as db:
-        assert await db.error_group_turn()
-        await db.error_group_see(
+        assert await ErrorGroupStore(db).error_group_turn()
+        await ErrorGroupStore(db).error_group_see(
             [seen("a", first=30, last=20, number=5), seen("b", first=9, last=9)], most=10
         )
     async with kept.transaction() as db:
-        await db.error_group_see(
+        await ErrorGroupStore(db).error_group_see(
             [seen("a", first=40, last=10, number=2), seen("b", first=9, last=9, number=9)], most=10
         )
         # A dashboard that was behind.
-        await db.error_group_see([seen("a", first=35, last=15, number=2)], most=10)
+        await ErrorGroupStore(db).error_group_see([seen("a", first=35, last=15, number=2)], most=10)
     async with kept.reading() as db:
-        rows = {row.fingerprint: row for row in await db.error_group_list(["fp1:a", "fp1:b", "x"])}
+        rows = {
+            row.fingerprint: row
+            for row in await ErrorGroupStore(db).error_group_list(["fp1:a", "fp1:b", "x"])
+        }
     a, b = rows["fp1:a"], rows["fp1:b"]
     assert (a.number, a.sample_job_id, a.title) == (7, 10, "a at 10")
     assert (a.first_at, a.last_at) == (NOW - timedelta(minutes=40), NOW - timedelta(minutes=10))
@@ -207,19 +211,21 @@ async def test_groups_are_remembered(kept: PostgresDriver) -> None:
 
 async def test_there_are_no_more_than_so_many(kept: PostgresDriver) -> None:
     async with kept.transaction() as db:
-        await db.error_group_see([seen("a", first=3, last=3)], most=1)
-        await db.error_group_see([seen("a", first=3, last=1), seen("b", first=2, last=2)], most=1)
+        await ErrorGroupStore(db).error_group_see([seen("a", first=3, last=3)], most=1)
+        await ErrorGroupStore(db).error_group_see(
+            [seen("a", first=3, last=1), seen("b", first=2, last=2)], most=1
+        )
     async with kept.reading() as db:
-        (row,) = await db.error_group_list(["fp1:a", "fp1:b"])
+        (row,) = await ErrorGroupStore(db).error_group_list(["fp1:a", "fp1:b"])
     assert row.sample_job_id == 1
 
 
 async def test_one_dashboard_at_a_time_writes(kept: PostgresDriver) -> None:
     async with kept.transaction() as one, kept.transaction() as other:
-        assert await one.error_group_turn()
-        assert not await other.error_group_turn()
+        assert await ErrorGroupStore(one).error_group_turn()
+        assert not await ErrorGroupStore(other).error_group_turn()
     async with kept.transaction() as other:
-        assert await other.error_group_turn()
+        assert await ErrorGroupStore(other).error_group_turn()
 
 
 async def test_decisions(kept: PostgresDriver) -> None:
@@ -229,9 +235,9 @@ async def test_decisions(kept: PostgresDriver) -> None:
     )
     resolved = ErrorDecision(state=ErrorState.RESOLVED, release="v2", old_releases=("v1", "v2"))
     async with kept.transaction() as db:
-        first = await db.error_group_decide(group, ignored, username="ops")
+        first = await ErrorGroupStore(db).error_group_decide(group, ignored, username="ops")
     async with kept.transaction() as db:
-        second = await db.error_group_decide(group, resolved, username="dev")
+        second = await ErrorGroupStore(db).error_group_decide(group, resolved, username="dev")
     assert (first.decision, first.decided_by) == (ignored, "ops")
     assert (second.decision, second.decided_by) == (resolved, "dev")
     assert first.decided_at is not None
@@ -240,13 +246,17 @@ async def test_decisions(kept: PostgresDriver) -> None:
 
     # A later decision stays.
     async with kept.transaction() as db:
-        await db.error_group_reopen([Reopening(group.fingerprint, first.decided_at, NOW)])
-        assert list(await db.error_group_list([group.fingerprint])) == [second]
+        await ErrorGroupStore(db).error_group_reopen(
+            [Reopening(group.fingerprint, first.decided_at, NOW)]
+        )
+        assert list(await ErrorGroupStore(db).error_group_list([group.fingerprint])) == [second]
     async with kept.transaction() as db:
-        await db.error_group_reopen([Reopening(group.fingerprint, second.decided_at, NOW)])
+        await ErrorGroupStore(db).error_group_reopen(
+            [Reopening(group.fingerprint, second.decided_at, NOW)]
+        )
     async with kept.transaction() as db:
-        (row,) = await db.error_group_list([group.fingerprint])
-        again = await db.error_group_decide(group, resolved, username="dev")
+        (row,) = await ErrorGroupStore(db).error_group_list([group.fingerprint])
+        again = await ErrorGroupStore(db).error_group_decide(group, resolved, username="dev")
     assert (row.decision.state, row.regressed_at) == (ErrorState.UNRESOLVED, NOW)
     assert again.regressed_at is None
 
@@ -256,12 +266,14 @@ async def test_old_groups_are_forgotten(kept: PostgresDriver) -> None:
     groups = {name: seen(name, first=9_000, last=5_000 + n) for n, name in enumerate(names)}
     groups["new"] = seen("new", first=9_000, last=5)
     async with kept.transaction() as db:
-        await db.error_group_see(list(groups.values()), most=10)
+        await ErrorGroupStore(db).error_group_see(list(groups.values()), most=10)
         decision = ErrorDecision(state=ErrorState.IGNORED)
-        await db.error_group_decide(groups["decided"], decision, username="ops")
+        await ErrorGroupStore(db).error_group_decide(groups["decided"], decision, username="ops")
         before = NOW - timedelta(minutes=1_000)
-        assert await db.error_group_delete_before(before, limit=1) == 1
-        assert await db.error_group_delete_before(before, limit=10) == 1
-        assert await db.error_group_delete_before(before, limit=10) == 0
-        left = await db.error_group_list([group.fingerprint for group in groups.values()])
+        assert await ErrorGroupStore(db).error_group_delete_before(before, limit=1) == 1
+        assert await ErrorGroupStore(db).error_group_delete_before(before, limit=10) == 1
+        assert await ErrorGroupStore(db).error_group_delete_before(before, limit=10) == 0
+        left = await ErrorGroupStore(db).error_group_list(
+            [group.fingerprint for group in groups.values()]
+        )
     assert {row.fingerprint for row in left} == {"fp1:decided", "fp1:new"}

@@ -12,9 +12,14 @@ import pytest
 
 from riverui.domain.partitions import Partition
 from riverui.errors import SchemaMissing
-from riverui.storage.interface.clients import ClientLife
+from riverui.features.concurrency.store import (
+    LeaseParams,
+    LimitedFetch,
+    LimitedFetchParams,
+    LimitStore,
+)
+from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
-from riverui.storage.interface.limits import LeaseParams, LimitedFetch, LimitedFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 
@@ -62,7 +67,7 @@ class Fetcher:
         full: Collection[int] = (),
     ) -> LimitedFetch | None:
         async with self.driver.autocommit() as executor:
-            return await executor.job_fetch_limited(
+            return await LimitStore(executor).job_fetch_limited(
                 JobFetchParams(life.id, "default", limit),
                 LimitedFetchParams(
                     life=life,
@@ -78,7 +83,7 @@ class Fetcher:
 
     async def lease(self, life: ClientLife, wanted: Mapping[int, int], most: int) -> None:
         async with self.driver.autocommit() as executor:
-            await executor.limit_lease(
+            await LimitStore(executor).limit_lease(
                 LeaseParams(
                     life=life,
                     queue="default",
@@ -89,7 +94,7 @@ class Fetcher:
 
     async def held(self, life: ClientLife) -> dict[str, int]:
         async with self.driver.autocommit() as executor:
-            return dict(await executor.limit_held_list(life, "default"))
+            return dict(await LimitStore(executor).limit_held_list(life, "default"))
 
     async def taken(self) -> dict[str, int]:
         """Return the slots taken by key; the sum and its parts are held to be the same."""
@@ -165,7 +170,9 @@ async def test_jobs_and_slots_that_others_take_at_this_moment_are_passed_over(
     await fetcher.lease(a, {1: 1, 2: 1}, most=9)
     jobs = await fetcher.jobs(1, 2, 3, 4)
     async with fetcher.driver.transaction() as other:
-        await other.limit_lease(LeaseParams(life=a, queue="default", most=9, wanted={_key(1): 2}))
+        await LimitStore(other).limit_lease(
+            LeaseParams(life=a, queue="default", most=9, wanted={_key(1): 2})
+        )
         assert await other.job_claim(JobFetchParams("a", "default", 1), [jobs[2]])
         assert _ids(await fetcher.fetch(b, most=9)) == [jobs[1], jobs[3]]
     assert _ids(await fetcher.fetch(b, most=9, used={2: 1, 4: 1})) == [jobs[0]]
@@ -182,7 +189,7 @@ async def test_never_more_than_the_limit_whoever_fetches_at_once(fetcher: Fetche
         life, used = await fetcher.life(name), Counter[str]()
         while len(done) < len(jobs):
             async with fetcher.driver.autocommit() as executor:
-                found = await executor.job_fetch_limited(
+                found = await LimitStore(executor).job_fetch_limited(
                     JobFetchParams(name, "default", chance.randint(1, 6)),
                     LimitedFetchParams(
                         life=life,
@@ -205,9 +212,9 @@ async def test_never_more_than_the_limit_whoever_fetches_at_once(fetcher: Fetche
             done.update(_ids(found))
             if chance.random() < 0.7:
                 async with fetcher.driver.autocommit() as executor:
-                    held = await executor.limit_held_list(life, "default")
+                    held = await LimitStore(executor).limit_held_list(life, "default")
                     wanted = dict.fromkeys(held, 0)
-                    await executor.limit_lease(
+                    await LimitStore(executor).limit_lease(
                         LeaseParams(life=life, queue="default", most=most, wanted=wanted)
                     )
 

@@ -13,9 +13,9 @@ import pytest
 
 from riverui.domain.partitions import Partition
 from riverui.errors import SchemaMissing
+from riverui.features.concurrency.store import LIMIT_TABLE, LeaseParams, LimitStore
+from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientStatus, ClientStore
 from riverui.storage.interface import Driver
-from riverui.storage.interface.clients import ClientLife, ClientParams, ClientStatus
-from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
@@ -55,13 +55,13 @@ class Lender:
         self, life: ClientLife, wanted: Mapping[str, int], most: int = 3, **params: Any
     ) -> Mapping[str, int] | None:
         async with self.driver.autocommit() as executor:
-            return await executor.limit_lease(
+            return await LimitStore(executor).limit_lease(
                 LeaseParams(life=life, queue="default", most=most, wanted=wanted, **params)
             )
 
     async def free_dead(self) -> list[str]:
         async with self.driver.transaction() as executor:
-            return list(await executor.limit_free_dead())
+            return list(await LimitStore(executor).limit_free_dead())
 
     async def taken(self) -> dict[str, int]:
         """Return the slots taken by key; the sum and its parts are held to be the same."""
@@ -104,11 +104,11 @@ async def test_who_is_dead_borrows_nothing_and_gives_everything_back(lender: Len
     assert await lender.lease(a, {"x": 2, "y": 1}) == {"x": 2, "y": 1}
     assert await lender.lease(b, {"x": 2}) == {"x": 1}
     async with lender.driver.autocommit() as executor:
-        assert await executor.limit_dead_at() is None
+        assert await LimitStore(executor).limit_dead_at() is None
     assert await lender.free_dead() == []
     await lender.die(a)
     async with lender.driver.autocommit() as executor:
-        assert await executor.limit_dead_at() is not None
+        assert await LimitStore(executor).limit_dead_at() is not None
     assert await lender.lease(a, {"x": 3}) is None
     assert await lender.lease(a, {"x": 0}) is None
     assert await lender.free_dead() == ["default"]
@@ -182,14 +182,14 @@ async def test_never_more_than_the_limit_whoever_borrows_at_once(
             wanted = {key: chance.randrange(4) for key in chance.sample(keys, chance.randint(1, 3))}
             async with driver.autocommit() as executor:
                 params = LeaseParams(life=life, queue="default", most=5, wanted=wanted)
-                got = await executor.limit_lease(params)
+                got = await LimitStore(executor).limit_lease(params)
                 assert got is not None
                 assert all(0 <= got[key] <= wanted[key] for key in wanted)
                 if turn % 15 == 14:
-                    await executor.limit_free_dead()
+                    await LimitStore(executor).limit_free_dead()
             if chance.random() < 0.05:
                 async with driver.autocommit() as executor:
-                    await executor.client_declare_dead(by="me", after=0, id=name)
+                    await ClientStore(executor).client_declare_dead(by="me", after=0, id=name)
                 life = await lender_life(driver, name)
         await driver.close()
 
@@ -219,7 +219,9 @@ async def lender_life(driver: Any, name: str) -> ClientLife:
         release="",
     )
     async with driver.autocommit() as executor:
-        life: ClientLife = await executor.client_register(params, ClientStatus(queues={}))
+        life: ClientLife = await ClientStore(executor).client_register(
+            params, ClientStatus(queues={})
+        )
         return life
 
 
@@ -229,8 +231,14 @@ async def test_keys_that_nobody_uses_are_forgotten(lender: Lender) -> None:
     await lender.lease(a, {"idle": 0})
     async with lender.driver.autocommit() as executor:
         now = datetime.now(UTC)
-        assert await executor.limit_delete_idle(before=now - timedelta(hours=1), limit=9) == 0
-        assert await executor.limit_delete_idle(before=now + timedelta(hours=1), limit=9) == 1
+        assert (
+            await LimitStore(executor).limit_delete_idle(before=now - timedelta(hours=1), limit=9)
+            == 0
+        )
+        assert (
+            await LimitStore(executor).limit_delete_idle(before=now + timedelta(hours=1), limit=9)
+            == 1
+        )
     assert await lender.taken() == {"used": 1}
 
 
@@ -240,7 +248,7 @@ async def test_what_a_page_is_told(lender: Lender) -> None:
     await lender.lease(b, {"y": 2})
     await lender.lease(a, {"idle": 0})
     async with lender.driver.reading() as executor:
-        first, second = await executor.limit_list("default", cap=100, limit=10)
+        first, second = await LimitStore(executor).limit_list("default", cap=100, limit=10)
         assert (first.key, first.taken, first.clients, first.wanted) == (
             "y",
             3,
@@ -248,24 +256,36 @@ async def test_what_a_page_is_told(lender: Lender) -> None:
             True,
         )
         assert (second.key, second.taken, second.clients) == ("x", 1, {"a": 1})
-        assert len(await executor.limit_list("default", cap=100, limit=1)) == 1
-        assert await executor.limit_list("other", cap=100, limit=10) == []
+        assert len(await LimitStore(executor).limit_list("default", cap=100, limit=1)) == 1
+        assert await LimitStore(executor).limit_list("other", cap=100, limit=10) == []
 
 
 async def test_clients_of_limited_queues(lender: Lender) -> None:
     async with lender.driver.autocommit() as executor:
         told = {"client_id": "a", "queue": "default", "concurrency": '{"global_limit": 3}'}
-        await executor.limited_producer_upsert(max_workers=5, running="{}", **told)
-        await executor.limited_producer_upsert(max_workers=6, running='{"x": 2}', **told)
+        await LimitStore(executor).limited_producer_upsert(max_workers=5, running="{}", **told)
+        await LimitStore(executor).limited_producer_upsert(
+            max_workers=6, running='{"x": 2}', **told
+        )
         long_ago = datetime.now(UTC) - timedelta(hours=1)
-        (found,) = await executor.limited_producer_list("default", updated_after=long_ago, limit=10)
+        (found,) = await LimitStore(executor).limited_producer_list(
+            "default", updated_after=long_ago, limit=10
+        )
         assert (found.client_id, found.max_workers) == ("a", 6)
         assert json.loads(found.running) == {"x": 2}
         later = datetime.now(UTC) + timedelta(hours=1)
-        assert await executor.limited_producer_list("default", updated_after=later, limit=9) == []
-        await executor.limited_producer_delete(client_id="a", queue="default")
         assert (
-            await executor.limited_producer_list("default", updated_after=long_ago, limit=9) == []
+            await LimitStore(executor).limited_producer_list(
+                "default", updated_after=later, limit=9
+            )
+            == []
+        )
+        await LimitStore(executor).limited_producer_delete(client_id="a", queue="default")
+        assert (
+            await LimitStore(executor).limited_producer_list(
+                "default", updated_after=long_ago, limit=9
+            )
+            == []
         )
 
 
@@ -273,7 +293,9 @@ async def test_keys_of_jobs(lender: Lender) -> None:
     one = await lender.make.job("running", args={"n": 1})
     two = await lender.make.job(args={})
     async with lender.driver.autocommit() as executor:
-        keys = await executor.job_key_list([one, two, two + 1], Partition(by_args=("n",)))
+        keys = await LimitStore(executor).job_key_list(
+            [one, two, two + 1], Partition(by_args=("n",))
+        )
     assert keys == {one: '{"n": 1}', two: '{"n": null}'}
 
 
@@ -281,7 +303,7 @@ async def test_without_the_tables(driver: Driver) -> None:
     async with driver.autocommit() as executor:
         assert not await LIMIT_TABLE.exists(executor)
         with pytest.raises(SchemaMissing):
-            await executor.limit_list("default", cap=1, limit=1)  # type: ignore[attr-defined]
+            await LimitStore(executor).limit_list("default", cap=1, limit=1)
 
 
 async def test_in_a_schema_of_its_own(schema_database_url: str) -> None:
@@ -290,7 +312,7 @@ async def test_in_a_schema_of_its_own(schema_database_url: str) -> None:
     life = await lender_life(driver, "a")
     async with driver.autocommit() as executor:
         params = LeaseParams(life=life, queue="default", most=1, wanted={"": 2})
-        assert await executor.limit_lease(params) == {"": 1}
-        await executor.client_declare_dead(by="me", after=0, id="a")
-        assert await executor.limit_free_dead() == ["default"]
+        assert await LimitStore(executor).limit_lease(params) == {"": 1}
+        await ClientStore(executor).client_declare_dead(by="me", after=0, id="a")
+        assert await LimitStore(executor).limit_free_dead() == ["default"]
     await driver.close()

@@ -10,7 +10,7 @@ import pytest
 
 from riverui.domain.marks import Mark
 from riverui.errors import SchemaMissing
-from riverui.storage.interface.marks import MarkInsertParams
+from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
@@ -29,7 +29,9 @@ async def insert(
     driver: PostgresDriver, label: str, at: datetime | None = None, **given: str
 ) -> tuple[Mark, bool]:
     async with driver.transaction() as db:
-        return await db.mark_insert(MarkInsertParams(label=label, at=at, **given), within=MINUTE)
+        return await MarkStore(db).mark_insert(
+            MarkInsertParams(label=label, at=at, **given), within=MINUTE
+        )
 
 
 async def listed(
@@ -39,7 +41,7 @@ async def listed(
     limit: int = 100,
 ) -> list[Mark]:
     async with driver.reading() as db:
-        return list(await db.mark_list(since=since, until=until, limit=limit))
+        return list(await MarkStore(db).mark_list(since=since, until=until, limit=limit))
 
 
 async def test_a_mark_is_kept_to_the_minute(driver: PostgresDriver) -> None:
@@ -92,7 +94,9 @@ async def test_forty_processes_at_once_make_one(driver: PostgresDriver, database
 
         async def release(each: PostgresDriver) -> Mark | None:
             async with each.transaction() as db:
-                return await db.mark_insert_release(MarkInsertParams(label="r1", release="r1"))
+                return await MarkStore(db).mark_insert_release(
+                    MarkInsertParams(label="r1", release="r1")
+                )
 
         released = await asyncio.gather(*(release(others[n % 4]) for n in range(20)))
         assert len([mark for mark in released if mark]) == 1
@@ -104,7 +108,9 @@ async def test_forty_processes_at_once_make_one(driver: PostgresDriver, database
 async def test_a_release_is_marked_once(driver: PostgresDriver) -> None:
     async def release(name: str) -> Mark | None:
         async with driver.transaction() as db:
-            return await db.mark_insert_release(MarkInsertParams(label=name, release=name))
+            return await MarkStore(db).mark_insert_release(
+                MarkInsertParams(label=name, release=name)
+            )
 
     # Somebody has told of it already, an hour before the workers came.
     await insert(driver, "v7", NOON)
@@ -132,7 +138,7 @@ async def test_old_ones_are_forgotten_few_at_a_time(driver: PostgresDriver) -> N
     for expected in (2, 1, 0):
         async with driver.autocommit() as db:
             before = NOON + timedelta(hours=3)
-            assert await db.mark_delete_before(before, limit=2) == expected
+            assert await MarkStore(db).mark_delete_before(before, limit=2) == expected
     assert [mark.label for mark in await listed(driver)] == ["v4", "v3"]
 
 

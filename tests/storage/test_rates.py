@@ -11,7 +11,7 @@ from psycopg.rows import DictRow
 
 from riverui.domain.rates import SPARE
 from riverui.errors import SchemaMissing
-from riverui.storage.interface.rates import BucketParams, Take
+from riverui.features.rate_limits.store import BucketParams, RateStore, Take
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 
@@ -27,22 +27,24 @@ def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
 
 async def take(driver: PostgresDriver, tokens: float, key: str = "", *, unit: float = 1.0) -> float:
     async with driver.autocommit() as db:
-        return (await db.rate_take(SLOW, [Take(key, tokens, unit)]))[key].tokens
+        return (await RateStore(db).rate_take(SLOW, [Take(key, tokens, unit)]))[key].tokens
 
 
 async def test_a_bucket_is_full_at_first_and_empties(driver: PostgresDriver) -> None:
     async with driver.autocommit() as db:
         odd = "é\\\"'{}"
-        taken = await db.rate_take(SLOW, [Take(odd, 3, 1), Take("", 4, 1), Take("none", 0, 1)])
+        taken = await RateStore(db).rate_take(
+            SLOW, [Take(odd, 3, 1), Take("", 4, 1), Take("none", 0, 1)]
+        )
         assert {key: each.tokens for key, each in taken.items()} == {odd: 3, "": 4}
         assert (3 - SPARE) * 100 - 1 < taken[odd].full_in <= 300.001
-        taken = await db.rate_take(SLOW, [Take("", 9, 1), Take("new", 10, 1)])
+        taken = await RateStore(db).rate_take(SLOW, [Take("", 9, 1), Take("new", 10, 1)])
         assert {key: each.tokens for key, each in taken.items()} == {"": 6, "new": 10}
-        taken = await db.rate_take(SLOW, [Take("", 1, 1), Take("new", 1, 1)])
+        taken = await RateStore(db).rate_take(SLOW, [Take("", 1, 1), Take("new", 1, 1)])
         assert [each.tokens for each in taken.values()] == [0, 0]
     async with driver.reading() as db:
-        rows = await db.rate_list("default", limit=2)
-        assert await db.rate_list("other", limit=2) == []
+        rows = await RateStore(db).rate_list("default", limit=2)
+        assert await RateStore(db).rate_list("other", limit=2) == []
     assert {row.key for row in rows} == {"", "new"}
     assert rows[0].full_in >= rows[1].full_in
     assert rows[0].tokens == pytest.approx(0, abs=SPARE + 0.1)
@@ -66,7 +68,7 @@ async def test_a_unit_larger_than_the_bucket_is_given_where_it_is_full(
     assert await take(driver, 1, "b") == 1
     assert await take(driver, 25, "b", unit=25) == 0
     async with driver.reading() as db:
-        rows = {row.key: row for row in await db.rate_list("default", limit=9)}
+        rows = {row.key: row for row in await RateStore(db).rate_list("default", limit=9)}
     assert rows[""].tokens == pytest.approx(-15, abs=SPARE + 0.1)
     assert rows["b"].tokens == pytest.approx(9, abs=SPARE + 0.1)
 
@@ -76,10 +78,10 @@ async def test_what_is_given_back_can_be_taken_again_and_no_more_than_a_full_buc
 ) -> None:
     assert await take(driver, 9) == 9
     async with driver.autocommit() as db:
-        await db.rate_give_back(SLOW, {"": 4, "unknown": 3})
+        await RateStore(db).rate_give_back(SLOW, {"": 4, "unknown": 3})
     assert await take(driver, 9) == 5
     async with driver.autocommit() as db:
-        await db.rate_give_back(SLOW, {"": 1_000})
+        await RateStore(db).rate_give_back(SLOW, {"": 1_000})
     assert await take(driver, 1_000) == 10
 
 
@@ -97,11 +99,11 @@ async def test_another_limit_finds_the_tokens_that_were_there(driver: PostgresDr
     assert await take(driver, 4) == 4
     other = BucketParams(queue="default", limit=1, per=timedelta(hours=1), burst=100.0)
     async with driver.autocommit() as db:
-        taken = (await db.rate_take(other, [Take("", 100, 1)]))[""]
+        taken = (await RateStore(db).rate_take(other, [Take("", 100, 1)]))[""]
         assert taken.tokens == 6
         assert taken.full_in == pytest.approx(100 * 3600, rel=0.01)
         smaller = BucketParams(queue="default", limit=1000, per=timedelta(hours=1), burst=2.0)
-        taken = (await db.rate_take(smaller, [Take("", 1, 1)]))[""]
+        taken = (await RateStore(db).rate_take(smaller, [Take("", 1, 1)]))[""]
         assert taken.tokens == 0
         assert taken.full_in == pytest.approx(2 * 3.6, rel=0.3)
 
@@ -113,10 +115,10 @@ async def test_whoever_takes_at_once_never_gets_more_than_there_is(driver: Postg
         total = 0.0
         for _ in range(6):
             async with driver.autocommit() as db:
-                found = await db.rate_take(SLOW, [Take(key, 3, 1) for key in some])
+                found = await RateStore(db).rate_take(SLOW, [Take(key, 3, 1) for key in some])
                 total += sum(each.tokens for each in found.values())
-                await db.rate_give_back(SLOW, {some[0]: 1.0})
-                await db.rate_take(SLOW, [Take(some[0], 1, 1)])
+                await RateStore(db).rate_give_back(SLOW, {some[0]: 1.0})
+                await RateStore(db).rate_take(SLOW, [Take(some[0], 1, 1)])
         return total
 
     totals = await asyncio.gather(
@@ -124,7 +126,7 @@ async def test_whoever_takes_at_once_never_gets_more_than_there_is(driver: Postg
     )
     assert sum(totals) >= 120
     async with driver.reading() as db:
-        rows = await db.rate_list("default", limit=100)
+        rows = await RateStore(db).rate_list("default", limit=100)
     assert len(rows) == 12
     assert all(-0.01 <= row.tokens <= SPARE + 0.1 for row in rows)
 
@@ -135,7 +137,7 @@ async def test_full_buckets_that_nobody_uses_are_forgotten(
     for queue in "ab":
         async with driver.autocommit() as db:
             params = BucketParams(queue=queue, limit=1, per=timedelta(seconds=1), burst=10)
-            await db.rate_take(params, [Take(key, 1, 1) for key in "123"])
+            await RateStore(db).rate_take(params, [Take(key, 1, 1) for key in "123"])
     await connection.execute(
         b"update riverui_rate set full_at = now() - interval '2 minutes',"
         b" spent_at = now() - interval '2 minutes' where key <> '2' or queue = 'b'"
@@ -145,9 +147,12 @@ async def test_full_buckets_that_nobody_uses_are_forgotten(
         b" where key = '2' and queue = 'b'"
     )
     async with driver.autocommit() as db:
-        assert await db.rate_delete_full(after=None, limit=4) == (3, ("b", "1"))
-        assert await db.rate_delete_full(after=("b", "1"), limit=4) == (1, None)
-        left = [*await db.rate_list("a", limit=9), *await db.rate_list("b", limit=9)]
+        assert await RateStore(db).rate_delete_full(after=None, limit=4) == (3, ("b", "1"))
+        assert await RateStore(db).rate_delete_full(after=("b", "1"), limit=4) == (1, None)
+        left = [
+            *await RateStore(db).rate_list("a", limit=9),
+            *await RateStore(db).rate_list("b", limit=9),
+        ]
     assert [(row.queue, row.key) for row in left] == [("a", "2"), ("b", "2")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from riverui.storage.interface.waits import WaitRow, WaitUpdate
+from riverui.features.waits.store import WaitRow, WaitStore, WaitUpdate
 from tests.storage.plan_case import PKEY, Case
 
 _LOOKED_AT = 100
@@ -22,9 +22,9 @@ def wait_cases() -> Mapping[str, Case]:
     updates = [WaitUpdate(row, '{"attempt": 1}', now, '{"started_at": "x"}') for row in rows]
     names = [(row.workflow_id, row.name) for row in rows]
     calls = {
-        "what was found of waits": lambda x: x.workflow_wait_update_many(updates),
-        "facts of waits": lambda x: x.workflow_wait_facts(names),
-        "dependencies of waits": lambda x: x.workflow_wait_dep_list(names),
+        "what was found of waits": lambda x: WaitStore(x).workflow_wait_update_many(updates),
+        "facts of waits": lambda x: WaitStore(x).workflow_wait_facts(names),
+        "dependencies of waits": lambda x: WaitStore(x).workflow_wait_dep_list(names),
     }
     return {
         name: Case(call=call, indexes={PKEY}, reads=2 * _LOOKED_AT) for name, call in calls.items()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.domain.workflow_pages import WorkflowPageParams
 from riverui.domain.workflow_tasks import TaskState
+from riverui.features.workflows.store import WorkflowStore
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from tests.storage.plan_case import FINALIZED, PKEY, Case
 
@@ -56,30 +57,44 @@ def workflow_cases() -> Mapping[str, Case]:
         "jobs of a workflow page": lambda x: x.workflow_page_job_list("many"),
         "place in a workflow": lambda x: x.workflow_place_get(id="many", name="task-1"),
         "place of a job": lambda x: x.workflow_place_get(job_id=7),
-        "ends of tasks": lambda x: x.workflow_task_end_many(
+        "ends of tasks": lambda x: WorkflowStore(x).workflow_task_end_many(
             [(job_id, TaskState.COMPLETED) for job_id in (10_001, *range(1, 500))]
         ),
-        "ends of tasks that have failed": lambda x: x.workflow_task_end_many(
+        "ends of tasks that have failed": lambda x: WorkflowStore(x).workflow_task_end_many(
             [(10_001, TaskState.DISCARDED)]
         ),
-        "tasks settled": lambda x: x.workflow_task_settle_many(range(10_001, 11_001)),
-        "tasks staged": lambda x: x.workflow_stage(range(10_001, 11_001)),
-        "tasks restaged": lambda x: x.workflow_task_restage_many(range(10_001, 11_001)),
-        "workflow reopened": lambda x: x.workflow_task_reopen("pending", "all", reset=False),
-        "stray tasks": lambda x: x.workflow_task_stray_list(after=0, limit=1_000),
-        "workflows below jobs": lambda x: x.workflow_lock_family(
+        "tasks settled": lambda x: WorkflowStore(x).workflow_task_settle_many(
+            range(10_001, 11_001)
+        ),
+        "tasks staged": lambda x: WorkflowStore(x).workflow_stage(range(10_001, 11_001)),
+        "tasks restaged": lambda x: WorkflowStore(x).workflow_task_restage_many(
+            range(10_001, 11_001)
+        ),
+        "workflow reopened": lambda x: WorkflowStore(x).workflow_task_reopen(
+            "pending", "all", reset=False
+        ),
+        "stray tasks": lambda x: WorkflowStore(x).workflow_task_stray_list(after=0, limit=1_000),
+        "workflows below jobs": lambda x: WorkflowStore(x).workflow_lock_family(
             range(1, 1_001), cancelled=False, limit=100
         ),
-        "workflows below a workflow": lambda x: x.workflow_lock_family(
+        "workflows below a workflow": lambda x: WorkflowStore(x).workflow_lock_family(
             id="pending", cancelled=False, limit=100
         ),
-        "forsaken workflows": lambda x: x.workflow_forsaken_list(after="", limit=1_000),
-        "workflows without jobs": lambda x: x.workflow_gone_list(after=None, limit=1_000),
-        "workflows forgotten": lambda x: x.workflow_delete_before(
+        "forsaken workflows": lambda x: WorkflowStore(x).workflow_forsaken_list(
+            after="", limit=1_000
+        ),
+        "workflows without jobs": lambda x: WorkflowStore(x).workflow_gone_list(
+            after=None, limit=1_000
+        ),
+        "workflows forgotten": lambda x: WorkflowStore(x).workflow_delete_before(
             datetime.now(UTC), ids=["few-1", "child-1"], limit=10
         ),
-        "old workflows forgotten": lambda x: x.workflow_delete_before(datetime.now(UTC), limit=10),
-        "given stray tasks": lambda x: x.workflow_task_stray_get_many(range(10_001, 11_001)),
+        "old workflows forgotten": lambda x: WorkflowStore(x).workflow_delete_before(
+            datetime.now(UTC), limit=10
+        ),
+        "given stray tasks": lambda x: WorkflowStore(x).workflow_task_stray_get_many(
+            range(10_001, 11_001)
+        ),
     }
     cases = {
         name: Case(call=call, indexes={PKEY}, reads=TASKS + 10) for name, call in calls.items()
@@ -105,7 +120,7 @@ def _cleaning_cases() -> Mapping[str, Case]:
     calls = {
         "clean what no open workflow holds": lambda x: x.job_delete_before(held),
         "clean behind what is held": lambda x: x.job_delete_before(behind),
-        "how far the held jobs reach": lambda x: x.workflow_held_reach(held),
+        "how far the held jobs reach": lambda x: WorkflowStore(x).workflow_held_reach(held),
     }
     return {
         name: Case(call=call, indexes={FINALIZED, PKEY}, reads=6 * 1_000)

@@ -10,7 +10,8 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.storage.interface import DEAD_JOBS, Driver
+from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from tests.factory import attempt_error, job
 from tests.web.api.test_openapi import validate
@@ -28,7 +29,7 @@ async def bury(driver: Driver) -> None:
     """Make every discarded job a dead letter."""
     now = datetime.now(UTC)
     async with driver.transaction() as transaction:
-        await DEAD_JOBS.on(transaction).dead_job_move_before(
+        await DeadLetterStore(transaction).dead_job_move_before(
             JobDeleteBeforeParams(
                 cancelled_before=None, completed_before=None, discarded_before=now, limit=1_000
             )

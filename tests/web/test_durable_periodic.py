@@ -10,7 +10,8 @@ import httpx2
 from psycopg import AsyncConnection
 
 from riverui.domain.durable_periodic import DurablePeriodicRow, DurablePeriodicSave
-from riverui.storage.interface import DURABLE_PERIODIC, Driver
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from tests.cases import cases
 from tests.pro_tables import PRO_TABLES
@@ -26,14 +27,14 @@ SOON = datetime.now(UTC) + timedelta(hours=3)
 
 async def keep(driver: Driver, *ids: str, at: datetime = SOON) -> None:
     async with driver.transaction() as transaction:
-        storage = DURABLE_PERIODIC.on(transaction)
+        storage = DurablePeriodicStore(transaction)
         await storage.durable_periodic_save([DurablePeriodicSave(each, at, None) for each in ids])
         await storage.durable_periodic_touch(dict.fromkeys(ids, "@every 1h"))
 
 
 async def rows(driver: Driver) -> Sequence[DurablePeriodicRow]:
     async with driver.reading() as executor:
-        return await DURABLE_PERIODIC.on(executor).durable_periodic_list(limit=100)
+        return await DurablePeriodicStore(executor).durable_periodic_list(limit=100)
 
 
 async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:

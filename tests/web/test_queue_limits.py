@@ -15,8 +15,8 @@ from riverui import create_app
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import QueueTerms
 from riverui.domain.rate_limits import RateLimit
-from riverui.storage.interface import CLIENTS, Driver
-from riverui.storage.interface.clients import ClientParams, ClientStatus
+from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
+from riverui.storage.interface import Driver
 from riverui.web.auth.rights import Access
 from tests.cases import cases
 from tests.factory import queue
@@ -212,7 +212,7 @@ async def told_rate(driver: Driver, queue_name: str = "hooks", **rate: Any) -> N
     terms = QueueTerms(rate_limit=RateLimit(**rate))
     status = ClientStatus(queues={queue_name: (8, 3)}, terms={queue_name: terms})
     async with driver.autocommit() as executor:
-        await CLIENTS.on(executor).client_register(params, status)
+        await ClientStore(executor).client_register(params, status)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.storage.interface import SEQUENCES, Driver
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
 from tests import factory
 from tests.sequences import KEY, Line
 from tests.web.html import Element, parse
@@ -27,7 +28,7 @@ async def halted(line: Line, *more: str) -> list[int]:
         "update river_job set state = 'discarded', finalized_at = now() where id = %s", [ids[0]]
     )
     async with line.driver.transaction() as executor:
-        await SEQUENCES.on(executor).sequence_advance([KEY])
+        await SequenceStore(executor).sequence_advance([KEY])
     return ids
 
 

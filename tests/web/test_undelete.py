@@ -11,7 +11,8 @@ from psycopg import AsyncConnection
 
 from riverui.actions import dead_letters
 from riverui.actions.pilot import PartsPilot
-from riverui.storage.interface import SEQUENCES, Driver
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
 from tests.factory import attempt_error, job
 from tests.web.html import parse
@@ -207,7 +208,7 @@ async def test_a_job_of_a_sequence_gets_back_into_line(
     metadata = {"seq_key": "order", "riverui:sequence": {}}
     ids = [await job(connection, state, metadata=metadata) for state in ("available", "pending")]
     async with driver.transaction() as executor:
-        sequences = SEQUENCES.on(executor)
+        sequences = SequenceStore(executor)
         await sequences.sequence_claim(["order"])
         await sequences.sequence_put([("order", ids[0])], [("order", ids[1])])
     pilot = PartsPilot()

@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 from riverui.actions.marks import mark_insert
 from riverui.demo.incidents.incident import Incident, Past
 from riverui.demo.seed import write
+from riverui.features.marks.store import MarkInsertParams
 from riverui.storage.interface import Driver
-from riverui.storage.interface.marks import MarkInsertParams
 
 _FORGETFUL = "nightly-report"
 """The name of the session that keeps its transaction open."""

@@ -11,8 +11,8 @@ from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, i
 from riverui.engine.pilot import Feature, Inner, ProducerStatus
 from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
-from riverui.storage.interface import DEAD_JOBS, Executor
-from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
+from riverui.features.dead_letters.store import DEAD_JOB_TABLE, DeadLetterStore
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 
@@ -39,7 +39,7 @@ class DeadLetters(Feature):
         do_inner: Inner[JobDeleteBeforeParams, int],
     ) -> int:
         """Remove finished jobs, and keep those that were discarded."""
-        return await DEAD_JOBS.on(executor).dead_job_move_before(params)
+        return await DeadLetterStore(executor).dead_job_move_before(params)
 
     def services(self, context: ServiceContext) -> Sequence[DeadLetterCleaner]:
         """Return what removes dead letters, where they are not kept for ever."""
@@ -72,4 +72,4 @@ class DeadLetterCleaner:
             # Longer than there has been a calendar.
             return 0
         async with self._context.executor() as executor:
-            return await DEAD_JOBS.on(executor).dead_job_delete_before(before, limit=limit)
+            return await DeadLetterStore(executor).dead_job_delete_before(before, limit=limit)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from riverui.engine.pilot import Feature, ProducerStatus
 from riverui.errors import ConfigError
+from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
 from riverui.storage.interface import Executor
-from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
 
 
 class DurablePeriodicJobs(Feature):

@@ -22,9 +22,9 @@ from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceC
 from riverui.engine.pilot import Feature
 from riverui.engine.work.candidate_fetch import Chooser, QueueWork
 from riverui.errors import ConfigError, RiveruiError
-from riverui.storage.interface import OWN_TABLES, RATES
+from riverui.features.rate_limits.store import RATE_TABLE, BucketParams, RateStore, Take, Taken
+from riverui.storage.interface import OWN_TABLES
 from riverui.storage.interface.candidates import Candidate
-from riverui.storage.interface.rates import RATE_TABLE, BucketParams, Take, Taken
 
 _BATCH = 1_000
 """Buckets that the leader looks at in one statement: a few milliseconds."""
@@ -90,7 +90,6 @@ class RateChooser(Chooser):
     async def start(self, row: QueueRow) -> None:
         """Raise ConfigError where the table of buckets is missing."""
         driver = self._work.client.driver
-        RATES.on(driver)
         if OWN_TABLES in driver.capabilities:
             async with driver.autocommit() as executor:
                 if not await RATE_TABLE.exists(executor):
@@ -194,7 +193,7 @@ class RateChooser(Chooser):
             async with self._work.client.driver.autocommit(
                 timeout=self._work.client.limits.statement_timeout
             ) as executor:
-                found = await RATES.on(executor).rate_take(self._params, takes)
+                found = await RateStore(executor).rate_take(self._params, takes)
             tried, wanted = wanted, {}
             for key, weights in tried.items():
                 got[key] = self._covered(key, weights, found[key])
@@ -267,7 +266,7 @@ class RateChooser(Chooser):
         rate = self._limit.rate
         try:
             async with self._work.client.driver.autocommit() as executor:
-                await RATES.on(executor).rate_give_back(self._params, tokens)
+                await RateStore(executor).rate_give_back(self._params, tokens)
         except RiveruiError as error:
             self._logger.debug("tokens of queue %s are lost: %s", self._work.name, error)
         else:
@@ -299,7 +298,7 @@ class RateCleaner:
         forgotten = 0
         for _ in range(_BATCHES):
             async with self._context.executor() as executor:
-                gone, self._after = await RATES.on(executor).rate_delete_full(
+                gone, self._after = await RateStore(executor).rate_delete_full(
                     after=self._after, limit=_BATCH
                 )
             forgotten += gone

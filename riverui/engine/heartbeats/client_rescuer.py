@@ -11,7 +11,7 @@ from datetime import timedelta
 from riverui.engine.client_context import ClientContext
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import ServiceContext, run_round
-from riverui.storage.interface import CLIENTS
+from riverui.features.heartbeats.store import ClientStore
 
 _FORGOTTEN = 1_000
 """Clients that one statement forgets: more than have died since the last time."""
@@ -54,7 +54,7 @@ class ClientRescuer:
         found = 0
         while True:
             async with self._context.executor() as executor:
-                dead = await CLIENTS.on(executor).client_declare_dead(by=self._client_id)
+                dead = await ClientStore(executor).client_declare_dead(by=self._client_id)
             if dead is None:
                 break
             found += 1
@@ -68,12 +68,12 @@ class ClientRescuer:
             )
             done = await self._rescuer.rescue_client(dead)
             async with self._context.executor() as executor:
-                await CLIENTS.on(executor).client_rescued(
+                await ClientStore(executor).client_rescued(
                     dead.life, done.retried + done.discarded + done.cancelled
                 )
         if found:
             async with self._context.executor() as executor:
-                await CLIENTS.on(executor).client_delete_dead_before(
+                await ClientStore(executor).client_delete_dead_before(
                     self._context.clock() - self._keep, limit=_FORGOTTEN
                 )
         return found

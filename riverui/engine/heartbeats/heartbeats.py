@@ -19,8 +19,8 @@ from riverui.engine.work.attempt import Cause
 from riverui.engine.work.producer import Producer
 from riverui.engine.work.workers import Workers
 from riverui.errors import RiveruiError
-from riverui.storage.interface import CLIENTS, OWN_TABLES
-from riverui.storage.interface.clients import CLIENT_TABLE, ClientLife
+from riverui.features.heartbeats.store import CLIENT_TABLE, ClientLife, ClientStore
+from riverui.storage.interface import OWN_TABLES
 
 _LAST_SECONDS = 5.0
 """For which the client may take to be forgotten: if it is not, it is declared dead later."""
@@ -56,7 +56,7 @@ class Heartbeats:
 
     async def start(self) -> None:
         """Begin, and return once the database knows the client, or cannot know it for now."""
-        offered = {CLIENTS, OWN_TABLES}.issubset(self._client.driver.capabilities)
+        offered = OWN_TABLES in self._client.driver.capabilities
         if not offered or self._client.config.heartbeat_interval == NO_LIMIT:
             return
         self._pulse = Pulse(self._client, self, asyncio.get_running_loop(), self._known.set)
@@ -82,7 +82,7 @@ class Heartbeats:
             return
         try:
             async with self._client.driver.autocommit() as executor:
-                await within(_LAST_SECONDS, CLIENTS.on(executor).client_delete(life))
+                await within(_LAST_SECONDS, ClientStore(executor).client_delete(life))
         except (RiveruiError, TimeoutError) as error:
             self._logger.info("the client will be declared dead though it has stopped: %s", error)
 

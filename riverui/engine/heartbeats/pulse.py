@@ -21,15 +21,15 @@ from riverui.engine.process_memory import resident_now
 from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import between, pass_on_cancellation, within
 from riverui.errors import DatabaseError, SchemaMissing
-from riverui.storage.interface import CLIENTS, Executor
-from riverui.storage.interface.clients import (
+from riverui.features.heartbeats.store import (
     DEAD_AFTER,
     SILENT_AFTER,
-    ClientExecutor,
     ClientLife,
     ClientParams,
     ClientStatus,
+    ClientStore,
 )
+from riverui.storage.interface import Executor
 
 _GIVEN_UP_AFTER = 2.5
 """Heartbeats (intervals of one) without a sign of life that arrived, after which a try in vain
@@ -256,7 +256,7 @@ class Pulse:
             self._logger.warning("client %s goes on", self._params.id)
             self._tell(self._work.go_on)
 
-    async def _call(self, statement: Callable[[ClientExecutor], Awaitable[T]]) -> T:
+    async def _call(self, statement: Callable[[ClientStore], Awaitable[T]]) -> T:
         """Return what the statement gives; TimeoutError or DatabaseError where it takes too
         long.
         """
@@ -266,7 +266,7 @@ class Pulse:
             )
 
         async def ask(executor: Executor) -> T:
-            return await statement(CLIENTS.on(executor))
+            return await statement(ClientStore(executor))
 
         try:
             return await within(_TRY * self._interval, self._connection.call(ask))

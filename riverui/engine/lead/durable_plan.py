@@ -14,7 +14,8 @@ from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.periodic import PeriodicJob
 from riverui.engine.waiting import between
 from riverui.errors import ConfigError, RiveruiError
-from riverui.storage.interface import DURABLE_PERIODIC, Executor
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import Executor
 
 LOOK = 3.0
 """Seconds between two looks at what somebody has changed: a statement on a table of some rows."""
@@ -74,7 +75,7 @@ class DurablePlan:
             self._loaded = True
             return ()
         async with self._context.executor() as executor:
-            storage, stale = DURABLE_PERIODIC.on(executor), self._config.stale_threshold
+            storage, stale = DurablePeriodicStore(executor), self._config.stale_threshold
             now = self._context.now()
             if due := now - self._touched >= stale.total_seconds() / _TOUCHES:
                 if self._loaded:
@@ -153,7 +154,7 @@ class DurablePlan:
             return ()
         saves = self._saves
         async with self._context.executor() as executor:
-            saved = await DURABLE_PERIODIC.on(executor).durable_periodic_save(list(saves.values()))
+            saved = await DurablePeriodicStore(executor).durable_periodic_save(list(saves.values()))
         self._saves = {}
         if not self._known.issuperset(saved):
             # Soon, so that pages tell their schedules.
@@ -178,7 +179,7 @@ class DurablePlan:
             return None
 
         async def write(executor: Executor) -> None:
-            saved = await DURABLE_PERIODIC.on(executor).durable_periodic_save(merged)
+            saved = await DurablePeriodicStore(executor).durable_periodic_save(merged)
             if missed := Counter(save.id for save in merged) - Counter(saved):
                 raise Overtaken(missed)
 
@@ -219,7 +220,7 @@ class DurablePlan:
             each: cron_text(job.schedule) for each, job in jobs.items() if each in self._known
         }
         if schedules:
-            await DURABLE_PERIODIC.on(executor).durable_periodic_touch(schedules)
+            await DurablePeriodicStore(executor).durable_periodic_touch(schedules)
 
 
 def _merged(saves: Iterable[DurablePeriodicSave]) -> Iterable[DurablePeriodicSave]:

@@ -12,7 +12,8 @@ from riverui.engine.client_context import ClientContext
 from riverui.engine.lead.elector import LeaderTerm, steady_clock
 from riverui.engine.waiting import between, pass_on_cancellation
 from riverui.errors import DatabaseError, SchemaMissing
-from riverui.storage.interface import CLIENTS, Executor
+from riverui.features.heartbeats.store import ClientStore
+from riverui.storage.interface import Executor
 
 _LIMIT = timedelta(seconds=5)
 """For a statement. The server ends an idle transaction ten seconds after that, and with it the
@@ -81,7 +82,7 @@ class StandIn:
     async def _look(self) -> None:
         async with self._client.driver.autocommit(timeout=_LIMIT) as executor:
             # Free again at once: each call is a transaction of its own.
-            found = await CLIENTS.on(executor).client_other_leader(claim=True)
+            found = await ClientStore(executor).client_other_leader(claim=True)
         leader = "" if found is None else found.leader_id
         if leader and leader != self._leader:
             for lack in self._lacks():
@@ -126,7 +127,7 @@ class StandIn:
         granted.
         """
         started = steady_clock()
-        found = await CLIENTS.on(transaction).client_other_leader(claim=True)
+        found = await ClientStore(transaction).client_other_leader(claim=True)
         if found is None or not found.claimed:
             return False
         term.trusted_until = started + _TRUSTED_SECONDS

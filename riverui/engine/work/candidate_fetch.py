@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from riverui.engine.dedicated_connection import DedicatedConnection
     from riverui.engine.limits import EngineLimits
     from riverui.engine.queue_config import QueueConfig
+    from riverui.features.heartbeats.store import ClientLife
     from riverui.storage.interface import Driver, Executor
-    from riverui.storage.interface.clients import ClientLife
     from riverui.storage.interface.engine_params import JobFetchParams
 
 _EXTRA = 50

@@ -20,26 +20,13 @@ from riverui.storage.interface.benchmarks import BENCHMARKS, BenchmarkExecutor
 from riverui.storage.interface.browse import ESTIMATES, BrowseExecutor
 from riverui.storage.interface.candidates import CANDIDATES, CandidateExecutor
 from riverui.storage.interface.capabilities import Capability, Offering
-from riverui.storage.interface.clients import CLIENTS, ClientExecutor
-from riverui.storage.interface.dead_jobs import DEAD_JOBS, DeadJobExecutor
 from riverui.storage.interface.driver import Driver, Executor, Transaction
-from riverui.storage.interface.durable_periodic import (
-    DURABLE_PERIODIC,
-    DurablePeriodicExecutor,
-)
 from riverui.storage.interface.engine import EngineExecutor
-from riverui.storage.interface.error_groups import (
-    ERROR_GROUPS,
-    ERRORS,
-    ErrorExecutor,
-    ErrorGroupExecutor,
-)
 from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExecutor
+from riverui.storage.interface.failed_jobs import ERRORS, ErrorExecutor
 from riverui.storage.interface.figures import FIGURES, FigureExecutor
 from riverui.storage.interface.health import HEALTH, HealthExecutor
 from riverui.storage.interface.indexes import REINDEXING, IndexExecutor
-from riverui.storage.interface.limits import LIMITS, LimitExecutor
-from riverui.storage.interface.marks import MARKS, MarkExecutor
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
     MigrationDriver,
@@ -55,12 +42,9 @@ from riverui.storage.interface.notifications import (
 )
 from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
-from riverui.storage.interface.own_workflows import OWN_WORKFLOWS, OwnWorkflowExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
-from riverui.storage.interface.rates import RATES, RateExecutor
 from riverui.storage.interface.replication import REPLICATION, ReplicationExecutor
 from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
-from riverui.storage.interface.sequences import SEQUENCES, SequenceExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
 from riverui.storage.interface.sync_driver import (
@@ -73,7 +57,6 @@ from riverui.storage.interface.sync_driver import (
     entered,
 )
 from riverui.storage.interface.transactions import TRANSACTION_STATUS, TransactionStatusExecutor
-from riverui.storage.interface.waits import WAITS, WaitExecutor
 from riverui.storage.interface.workflow_pages import WORKFLOW_PAGES, WorkflowPageExecutor
 from riverui.storage.interface.workflows import WORKFLOWS, WorkflowExecutor
 from riverui.storage.interface.working import WORKING, WorkingDriver
@@ -82,33 +65,23 @@ __all__ = [
     "BENCHMARKS",
     "CANDIDATES",
     "CAPABILITIES",
-    "CLIENTS",
-    "DEAD_JOBS",
-    "DURABLE_PERIODIC",
     "ERRORS",
-    "ERROR_GROUPS",
     "ESTIMATES",
     "EXPLANATIONS",
     "FIGURES",
     "HEALTH",
-    "LIMITS",
     "LISTENING",
-    "MARKS",
     "MIGRATIONS",
     "NOTIFYING",
     "OPERATIONS",
     "OWN_TABLES",
-    "OWN_WORKFLOWS",
     "PERIODIC_RUNS",
-    "RATES",
     "REINDEXING",
     "REPLICATION",
     "ROLLUPS",
-    "SEQUENCES",
     "SERVER",
     "SUGGESTIONS",
     "TRANSACTION_STATUS",
-    "WAITS",
     "WORKFLOWS",
     "WORKFLOW_PAGES",
     "WORKING",
@@ -117,22 +90,16 @@ __all__ = [
     "BrowseExecutor",
     "CandidateExecutor",
     "Capability",
-    "ClientExecutor",
-    "DeadJobExecutor",
     "Driver",
-    "DurablePeriodicExecutor",
     "EngineExecutor",
     "ErrorExecutor",
-    "ErrorGroupExecutor",
     "Executor",
     "ExplanationExecutor",
     "FigureExecutor",
     "HealthExecutor",
     "IndexExecutor",
-    "LimitExecutor",
     "Listener",
     "ListeningDriver",
-    "MarkExecutor",
     "MigrationDriver",
     "MigrationSource",
     "MigrationSteps",
@@ -140,12 +107,9 @@ __all__ = [
     "Offering",
     "OperationExecutor",
     "OwnTablesExecutor",
-    "OwnWorkflowExecutor",
     "PeriodicRunExecutor",
-    "RateExecutor",
     "ReplicationExecutor",
     "RollupExecutor",
-    "SequenceExecutor",
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
@@ -154,7 +118,6 @@ __all__ = [
     "Transaction",
     "TransactionStatusExecutor",
     "TwoSidedDriver",
-    "WaitExecutor",
     "WorkflowExecutor",
     "WorkflowPageExecutor",
     "WorkingDriver",
@@ -171,10 +134,6 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     REINDEXING,
     TRANSACTION_STATUS,
     CANDIDATES,
-    CLIENTS,
-    LIMITS,
-    OWN_WORKFLOWS,
-    WAITS,
     WORKFLOWS,
     WORKFLOW_PAGES,
     SUGGESTIONS,
@@ -188,13 +147,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     OWN_TABLES,
     OPERATIONS,
     ROLLUPS,
-    RATES,
-    MARKS,
     ERRORS,
-    ERROR_GROUPS,
-    DEAD_JOBS,
-    DURABLE_PERIODIC,
-    SEQUENCES,
     MIGRATIONS,
     BENCHMARKS,
 )

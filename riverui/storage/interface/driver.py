@@ -10,10 +10,18 @@ from riverui.storage.interface.admin import AdminExecutor
 from riverui.storage.interface.browse import BrowseExecutor
 from riverui.storage.interface.capabilities import Offering
 from riverui.storage.interface.engine import EngineExecutor
+from riverui.storage.interface.sql import Sql
 
 
 class Executor(EngineExecutor, BrowseExecutor, AdminExecutor, Protocol):
     """The operations on River's tables that every driver has."""
+
+    @property
+    def sql(self) -> Sql:
+        """Return the statements of the features' stores on the same connection; NotSupported where
+        the database cannot have tables of riverui's own.
+        """
+        ...
 
 
 class Transaction(Executor, Protocol):

@@ -11,7 +11,9 @@ from contextlib import (
 )
 from typing import Any
 
-from riverui.storage.interface import NOTIFYING, Capability
+from riverui.errors import NotSupported
+from riverui.storage.interface import NOTIFYING, OWN_TABLES, Capability
+from riverui.storage.interface.sql import Sql
 from riverui.storage.memory.browse import Browse
 from riverui.storage.memory.job_actions import JobActions
 from riverui.storage.memory.job_select import JobSelect
@@ -26,6 +28,11 @@ class MemoryExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
     """All operations."""
 
     capabilities: Collection[Capability[Any]] = frozenset({NOTIFYING})
+
+    @property
+    def sql(self) -> Sql:
+        """Raise NotSupported: there are no tables of riverui's own."""
+        raise NotSupported(OWN_TABLES.missing)
 
 
 class MemoryTransaction(MemoryExecutor):

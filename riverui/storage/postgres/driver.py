@@ -254,7 +254,7 @@ class PostgresDriver:
     async def ping(self) -> None:
         """Run a trivial query; raises as any call does."""
         async with self.reading() as executor:
-            await executor._rows("ping")
+            await executor.rows("ping")
 
     async def meet(self, connection: Connection) -> None:
         """Learn from a connection what it leads to; ServerTooOld where that cannot be used."""
@@ -296,7 +296,7 @@ class PostgresDriver:
     async def _find_schema(self, executor: Statements) -> None:
         """Remember which schema the tables were found in, where none was named."""
         if self._schema is None and self._found_schema is None:
-            row = await executor._row("schema_current")
+            row = await executor.row("schema_current")
             self._found_schema = row[0] if row else ""
 
     @asynccontextmanager

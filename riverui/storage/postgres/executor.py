@@ -28,18 +28,9 @@ from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
-from riverui.storage.postgres.own.clients import Clients
-from riverui.storage.postgres.own.dead_jobs import DeadJobs
-from riverui.storage.postgres.own.durable_periodic import DurablePeriodic
-from riverui.storage.postgres.own.error_groups import ErrorGroups
-from riverui.storage.postgres.own.limits import Limits
-from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
-from riverui.storage.postgres.own.rates import Rates
 from riverui.storage.postgres.own.rollups import Rollups
-from riverui.storage.postgres.own.sequences import Sequences
-from riverui.storage.postgres.own.waits import Waits
-from riverui.storage.postgres.own.workflows import OwnWorkflows
+from riverui.storage.postgres.statements import Statements
 
 if TYPE_CHECKING:
     from riverui.storage import interface
@@ -70,20 +61,10 @@ class OptionalOperations(
     WorkflowPages,
     Indexes,
     ServerStatements,
-    Marks,
-    Rates,
     Rollups,
     HealthStatements,
     FailedJobStatements,
-    ErrorGroups,
-    Clients,
-    Limits,
-    DeadJobs,
-    DurablePeriodic,
     Operations,
-    Sequences,
-    OwnWorkflows,
-    Waits,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
@@ -96,6 +77,11 @@ class OptionalOperations(
 class PostgresExecutor(PageOperations, EngineOperations, OptionalOperations):
     """All operations, on one connection, in whatever transaction it is in."""
 
+    @property
+    def sql(self) -> Statements:
+        """Statements on the same connection, for the stores of features."""
+        return self
+
 
 class PostgresTransaction(PostgresExecutor):
     """All operations, kept or lost as one."""
@@ -107,14 +93,14 @@ class PostgresTransaction(PostgresExecutor):
         """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
         self._savepoints += 1
         name = f"riverui_{self._savepoints}"
-        await self._run(f"savepoint {name}")
+        await self.run(f"savepoint {name}")
         try:
             yield
         except Exception:
             # Not for a cancelled task, which leaves the transaction as well.
-            await self._run(f"rollback to savepoint {name}; release savepoint {name}")
+            await self.run(f"rollback to savepoint {name}; release savepoint {name}")
             raise
-        await self._run(f"release savepoint {name}")
+        await self.run(f"release savepoint {name}")
 
 
 if TYPE_CHECKING:
@@ -125,32 +111,22 @@ if TYPE_CHECKING:
         interface.BenchmarkExecutor,
         interface.CandidateExecutor,
         interface.ErrorExecutor,
-        interface.ErrorGroupExecutor,
-        interface.ClientExecutor,
-        interface.DeadJobExecutor,
-        interface.DurablePeriodicExecutor,
         interface.Executor,
         interface.ExplanationExecutor,
         interface.FigureExecutor,
         interface.HealthExecutor,
         interface.IndexExecutor,
-        interface.LimitExecutor,
-        interface.MarkExecutor,
         interface.NotifyExecutor,
         interface.OperationExecutor,
         interface.OwnTablesExecutor,
-        interface.OwnWorkflowExecutor,
         interface.PeriodicRunExecutor,
-        interface.RateExecutor,
         interface.ReplicationExecutor,
         interface.RollupExecutor,
-        interface.SequenceExecutor,
         interface.ServerExecutor,
         interface.SuggestionExecutor,
         interface.TransactionStatusExecutor,
-        interface.WaitExecutor,
         interface.WorkflowExecutor,
         interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 29
+        return (executor,) * 19

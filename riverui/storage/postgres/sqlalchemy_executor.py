@@ -11,8 +11,8 @@ from riverui.storage.postgres.errors import translate_foreign
 from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import PostgresQueries
+from riverui.storage.rows import Rows
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
@@ -50,7 +50,7 @@ class SqlAlchemyExecutor(PostgresTransaction):
     def _in_transaction(self) -> bool:
         return True
 
-    async def _run(self, statement: str) -> None:
+    async def run(self, statement: str) -> None:
         for part in statement.split(";"):
             await self._send(part)
 

@@ -25,7 +25,7 @@ from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
 from riverui.storage.postgres.products import POSTGRES, Product
 from riverui.storage.postgres.round_trips import Keep
-from riverui.storage.postgres.rows import Row, Rows
+from riverui.storage.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
@@ -36,7 +36,9 @@ class PostgresQueries(Queries):
     """All SQL blocks for one schema, as one kind of server takes them."""
 
     def __init__(self, schema: str | None, product: Product = POSTGRES) -> None:
-        files = sorted(Path(__file__).parent.glob("*/*.sql"))
+        here = Path(__file__).parent
+        features = here.parents[1] / "features"
+        files = sorted([*here.glob("*/*.sql"), *features.glob("*/*.sql")])
         super().__init__(files, schema, adapt=product.adapted)
         self.product = product
         self.executor_offers = product.executor_offers
@@ -104,7 +106,7 @@ class Statements:
     ) -> None:
         self._connection = connection
         self._queries = queries
-        self._schema = schema
+        self.schema = schema
         self._limits = limits
         self._limit = limit
         """Seconds that a statement may take; None where there is no limit."""
@@ -130,14 +132,14 @@ class Statements:
             or self._connection.info.transaction_status != TransactionStatus.IDLE
         )
 
-    async def _rows(
+    async def rows(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
         """Return every row of one block, its slots filled and its parameters given."""
         text, given = self._queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given)
 
-    async def _prepared(
+    async def prepared(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
         """Return what `_rows` does; the statement is prepared where the connection can keep it.
@@ -147,7 +149,7 @@ class Statements:
         text, given = self._queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given, self._kept)
 
-    async def _planned(
+    async def planned(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
         """Return what `_rows` does; where the same comes with the same values again and again, the
@@ -156,33 +158,31 @@ class Statements:
         text, given = self._queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given, Keep.PLAN)
 
-    async def _row(
+    async def row(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Any:
         """Return the first row of one block, its columns as attributes; None where there is
         none.
         """
-        return (await self._rows(block, values, **slots)).first()
+        return (await self.rows(block, values, **slots)).first()
 
-    async def _guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
+    async def guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
         """Return the rows of a block; its failure leaves somebody's transaction usable."""
         if not self._in_transaction:
-            return await self._rows(name, parameters, **slots)
-        await self._run("savepoint riverui_change")
+            return await self.rows(name, parameters, **slots)
+        await self.run("savepoint riverui_change")
         try:
-            rows = await self._rows(name, parameters, **slots)
+            rows = await self.rows(name, parameters, **slots)
         except DatabaseUnavailable:
             raise
         except DatabaseError:
-            await self._run(
-                "rollback to savepoint riverui_change; release savepoint riverui_change"
-            )
+            await self.run("rollback to savepoint riverui_change; release savepoint riverui_change")
             raise
-        await self._run("release savepoint riverui_change")
+        await self.run("release savepoint riverui_change")
         return rows
 
     @asynccontextmanager
-    async def _bitmaps(
+    async def bitmaps(
         self, *, milliseconds: int | None = None, scans: bool = False
     ) -> AsyncIterator[None]:
         """Let what follows read GIN indexes, which needs bitmaps, each statement for so long at
@@ -194,7 +194,7 @@ class Statements:
             told = "set local enable_bitmapscan = on"
             if milliseconds is not None:
                 told += f"; set local statement_timeout = {milliseconds:d}"
-            await self._run(f"{told}; set local enable_seqscan = on" if scans else told)
+            await self.run(f"{told}; set local enable_seqscan = on" if scans else told)
         else:
             limit = before.statement if milliseconds is None else milliseconds
             self._reading = before._replace(statement=limit, bitmaps=True, scans=scans, replan=True)
@@ -204,18 +204,18 @@ class Statements:
             self._reading = before
 
     @asynccontextmanager
-    async def _trying_bitmaps(self, *, milliseconds: int) -> AsyncIterator[None]:
+    async def trying_bitmaps(self, *, milliseconds: int) -> AsyncIterator[None]:
         """Let the statements inside use bitmaps; a QueryTimeout ends these and nothing else."""
         begun = self._reading is None
         if begun:
-            await self._run("savepoint riverui_try")
+            await self.run("savepoint riverui_try")
         with suppress(QueryTimeout):
-            async with self._bitmaps(milliseconds=milliseconds):
+            async with self.bitmaps(milliseconds=milliseconds):
                 yield
         if begun:
-            await self._run("rollback to savepoint riverui_try; release savepoint riverui_try")
+            await self.run("rollback to savepoint riverui_try; release savepoint riverui_try")
 
-    async def _run(self, statement: str) -> None:
+    async def run(self, statement: str) -> None:
         """Run a statement that no person has worded and that gives no rows, such as `savepoint`."""
         try:
             async with self._timed():

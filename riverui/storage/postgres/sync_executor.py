@@ -23,9 +23,9 @@ from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import version_told
 from riverui.storage.postgres.statements import PostgresQueries, Statements, WideTimes
+from riverui.storage.rows import Rows
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
@@ -79,7 +79,7 @@ class _AtOnce(Statements):
     def _in_transaction(self) -> bool:
         return self._sync.in_transaction
 
-    async def _run(self, statement: str) -> None:
+    async def run(self, statement: str) -> None:
         self._sync.run(statement)
 
     async def ask(

@@ -15,8 +15,8 @@ from psycopg import Connection
 
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.limits import LIMITS
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sync_executor import PsycopgConnection
+from riverui.storage.rows import Rows
 
 _LINGER = 10.0
 """Seconds that the thread stays with nothing to watch, so that one serves many short statements."""

@@ -22,8 +22,8 @@ from riverui.domain.error_groups import (
 )
 from riverui.domain.fingerprints import ErrorSignature, error_signature
 from riverui.errors import DatabaseError
-from riverui.storage.interface import ERROR_GROUPS, ERRORS, Driver
-from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
+from riverui.features.error_groups.store import ERROR_GROUP_TABLE, ErrorGroupStore
+from riverui.storage.interface import ERRORS, OWN_TABLES, Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.operation_run import UNEXPECTED
@@ -105,7 +105,7 @@ class ErrorGroups:
         self._config = config
         self._limits = limits or ErrorGroupLimits()
         self._clock = clock
-        self._table = OwnTableWatch(driver, ERROR_GROUP_TABLE, ERROR_GROUPS, clock=clock)
+        self._table = OwnTableWatch(driver, ERROR_GROUP_TABLE, OWN_TABLES, clock=clock)
         self._jobs: dict[int, FailedJob] = {}
         """Those looked at, by id."""
         self._signatures: dict[str, ErrorSignature] = {}
@@ -151,7 +151,7 @@ class ErrorGroups:
         if not reading.remembered:
             return None
         async with self._driver.reading() as executor:
-            rows = await ERROR_GROUPS.on(executor).error_group_list([fingerprint])
+            rows = await ErrorGroupStore(executor).error_group_list([fingerprint])
         return remembered_group(rows[0]) if rows else None
 
     def expire(self) -> None:
@@ -226,7 +226,7 @@ class ErrorGroups:
     async def _with_memory(self, groups: Mapping[str, ErrorGroup]) -> dict[str, ErrorGroup]:
         """Return the groups with what is remembered of them, and write down what is new."""
         async with self._driver.reading() as executor:
-            rows = await ERROR_GROUPS.on(executor).error_group_list(tuple(groups))
+            rows = await ErrorGroupStore(executor).error_group_list(tuple(groups))
         found = _joined(groups, rows)
         now = datetime.now(UTC)
         news = any(group.row is None or group.reopening(now) for group in found.values())
@@ -253,7 +253,7 @@ class ErrorGroups:
         """
         limits = self._limits
         async with self._driver.transaction() as transaction:
-            table = ERROR_GROUPS.on(transaction)
+            table = ErrorGroupStore(transaction)
             if not await table.error_group_turn():
                 return dict(groups)
             # Another dashboard may have written since.

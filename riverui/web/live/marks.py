@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
-from riverui.storage.interface import MARKS, Driver
-from riverui.storage.interface.marks import MARK_TABLE
+from riverui.features.marks.store import MARK_TABLE, MarkStore
+from riverui.storage.interface import OWN_TABLES, Driver
 from riverui.web.live.own_table import OwnTableWatch
 
 _SPAN = timedelta(days=91)
@@ -27,7 +27,7 @@ class Marks:
     def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
         self._clock = clock
-        self._table = OwnTableWatch(driver, MARK_TABLE, MARKS, clock=clock)
+        self._table = OwnTableWatch(driver, MARK_TABLE, OWN_TABLES, clock=clock)
         self._marks: tuple[Mark, ...] = ()
         self._until = float("-inf")
         """Up to when (of the clock) they are believed."""
@@ -56,7 +56,7 @@ class Marks:
         now = datetime.now(UTC)
         try:
             async with self._driver.reading() as executor:
-                found = await MARKS.on(executor).mark_list(
+                found = await MarkStore(executor).mark_list(
                     since=now - _SPAN, until=now + timedelta(days=1), limit=_MOST
                 )
         except DatabaseError:

@@ -18,7 +18,8 @@ from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import Given, JobVerb
 from riverui.domain.pace import Pace, Watch
 from riverui.errors import DatabaseUnavailable, QueryTimeout, RiveruiError
-from riverui.storage.interface import DEAD_JOBS, Driver, Transaction
+from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage.interface import Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
     Count,
@@ -407,7 +408,7 @@ class OperationRun:
             window=self._window,
         )
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
-            page = await DEAD_JOBS.on(executor).dead_job_list(params)
+            page = await DeadLetterStore(executor).dead_job_list(params)
         self._found = [JobCursor(at=row.died_at, id=row.job.id) for row in page.rows]
         self._more = page.searched is not None or page.more
         if page.searched is not None:

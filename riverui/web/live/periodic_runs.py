@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from riverui.domain.periodic_runs import PeriodicHistories
 from riverui.errors import DatabaseError, QueryTimeout
-from riverui.storage.interface import CLIENTS, OWN_TABLES, PERIODIC_RUNS, Driver
-from riverui.storage.interface.clients import CLIENT_TABLE
+from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
+from riverui.storage.interface import OWN_TABLES, PERIODIC_RUNS, Driver
 
 
 async def read_histories(driver: Driver) -> PeriodicHistories:
@@ -23,12 +23,12 @@ async def read_histories(driver: Driver) -> PeriodicHistories:
 
 async def _schedules(driver: Driver) -> Mapping[str, str]:
     """Return what clients at work tell of their schedules; nothing where that cannot be read."""
-    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
+    if OWN_TABLES not in driver.capabilities:
         return {}
     try:
         async with driver.reading() as executor:
             if not await CLIENT_TABLE.exists(executor):
                 return {}
-            return await CLIENTS.on(executor).client_schedule_list()
+            return await ClientStore(executor).client_schedule_list()
     except DatabaseError:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest
-from riverui.storage.interface.dead_jobs import DeadJobListParams
+from riverui.features.dead_letters.store import DeadJobListParams
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 
 _FIELDS = {Field.KIND: "kind", Field.QUEUE: "queue", Field.ERROR: "error"}

@@ -20,6 +20,7 @@ from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError
+from riverui.features.rate_limits.store import RateStore
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.conftest import Playground, Task
 from tests.engine.ticking import Ticking
@@ -112,7 +113,7 @@ async def test_jobs_of_other_keys_do_not_wait_for_a_key_without_tokens(
     await play.notify("river_insert", '{"queue": "default"}')
     await play.until(lambda: begun.counts == {"a": 3, "b": 3, "c": 2, "d": 2})
     async with driver.reading() as db:
-        rows = await db.rate_list("default", limit=2)
+        rows = await RateStore(db).rate_list("default", limit=2)
     assert {row.key for row in rows} == {'{"value": "a"}', '{"value": "b"}'}
     assert all(row.tokens == pytest.approx(0, abs=0.6) for row in rows)
 
@@ -126,7 +127,7 @@ async def test_kinds_have_buckets_of_their_own_and_weights(
     await play.start(**queue(**limit, weight={"task": 4}))
     await play.until(lambda: begun.counts == {"a": 2})
     async with driver.reading() as db:
-        (row,) = await db.rate_list("default", limit=2)
+        (row,) = await RateStore(db).rate_list("default", limit=2)
     assert row.key == "task"
     assert row.tokens == pytest.approx(2, abs=0.6)
 
@@ -141,7 +142,7 @@ async def test_a_job_takes_as_many_tokens_as_its_args_say(
     # Nine would be too many, and holds up one.
     await play.until(lambda: begun.counts == {"3": 1, "5": 1})
     async with driver.reading() as db:
-        (row,) = await db.rate_list("default", limit=2)
+        (row,) = await RateStore(db).rate_list("default", limit=2)
     assert row.tokens == pytest.approx(2, abs=0.6)
 
 
@@ -176,7 +177,7 @@ async def test_each_attempt_takes_a_token(play: Playground, driver: PostgresDriv
 
     async def seven_are_left() -> bool:
         async with driver.reading() as db:
-            (row,) = await db.rate_list("default", limit=2)
+            (row,) = await RateStore(db).rate_list("default", limit=2)
         return row.tokens == pytest.approx(7, abs=0.6)
 
     # Tokens that a fetch took for jobs that were not there are put back after it.
@@ -197,7 +198,7 @@ async def test_clients_that_want_the_same_jobs_give_back_what_they_do_not_use(
 
     async def settled() -> bool:
         async with driver.reading() as db:
-            (row,) = await db.rate_list("default", limit=2)
+            (row,) = await RateStore(db).rate_list("default", limit=2)
         return abs(row.tokens - 880) <= 0.6
 
     await play.until(settled)
@@ -222,7 +223,7 @@ async def test_connections_that_break_let_no_more_jobs_begin(
 
     async def empty() -> bool:
         async with driver.reading() as db:
-            rows = await db.rate_list("default", limit=9)
+            rows = await RateStore(db).rate_list("default", limit=9)
         return len(rows) == 2 and all(row.tokens < 1 for row in rows)
 
     await play.until(empty)
@@ -297,4 +298,4 @@ async def test_full_buckets_are_forgotten_by_the_leader(
     )
     assert await RateCleaner(context).run_once() == 2
     async with driver.reading() as db:
-        assert len(await db.rate_list("default", limit=9)) == 1
+        assert len(await RateStore(db).rate_list("default", limit=9)) == 1

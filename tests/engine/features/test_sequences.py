@@ -37,7 +37,8 @@ from riverui.errors import (
     SchemaMissing,
     UniqueConflict,
 )
-from riverui.storage.interface import SEQUENCES, Driver
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground, Task
@@ -277,7 +278,7 @@ async def test_the_head_of_a_key_is_followed_by_the_next_in_place(
             " where state = 'available'"
         )
         executor = await driver.adopt(lines.connection)
-        assert await SEQUENCES.on(executor).sequence_advance([key]) == [key]
+        assert await SequenceStore(executor).sequence_advance([key]) == [key]
         (found,) = await lines.rows(
             "select pg_stat_get_xact_tuples_updated(t) as updated,"
             " pg_stat_get_xact_tuples_hot_updated(t) as in_place"

@@ -10,7 +10,7 @@ import pytest
 from riverui.domain.waits import TimerTerm, Wait
 from riverui.engine.client import Client
 from riverui.engine.limits import EngineLimits
-from riverui.storage.interface import CLIENTS
+from riverui.features.heartbeats.store import ClientStore
 from tests import factory
 from tests.engine.features.conftest import Step, Workshop
 
@@ -52,10 +52,10 @@ async def test_one_client_stands_in_and_another_after_it(
     assert stood_in()[1] in clients
     # The table of clients makes the difference, and an open transaction the choice.
     async with client.driver.transaction() as transaction:
-        found = await CLIENTS.on(transaction).client_other_leader(claim=True)
+        found = await ClientStore(transaction).client_other_leader(claim=True)
         assert found is not None
         assert (found.leader_id, found.claimed) == ("go", False)
         await shop.connection.execute(
             "update river_leader set leader_id = %s", [next(iter(clients))]
         )
-        assert await CLIENTS.on(transaction).client_other_leader() is None
+        assert await ClientStore(transaction).client_other_leader() is None

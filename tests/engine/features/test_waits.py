@@ -36,7 +36,8 @@ from riverui.errors import (
     SignalUndeclared,
     WaitInvalid,
 )
-from riverui.storage.interface import WAITS, Driver
+from riverui.features.waits.store import WaitStore
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from tests.drivers import connect
 from tests.engine.conftest import Playground
@@ -543,7 +544,7 @@ async def test_a_look_that_was_never_finished_is_made_again(lobby: Lobby, client
     workflow = await lobby.waiting(UNTIL_APPROVED)
     await client.workflow_signal(workflow.id, "approval", {"amount": 3})
     async with lobby.driver.autocommit() as executor:
-        claimed = await executor.workflow_wait_claim(  # type: ignore[attr-defined]
+        claimed = await WaitStore(executor).workflow_wait_claim(
             lease=timedelta(seconds=0.01), limit=10
         )
     assert len(claimed) == 1
@@ -670,7 +671,7 @@ async def test_only_what_is_due_is_read(lobby: Lobby, client: Client) -> None:
     watching = connect(lobby.database_url, watch=lambda *told: seen.append(told))
     try:
         async with watching.autocommit() as executor:
-            waits = WAITS.on(executor)
+            waits = WaitStore(executor)
             assert len(await waits.workflow_wait_claim(lease=timedelta(hours=1), limit=100)) == 1
     finally:
         await watching.close()

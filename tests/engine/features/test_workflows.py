@@ -27,7 +27,8 @@ from riverui.errors import (
     MissingDependencyError,
     SchemaMissing,
 )
-from riverui.storage.interface import OWN_WORKFLOWS, Driver
+from riverui.features.workflows.store import WorkflowStore
+from riverui.storage.interface import Driver
 from tests.engine.conftest import Playground, Task
 from tests.engine.features.conftest import Step, Workshop, fails_for_good
 from tests.pro_tables import PRO_TABLES
@@ -319,7 +320,7 @@ async def test_a_task_may_have_something_of_its_own_to_wait_for(
     await shop.in_state(results["first"].id, "completed")
     assert await shop.own() == {"first": "completed", "second": "wait", "third": "wait"}
     async with driver.transaction() as transaction:
-        part = OWN_WORKFLOWS.on(transaction)
+        part = WorkflowStore(transaction)
         ids = [results["second"].id, results["third"].id, results["first"].id]
         assert await part.workflow_lock_by_job(ids) == [workflow.id]
         moves = await part.workflow_stage(ids)

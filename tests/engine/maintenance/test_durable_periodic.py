@@ -24,7 +24,8 @@ from riverui.engine.lead.periodic import (
     PeriodicJobs,
 )
 from riverui.errors import ConfigError
-from riverui.storage.interface import DURABLE_PERIODIC, Driver
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground
 from tests.engine.maintenance.conftest import NewServiceParts
@@ -84,7 +85,7 @@ async def inserted(connection: AsyncConnection[Any]) -> list[datetime]:
 
 async def row_of(driver: Driver, id: str = "hourly") -> DurablePeriodicRow:
     async with driver.reading() as executor:
-        (row,) = await DURABLE_PERIODIC.on(executor).durable_periodic_list(ids=[id], limit=1)
+        (row,) = await DurablePeriodicStore(executor).durable_periodic_list(ids=[id], limit=1)
     return row
 
 
@@ -92,7 +93,7 @@ async def change(
     driver: Driver, what: PeriodicChange, id: str = "hourly", **given: str
 ) -> DurablePeriodicRow | None:
     async with driver.transaction() as transaction:
-        storage = DURABLE_PERIODIC.on(transaction)
+        storage = DurablePeriodicStore(transaction)
         return await storage.durable_periodic_change(id, what, user="ada", **given)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from riverui import create_app
 from riverui.domain.marks import Mark
-from riverui.storage.interface import MARKS, Driver
-from riverui.storage.interface.marks import MarkInsertParams
+from riverui.features.marks.store import MarkInsertParams, MarkStore
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.live.marks import Marks
@@ -153,6 +153,6 @@ class TestReader:
         await migrate(driver, "up", line="riverui")
         async with driver.transaction() as db:
             params = MarkInsertParams(label="v1", at=NOON)
-            await MARKS.on(db).mark_insert(params, within=timedelta(0))
+            await MarkStore(db).mark_insert(params, within=timedelta(0))
         clock[0] = 30.0
         assert [mark.label for mark in await self.read(marks)] == ["v1"]

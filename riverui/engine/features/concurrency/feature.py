@@ -6,7 +6,7 @@ from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.features.concurrency.queue_limit import QueueLimit
 from riverui.engine.pilot import Feature
 from riverui.engine.work.candidate_fetch import Chooser, QueueWork
-from riverui.storage.interface import CANDIDATES, LIMITS
+from riverui.storage.interface import CANDIDATES, OWN_TABLES
 
 
 class ConcurrencyLimits(Feature):
@@ -21,7 +21,9 @@ class ConcurrencyLimits(Feature):
     def chooser(self, work: QueueWork) -> Chooser | None:
         """Return who keeps a queue to its limits, those that come later too."""
         driver = work.client.driver
-        if work.config.concurrency is None and not {CANDIDATES, LIMITS} <= set(driver.capabilities):
+        if work.config.concurrency is None and not {CANDIDATES, OWN_TABLES} <= set(
+            driver.capabilities
+        ):
             return None
         if self._connection is None:
             self._connection = work.client.connection()

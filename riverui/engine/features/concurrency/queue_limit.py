@@ -33,11 +33,16 @@ from riverui.engine.service import keep_running
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce, QueueWork
 from riverui.errors import ConfigError, DatabaseUnavailable, RiveruiError, SchemaMissing
-from riverui.storage.interface import LIMITS, OWN_TABLES, Executor
+from riverui.features.concurrency.store import (
+    LIMIT_TABLE,
+    LeaseParams,
+    LimitedFetchParams,
+    LimitStore,
+)
+from riverui.features.heartbeats.store import ClientLife
+from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.candidates import Candidate
-from riverui.storage.interface.clients import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
-from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams, LimitedFetchParams
 
 T = TypeVar("T")
 
@@ -228,7 +233,7 @@ class QueueLimit(Chooser):
                 looked_at=2 * params.limit + _SPARE,
             )
             try:
-                found = await LIMITS.on(executor).job_fetch_limited(params, limited)
+                found = await LimitStore(executor).job_fetch_limited(params, limited)
             except SchemaMissing as error:
                 self._lacks_table(error)
                 return None
@@ -358,7 +363,7 @@ class QueueLimit(Chooser):
         keys: Mapping[int, str] = dict.fromkeys([row.id for row in rows], "")
         if rows and by != WHOLE:
             ids = [row.id for row in rows]
-            keys = await self._call(lambda executor: LIMITS.on(executor).job_key_list(ids, by))
+            keys = await self._call(lambda executor: LimitStore(executor).job_key_list(ids, by))
         still = {(attempt.row.id, attempt.row.attempt) for attempt in self._work.attempts}
         self._jobs = {
             (row.id, row.attempt): keys[row.id]
@@ -383,7 +388,7 @@ class QueueLimit(Chooser):
         params = LeaseParams(
             life=life, queue=self._work.name, most=self._global, wanted=wanted, forced=forced
         )
-        got = await self._call(lambda executor: LIMITS.on(executor).limit_lease(params))
+        got = await self._call(lambda executor: LimitStore(executor).limit_lease(params))
         if got is None:
             self._life_is_over()
             return {}
@@ -404,7 +409,7 @@ class QueueLimit(Chooser):
     def _set(self, limits: ConcurrencyConfig) -> None:
         if limits == self._limits:
             return
-        if limits.global_limit and LIMITS not in self._work.client.driver.capabilities:
+        if limits.global_limit and OWN_TABLES not in self._work.client.driver.capabilities:
             limits = replace(limits, global_limit=0)
         self._logger.info("queue %s: %s", self._work.name, _words(limits))
         self._limits = limits
@@ -456,7 +461,7 @@ class QueueLimit(Chooser):
         if self._global and self._is_due("idle keys", _IDLE_KEYS_SECONDS):
             before = self._work.client.clock() - _KEEP_IDLE
             await self._call(
-                lambda executor: LIMITS.on(executor).limit_delete_idle(
+                lambda executor: LimitStore(executor).limit_delete_idle(
                     before=before, limit=_MOST_IDLE_KEYS
                 )
             )
@@ -481,29 +486,32 @@ class QueueLimit(Chooser):
         """Have slots given back that the database has lent without our knowing."""
         async with self._lock:
             held = await self._call(
-                lambda executor: LIMITS.on(executor).limit_held_list(life, self._work.name)
+                lambda executor: LimitStore(executor).limit_held_list(life, self._work.name)
             )
             if life == self._life:
                 self._slots.compare(held)
 
     async def _free_dead(self) -> None:
         """Free the slots of clients that were declared dead since the last look."""
-        dead_at = await self._call(lambda executor: LIMITS.on(executor).limit_dead_at())
+        dead_at = await self._call(lambda executor: LimitStore(executor).limit_dead_at())
         if dead_at == self._dead_at and not self._is_due("unknown", _IDLE_KEYS_SECONDS):
             return
         async with self._work.client.driver.transaction() as transaction:
-            await LIMITS.on(transaction).limit_free_dead()
+            await LimitStore(transaction).limit_free_dead()
         self._dead_at = dead_at
 
     async def _tell(self) -> None:
         """Tell how the queue is worked here, where there is a table for it."""
         client, name = self._work.client, self._work.name
-        if OWN_TABLES not in client.driver.capabilities or LIMITS not in client.driver.capabilities:
+        if (
+            OWN_TABLES not in client.driver.capabilities
+            or OWN_TABLES not in client.driver.capabilities
+        ):
             return
         running = dict(self._slots.used.most_common(_MOST_KEYS_TOLD))
 
         async def tell(executor: Executor) -> None:
-            limits = LIMITS.on(executor)
+            limits = LimitStore(executor)
             if not self.active:
                 await limits.limited_producer_delete(client_id=client.id, queue=name)
                 return

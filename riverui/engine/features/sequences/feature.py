@@ -13,13 +13,13 @@ from riverui.engine.features.sequences.scheduler import SequenceScheduler
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
 from riverui.errors import ConfigError, InsertError, SchemaMissing
-from riverui.storage.interface import SEQUENCES, Executor, SequenceExecutor
+from riverui.features.sequences.store import SEQUENCE_TABLE, Claim, Claims, SequenceStore
+from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     JobInsertParams,
     unique_conflict,
 )
-from riverui.storage.interface.sequences import SEQUENCE_TABLE, Claim, Claims
 
 _Placed = tuple[str, int]
 """A key and the id of a job."""
@@ -61,7 +61,7 @@ class Sequences(Feature):
         keys = [sequence_key_of(job.metadata) for job in batch.jobs]
         if not any(keys):
             return await do_inner(batch)
-        sequences = SEQUENCES.on(executor)
+        sequences = SequenceStore(executor)
         claims = await self._claim(sequences, {key for key in keys if key is not None})
         jobs = list(batch.jobs)
         headed: set[str] = set()
@@ -110,16 +110,16 @@ class Sequences(Feature):
                 if state is JobState.COMPLETED:
                     over.append(end.job.id)
         if keys and SEQUENCE_TABLE.name in await self._tables.names(executor):
-            await SEQUENCES.on(executor).sequence_advance(keys, over_ids=over)
+            await SequenceStore(executor).sequence_advance(keys, over_ids=over)
         return rows
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return what looks after sequences that nobody else has moved on."""
-        if SEQUENCES not in context.driver.capabilities:
+        if OWN_TABLES not in context.driver.capabilities:
             return []
         return [SequenceScheduler(context, self._interval, self._tables)]
 
-    async def _claim(self, sequences: SequenceExecutor, keys: set[str]) -> Claims:
+    async def _claim(self, sequences: SequenceStore, keys: set[str]) -> Claims:
         try:
             claims = await sequences.sequence_claim(keys)
         except SchemaMissing:

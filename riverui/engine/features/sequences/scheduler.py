@@ -8,8 +8,7 @@ from datetime import timedelta
 from riverui.actions.job_part import KnownTables
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext
 from riverui.errors import SchemaMissing
-from riverui.storage.interface import SEQUENCES
-from riverui.storage.interface.sequences import SEQUENCE_DRY, SEQUENCE_TABLE
+from riverui.features.sequences.store import SEQUENCE_DRY, SEQUENCE_TABLE, SequenceStore
 
 _MOST_ROUNDS = 10
 """Intervals without a round after which another client may have led: then all keys are looked at
@@ -104,7 +103,7 @@ class SequenceScheduler:
         while True:
             with self._size.measured() as most:
                 async with self._context.executor() as executor:
-                    found = SEQUENCES.on(executor)
+                    found = SequenceStore(executor)
                     keys = await found.sequence_dry_list(after=after, limit=most)
                 changed += await self._sweep(keys)
             if len(keys) < most:
@@ -116,21 +115,21 @@ class SequenceScheduler:
         if not keys:
             return 0
         async with self._context.transaction() as transaction:
-            return await SEQUENCES.on(transaction).sequence_sweep(keys)
+            return await SequenceStore(transaction).sequence_sweep(keys)
 
     async def _look(self) -> int:
         """Look at the heads of some keys, behind those of the last time."""
         first = not self._after
         with self._size.measured() as most:
             async with self._context.executor() as executor:
-                found = SEQUENCES.on(executor)
+                found = SequenceStore(executor)
                 looks = await found.sequence_look(after=self._after, limit=most)
             changed = 0
             if self._all_at_once:
                 changed += await self._sweep([look.key for look in looks if look.dry])
             if due := [look.key for look in looks if look.due]:
                 async with self._context.transaction() as transaction:
-                    changed += len(await SEQUENCES.on(transaction).sequence_advance(due))
+                    changed += len(await SequenceStore(transaction).sequence_advance(due))
         self._after = looks[-1].key if len(looks) == most else ""
         self._all_at_once = first and not self._after
         if self._all_at_once and not looks:

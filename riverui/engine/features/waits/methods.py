@@ -14,8 +14,8 @@ from riverui.domain.stored_json import UnreadableJson, read_json
 from riverui.domain.workflows import SignalRow
 from riverui.engine.args import gojson
 from riverui.errors import SignalRefused
-from riverui.storage.interface import WAITS, Driver
-from riverui.storage.interface.waits import SignalInsertParams
+from riverui.features.waits.store import SignalInsertParams, WaitStore
+from riverui.storage.interface import Driver
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +73,7 @@ class SignalMethods:
         """
         params = _params(id, key, payload, attempt, idempotency_key, source)
         async with self.driver.transaction() as tx:
-            return _signal(id, await signals.send(WAITS.on(tx), params))
+            return _signal(id, await signals.send(WaitStore(tx), params))
 
     async def workflow_signal_tx(
         self,
@@ -91,7 +91,7 @@ class SignalMethods:
         """
         params = _params(id, key, payload, attempt, idempotency_key, source)
         executor = await self.driver.adopt(tx)
-        return _signal(id, await signals.send(WAITS.on(executor), params))
+        return _signal(id, await signals.send(WaitStore(executor), params))
 
 
 class WaitMethods(SignalMethods):

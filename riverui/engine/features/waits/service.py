@@ -14,9 +14,17 @@ from riverui.domain.waits import Wait, evidence, time_text
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.notifier import WAITS as NOTIFIED
 from riverui.errors import ExpressionsUnavailable, WaitInvalid
-from riverui.storage.interface import OWN_WORKFLOWS, WAITS, OwnTablesExecutor
+from riverui.features.waits.store import (
+    SIGNAL_TABLE,
+    WaitDep,
+    WaitFacts,
+    WaitRow,
+    WaitStore,
+    WaitUpdate,
+)
+from riverui.features.workflows.store import WorkflowStore
+from riverui.storage.interface import OwnTablesExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES
-from riverui.storage.interface.waits import SIGNAL_TABLE, WaitDep, WaitFacts, WaitRow, WaitUpdate
 
 _CLAIMED = 100
 """Waits that are looked at together: their statements take milliseconds, one look at most a
@@ -76,7 +84,7 @@ class WaitEvaluator:
         self._told, self._look_at = False, 0.0
         while True:
             async with self._context.executor() as executor:
-                rows = await WAITS.on(executor).workflow_wait_claim(lease=_LEASE, limit=_CLAIMED)
+                rows = await WaitStore(executor).workflow_wait_claim(lease=_LEASE, limit=_CLAIMED)
             if rows:
                 looked, moved = await self._look(rows)
                 staged += moved
@@ -84,7 +92,7 @@ class WaitEvaluator:
                 break
         if self._context.notifier is not None:
             async with self._context.executor() as executor:
-                seconds = await WAITS.on(executor).workflow_wait_next()
+                seconds = await WaitStore(executor).workflow_wait_next()
             wait = _LOOK_SECONDS if seconds is None else min(seconds, _LOOK_SECONDS)
             self._look_at = self._context.now() + wait
         return staged
@@ -112,7 +120,7 @@ class WaitEvaluator:
             return False
         self._ask_in = _TABLE_ROUNDS
         async with self._context.executor() as executor:
-            if WAITS in executor.capabilities:
+            if OWN_TABLES in executor.capabilities:
                 own: OwnTablesExecutor = OWN_TABLES.on(executor)
                 self._there = SIGNAL_TABLE.name in await own.own_table_list()
         return self._there
@@ -144,7 +152,7 @@ class WaitEvaluator:
                 await workflow_jobs.settle(tx, strays)
         if left:
             async with self._context.executor() as executor:
-                await WAITS.on(executor).workflow_wait_due(left)
+                await WaitStore(executor).workflow_wait_due(left)
         return looked, staged
 
     async def _write(self, updates: Sequence[WaitUpdate], over: set[int]) -> int:
@@ -152,9 +160,9 @@ class WaitEvaluator:
         if not updates:
             return 0
         async with self._context.transaction() as tx:
-            own = OWN_WORKFLOWS.on(tx)
+            own = WorkflowStore(tx)
             await own.workflow_lock_by_job(sorted(each.row.job_id for each in updates))
-            written = await WAITS.on(tx).workflow_wait_update_many(updates)
+            written = await WaitStore(tx).workflow_wait_update_many(updates)
             ready = sorted(over.intersection(written))
             if ready:
                 await own.workflow_stage(ready)
@@ -170,7 +178,7 @@ class WaitEvaluator:
         updates: list[WaitUpdate] = []
         left: list[WaitRow] = []
         async with self._context.transaction() as tx:
-            part = WAITS.on(tx)
+            part = WaitStore(tx)
             quiet = set(await part.workflow_wait_quiet([row.workflow_id for row in rows]))
             keys = [_key(row) for row in rows if row.workflow_id in quiet]
             facts = {_key(found): found for found in await part.workflow_wait_facts(keys)}

@@ -25,19 +25,20 @@ from riverui.errors import (
     SchemaMissing,
     WorkflowCancelled,
 )
-from riverui.storage.interface import OWN_WORKFLOWS, Executor, OwnWorkflowExecutor
+from riverui.features.waits.store import MISSING
+from riverui.features.workflows.store import (
+    WORKFLOW_TABLE,
+    TaskInsertParams,
+    TaskMoves,
+    WorkflowInsertParams,
+    WorkflowStore,
+)
+from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     JobDeleteBeforeParams,
     JobInsertParams,
 )
-from riverui.storage.interface.own_workflows import (
-    WORKFLOW_TABLE,
-    TaskInsertParams,
-    TaskMoves,
-    WorkflowInsertParams,
-)
-from riverui.storage.interface.waits import MISSING
 
 
 class Workflows(Feature):
@@ -129,7 +130,7 @@ class Workflows(Feature):
         tasks = {end.job.id for end in ends if MARKED in end.job.metadata}
         if not tasks or not await self._there(executor):
             return await do_inner(ends)
-        part = OWN_WORKFLOWS.on(executor)
+        part = WorkflowStore(executor)
         # Before the jobs, as all do who lock both.
         await part.workflow_lock_by_job(sorted(tasks))
         rows = await do_inner(ends)
@@ -165,15 +166,15 @@ class Workflows(Feature):
 
     async def _there(self, executor: Executor) -> bool:
         """Return whether the tables are there; once they were, they are believed to be."""
-        if not self._ready and OWN_WORKFLOWS in executor.capabilities:
-            self._ready = (await OWN_WORKFLOWS.on(executor).workflow_tables()).own
+        if not self._ready and OWN_TABLES in executor.capabilities:
+            self._ready = (await WorkflowStore(executor).workflow_tables()).own
         return self._ready
 
-    async def _part(self, executor: Executor) -> OwnWorkflowExecutor:
+    async def _part(self, executor: Executor) -> WorkflowStore:
         """Return what writes tasks. SchemaMissing without the tables, ConfigError where a client of
         River Pro may work.
         """
-        part = OWN_WORKFLOWS.on(executor)
+        part = WorkflowStore(executor)
         if not self._ready:
             found = await part.workflow_tables()
             if not found.own:

@@ -10,9 +10,9 @@ from riverui.domain.dag import shown
 from riverui.domain.jobs import OUTPUT, JobRow
 from riverui.domain.workflow_tasks import TaskState
 from riverui.errors import NotFound, OutputMissing, SchemaMissing
-from riverui.storage.interface import OWN_WORKFLOWS, Executor, OwnWorkflowExecutor
+from riverui.features.workflows.store import WORKFLOW_TABLE, TaskChoice, WorkflowHead, WorkflowStore
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE, TaskChoice, WorkflowHead
 
 MOST = 10_000
 """Tasks that one call loads unless fewer are asked for: whole jobs, which all have to fit."""
@@ -83,9 +83,9 @@ async def head_of(executor: Executor, id: str) -> WorkflowHead:
     return head
 
 
-async def own(executor: Executor) -> OwnWorkflowExecutor:
+async def own(executor: Executor) -> WorkflowStore:
     """Return what reads workflows. SchemaMissing without the tables."""
-    part = OWN_WORKFLOWS.on(executor)
+    part = WorkflowStore(executor)
     if not (await part.workflow_tables()).own:
         raise SchemaMissing(
             f"Workflows need {WORKFLOW_TABLE.missing}: run `{WORKFLOW_TABLE.remedy}`."

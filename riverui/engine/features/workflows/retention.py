@@ -7,7 +7,8 @@ from datetime import datetime
 
 from riverui.domain.jobs import JobState
 from riverui.engine.pilot import Inner
-from riverui.storage.interface import OWN_WORKFLOWS, Executor
+from riverui.features.workflows.store import WorkflowStore
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 _MOST_LOOKS = 10
@@ -35,7 +36,7 @@ class OpenWorkflowKeeper:
         do_inner: Inner[JobDeleteBeforeParams, int],
     ) -> int:
         """Remove up to `params.limit` finished jobs; return how many."""
-        part = OWN_WORKFLOWS.on(executor)
+        part = WorkflowStore(executor)
         cleaner = (params.queues_included, params.queues_excluded)
         removed = 0
         for _ in range(self._most_looks):

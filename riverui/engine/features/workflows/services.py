@@ -10,8 +10,9 @@ from datetime import timedelta
 from riverui.actions import workflow_jobs, workflows
 from riverui.domain.numbers import counted
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
-from riverui.storage.interface import OWN_TABLES, OWN_WORKFLOWS, WAITS, Executor
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE, EndedWorkflow
+from riverui.features.waits.store import WaitStore
+from riverui.features.workflows.store import WORKFLOW_TABLE, EndedWorkflow, WorkflowStore
+from riverui.storage.interface import OWN_TABLES, Executor
 
 MOST_TASKS = 10_000
 """Tasks that one round looks at: a tenth of a second. The next goes on behind them."""
@@ -56,7 +57,7 @@ class StrayTaskFinder(_Finder):
         async with self._context.executor() as executor:
             if not await self._ready(executor):
                 return 0
-            part = OWN_WORKFLOWS.on(executor)
+            part = WorkflowStore(executor)
             found = await part.workflow_task_stray_list(after=self._after, limit=self._most)
         self._after = found[-1].job_id if len(found) == self._most else 0
         ended = [task.job_id for task in found if task.ended is not None]
@@ -85,7 +86,7 @@ class ForsakenWorkflowFinder(_Finder):
         async with self._context.executor() as executor:
             if not await self._ready(executor):
                 return 0
-            part = OWN_WORKFLOWS.on(executor)
+            part = WorkflowStore(executor)
             ids, last = await part.workflow_forsaken_list(after=self._after, limit=self._most)
         self._after = last or ""
         for each in ids:
@@ -132,7 +133,7 @@ class WorkflowCleaner:
         removed = 0
         for _ in range(_MOST_PAGES):
             async with self._context.executor() as executor:
-                gone, self._looked = await OWN_WORKFLOWS.on(executor).workflow_gone_list(
+                gone, self._looked = await WorkflowStore(executor).workflow_gone_list(
                     after=self._looked, limit=self._most
                 )
             if gone:
@@ -148,10 +149,14 @@ class WorkflowCleaner:
     async def _forget(self, limit: int, gone: Sequence[str] | None = None) -> int:
         before = self._context.clock() - (self._kept or timedelta())
         async with self._context.transaction() as transaction:
-            part = OWN_WORKFLOWS.on(transaction)
+            part = WorkflowStore(transaction)
             ids = await part.workflow_delete_before(before, ids=gone, limit=limit)
-            if ids and WAITS in transaction.capabilities and (await part.workflow_tables()).waits:
-                waits = WAITS.on(transaction)
+            if (
+                ids
+                and OWN_TABLES in transaction.capabilities
+                and (await part.workflow_tables()).waits
+            ):
+                waits = WaitStore(transaction)
                 while await waits.workflow_signal_delete_many(ids, limit=_SIGNALS) == _SIGNALS:
                     pass
             return len(ids)
@@ -167,6 +172,6 @@ _AT_ONCE = 500
 
 async def has_tables(executor: Executor) -> bool:
     """Return whether the tables of workflows are there."""
-    if not {OWN_TABLES, OWN_WORKFLOWS}.issubset(executor.capabilities):
+    if OWN_TABLES not in executor.capabilities:
         return False
     return await WORKFLOW_TABLE.exists(executor)

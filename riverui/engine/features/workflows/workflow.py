@@ -11,9 +11,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from riverui.engine.features.workflows.builder import WorkflowBuilder
 from riverui.engine.features.workflows.loading import MOST, LoadedTask, LoadedTasks, load, own
 from riverui.engine.work.worker import JobSnooze
+from riverui.features.workflows.store import TaskChoice
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import InsertResult
-from riverui.storage.interface.own_workflows import TaskChoice
 
 P = ParamSpec("P")
 T = TypeVar("T")

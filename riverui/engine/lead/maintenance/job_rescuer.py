@@ -26,8 +26,8 @@ from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
 from riverui.engine.work.worker import Job, WorkUnit, retry_for
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
-from riverui.storage.interface import CLIENTS, Executor
-from riverui.storage.interface.clients import DeadClient
+from riverui.features.heartbeats.store import ClientStore, DeadClient
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobRescueParams
 
 _BATCH = 1_000
@@ -104,10 +104,10 @@ class JobRescuer:
         """
 
         async def read(executor: Executor, last: int, limit: int) -> Sequence[JobRow]:
-            return await CLIENTS.on(executor).job_get_held(dead, after_id=last, limit=limit)
+            return await ClientStore(executor).job_get_held(dead, after_id=last, limit=limit)
 
         async def first(executor: Executor, last: int) -> int | None:
-            return await CLIENTS.on(executor).job_first_held(dead, after_id=last)
+            return await ClientStore(executor).job_first_held(dead, after_id=last)
 
         return await self._rescue(_Stuck(dead.attempted_before, read, first, self._decide_left))
 

@@ -12,8 +12,8 @@ from riverui.domain.pace import JobOutcome
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment
 
 _PENDING = Fragment("job_retry_pending")
@@ -50,7 +50,7 @@ class JobActionStatements(Statements):
 
     async def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
         """Return where these jobs stand, by id; those that are gone are left out."""
-        rows = await self._rows(
+        rows = await self.rows(
             "job_outcome_list", {"ids": [each for each in ids if is_bigint(each)]}
         )
         return {
@@ -66,12 +66,12 @@ class JobActionStatements(Statements):
         **values: str | int | None,
     ) -> JobChanges:
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
-        parameters = {"ids": possible, "schema": self._schema, **values}
+        parameters = {"ids": possible, "schema": self.schema, **values}
         try:
-            rows = await self._guarded(name, parameters, **slots)
+            rows = await self.guarded(name, parameters, **slots)
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
-            rows = await self._guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
+            rows = await self.guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
         return job_changes(ids, rows)
 
 

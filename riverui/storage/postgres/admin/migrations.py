@@ -44,7 +44,7 @@ class PostgresMigrations(Statements):
             raise MigrationError(
                 f"The line “{line}” needs the migrations of the line “main” first."
             )
-        rows = await self._rows("migration_list")
+        rows = await self.rows("migration_list")
         return [row.version for row in rows.records() if row.line == line]
 
     @asynccontextmanager
@@ -55,22 +55,20 @@ class PostgresMigrations(Statements):
         """
         milliseconds = 0 if statement_timeout is None else max(1, statement_timeout // _MILLISECOND)
         try:
-            await self._run(
-                "begin; set local statement_timeout = 0; set local lock_timeout = '60s'"
-            )
-            await self._rows("migration_lock", {"key": _LOCK_KEY})
+            await self.run("begin; set local statement_timeout = 0; set local lock_timeout = '60s'")
+            await self.rows("migration_lock", {"key": _LOCK_KEY})
             # A waiting ALTER TABLE makes every worker queue up behind it: better to give up and be
             # run again.
-            await self._run(
+            await self.run(
                 "set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = 0;"
                 f" set local statement_timeout = {milliseconds:d}"
             )
             yield
         except BaseException:
             with suppress(DatabaseError, psycopg.Error):
-                await self._run("rollback")
+                await self.run("rollback")
             raise
-        await self._run("commit")
+        await self.run("commit")
 
     async def apply(self, sql: str) -> None:
         """Run a migration's SQL, which may hold several statements."""
@@ -87,10 +85,10 @@ class PostgresMigrations(Statements):
             block = "migration_insert" if applied else "migration_delete"
         else:
             block = "migration_insert_without_line" if applied else "migration_delete_without_line"
-        await self._rows(block, {"line": line, "version": version})
+        await self.rows(block, {"line": line, "version": version})
 
     async def _exists(self, name: str) -> bool:
-        return bool((await self._rows(name)).value())
+        return bool((await self.rows(name)).value())
 
 
 class PostgresMigrationTexts:

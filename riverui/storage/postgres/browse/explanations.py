@@ -28,7 +28,7 @@ class Explanations(Statements):
         """Count the due jobs of the queue that come before this place in River's order, up to
         `cap`.
         """
-        row = await self._row(
+        row = await self.row(
             "job_line_get",
             {
                 "queue": queue,
@@ -42,7 +42,7 @@ class Explanations(Statements):
 
     async def queue_work_get(self, queue: str, *, kind: str, cap: int = 1_000) -> QueueWork:
         """Return what the queue's clients were seen to do; running jobs are counted up to `cap`."""
-        row = await self._row(
+        row = await self.row(
             "queue_work_get",
             {
                 "queue": queue,
@@ -76,7 +76,7 @@ class Explanations(Statements):
         cap: int = 500,
     ) -> Overtaking:
         """Count the jobs of other kinds that come after this place and were taken before it."""
-        row = await self._row(
+        row = await self.row(
             "job_overtaken_get",
             {
                 "queue": queue,
@@ -94,7 +94,7 @@ class Explanations(Statements):
         """Return what is known of the lock on a job's row; None without such a job."""
         if not self._queries.product.system_columns:
             raise NotSupported("Locks on a job cannot be read on this database.")
-        row = await self._row("job_lock_get", {"id": id})
+        row = await self.row("job_lock_get", {"id": id})
         return None if row is None else JobLock(**row._asdict())
 
     async def job_holder_list(
@@ -102,7 +102,7 @@ class Explanations(Statements):
     ) -> Sequence[JobHolder]:
         """Return running jobs of one key of a queue, the first of them by priority."""
         values = {"queue": queue, "held": key, "cap": cap, "limit": limit}
-        rows = await self._rows("job_holder_list", values, key=key_of(partition))
+        rows = await self.rows("job_holder_list", values, key=key_of(partition))
         return [JobHolder(row.id, row.client or "") for row in rows.records()]
 
     async def job_share_get(
@@ -127,7 +127,7 @@ class Explanations(Statements):
             "window": window,
             "keys": keys,
         }
-        rows = (await self._rows("job_share_get", values, key=key_of(partition))).records()
+        rows = (await self.rows("job_share_get", values, key=key_of(partition))).records()
         found = [row for row in rows if row.key is not None]
         first = rows[0]
         return ShareLine(

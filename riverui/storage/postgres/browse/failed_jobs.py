@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from riverui.domain.error_groups import FailedJobPlace, JobErrorRow
 from riverui.domain.fingerprints import MOST_ERROR, MOST_TRACE
 from riverui.domain.jobs import JobState
-from riverui.storage.interface.error_groups import FailedJobs
+from riverui.storage.interface.failed_jobs import FailedJobs
 from riverui.storage.postgres.job_list.rows import go_time
 from riverui.storage.postgres.statements import Statements
 
@@ -17,7 +17,7 @@ class FailedJobStatements(Statements):
 
     async def failed_job_list(self, *, limit: int) -> FailedJobs:
         """Find the newest failed jobs; see ErrorExecutor."""
-        rows = (await self._rows("failed_job_list", {"limit": limit})).records()
+        rows = (await self.rows("failed_job_list", {"limit": limit})).records()
         return FailedJobs(
             places=[FailedJobPlace(row.id, row.attempt) for row in rows],
             more=bool(rows and rows[0].more),
@@ -40,5 +40,5 @@ class FailedJobStatements(Statements):
                 trace=row.trace,
                 given=row.given,
             )
-            for row in (await self._rows("job_error_list", values)).records()
+            for row in (await self.rows("job_error_list", values)).records()
         ]

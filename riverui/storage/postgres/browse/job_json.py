@@ -7,7 +7,7 @@ from riverui.domain.numbers import is_bigint
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
 from riverui.storage.postgres.browse.job_texts import JOB_LIMITS
 from riverui.storage.postgres.job_list.plan import WHOLE_FINALIZED, JobListPlan, JobListPlans
-from riverui.storage.postgres.rows import Rows
+from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 
 _STATES = [state.value for state in JobState]
@@ -44,7 +44,7 @@ class JobJson(JobListPlans):
         if not is_bigint(id):
             return None
         values = {"id": id, "args": JOB_LIMITS["args"], "states": _STATES}
-        found = await self._prepared("job_json_get", values, job=Fragment("job_json_object"))
+        found = await self.prepared("job_json_get", values, job=Fragment("job_json_object"))
         job: str | None = found.value()
         return job
 

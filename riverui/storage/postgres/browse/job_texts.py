@@ -77,14 +77,14 @@ class JobTexts(JobListPlans):
         """Return one job with its newest errors and its metadata, as far as an answer may hold
         them (`cut`), or None.
         """
-        return await self._job_text(id)
+        return await self.job_text(id)
 
-    async def _job_text(
+    async def job_text(
         self, id: int, *, unknown: JobState | None = None, **slots: Fragment
     ) -> JobTextRow | None:
         if not is_bigint(id):
             return None
-        found = await self._prepared(
+        found = await self.prepared(
             "job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS, **slots
         )
         row = found.first()

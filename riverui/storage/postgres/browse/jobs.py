@@ -77,9 +77,9 @@ class JobStatements(JobListPlans):
         if not filter.terms and cutoff is None:
             if filter.states:
                 states = [state.value for state in dict.fromkeys(filter.states)]
-                found = await self._rows("job_probe_state", {"states": states, "most": cap + 1})
+                found = await self.rows("job_probe_state", {"states": states, "most": cap + 1})
             else:
-                found = await self._rows("job_count_all_capped", {"cap": cap})
+                found = await self.rows("job_count_all_capped", {"cap": cap})
             matched, ended = found.value(), False
         else:
             params = JobPageParams(
@@ -92,7 +92,7 @@ class JobStatements(JobListPlans):
             plan = await self._plan(params, ordered=False)
             if plan is None:
                 return Count(value=0)
-            row = await self._row("job_count", plan.values, scans=plan.scans)
+            row = await self.row("job_count", plan.values, scans=plan.scans)
             matched, ended = row.matched, row.ended
         if matched > cap:
             return Count(value=cap, kind=CountKind.AT_LEAST)
@@ -101,7 +101,7 @@ class JobStatements(JobListPlans):
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         """Count the jobs of every state: exact up to `cap`, `completed` beyond it ESTIMATED."""
         counts = dict.fromkeys(JobState, Count(value=0))
-        for row in (await self._rows("job_count_by_state", {"cap": cap})).records():
+        for row in (await self.rows("job_count_by_state", {"cap": cap})).records():
             state = known_state(row.state)
             if state is None:
                 continue
@@ -117,12 +117,12 @@ class JobStatements(JobListPlans):
     async def job_count_exact(self, state: JobState) -> Count:
         """Return an exact count, however long it takes (up to the transaction's time limit)."""
         return Count(
-            value=(await self._rows("job_count_state_exact", {"state": state.value})).value()
+            value=(await self.rows("job_count_state_exact", {"state": state.value})).value()
         )
 
     async def job_cutoff(self) -> JobCutoff:
         """Return the newest id and the database's clock: they freeze what a bulk action touches."""
-        row = await self._row("job_cutoff")
+        row = await self.row("job_cutoff")
         return JobCutoff(id=row.id, at=row.at)
 
     async def job_get(
@@ -132,7 +132,7 @@ class JobStatements(JobListPlans):
 
         `lean` leaves out what is in its JSON, for a job too large to be read in time.
         """
-        return await self._job_show(id, cut=cut, lean=lean)
+        return await self.job_show(id, cut=cut, lean=lean)
 
     async def job_log_piece(
         self, id: int, attempt: int, *, start: int = 0, size: int
@@ -145,7 +145,7 @@ class JobStatements(JobListPlans):
         if not (is_bigint(id) and is_bigint(attempt)):
             return None
         text = Fragment("job_text_log", {"id": id, "attempt": attempt})
-        return await self._piece(text, start, size)
+        return await self.piece(text, start, size)
 
     async def job_text_piece(
         self, id: int, field: str, *, start: int = 0, size: int
@@ -158,19 +158,17 @@ class JobStatements(JobListPlans):
         block = _TEXTS.get(field)
         if block is None:
             raise BadRequest(f"A job has no text “{field}”.")
-        return (
-            await self._piece(Fragment(block, {"id": id}), start, size) if is_bigint(id) else None
-        )
+        return await self.piece(Fragment(block, {"id": id}), start, size) if is_bigint(id) else None
 
-    async def _job_show(
+    async def job_show(
         self, id: int, *, cut: int, lean: bool, unknown: JobState | None = None, **slots: Fragment
     ) -> JobShowRow | None:
         if not is_bigint(id):
             return None
         values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
-        row = await self._row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
+        row = await self.row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
         return None if row is None else job_show_row(row, unknown)
 
-    async def _piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
-        row = await self._row("job_text_piece", {"start": start, "size": size}, text=text)
+    async def piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
+        row = await self.row("job_text_piece", {"start": start, "size": size}, text=text)
         return None if row is None else TextPiece(**row._asdict())

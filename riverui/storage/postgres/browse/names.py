@@ -37,7 +37,7 @@ class NameStatements(Statements):
             "most": _MOST_KINDS,
             "pattern": contains_pattern(match),
         }
-        return (await self._rows("job_kind_list", values)).values()
+        return (await self.rows("job_kind_list", values)).values()
 
     async def job_path_list(
         self, field: str, *, match: str = "", limit: int = 100
@@ -46,17 +46,17 @@ class NameStatements(Statements):
         if field not in _FIELDS:
             raise BadRequest(f"There are no paths in “{field}”.")
         values = {"pattern": contains_pattern(match), "limit": limit}
-        return (await self._rows("job_path_list", values, column=word(field))).values()
+        return (await self.rows("job_path_list", values, column=word(field))).values()
 
     async def job_tag_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
         """Return tags of the newest jobs that contain `match`, by name."""
         values = {"pattern": contains_pattern(match), "limit": limit}
-        return (await self._rows("job_tag_list", values)).values()
+        return (await self.rows("job_tag_list", values)).values()
 
     async def job_worker_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
         """Return ids of clients that work or lately worked jobs and contain `match`, by name."""
         values = {"pattern": contains_pattern(match), "limit": limit}
-        return (await self._rows("job_worker_list", values)).values()
+        return (await self.rows("job_worker_list", values)).values()
 
     async def queue_name_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
         """Return names of queues that contain `match` (any case), by name: of those with a row and
@@ -68,7 +68,7 @@ class NameStatements(Statements):
             "pattern": contains_pattern(match),
             "states": [state.value for state in JobState],
         }
-        used = (await self._rows("job_queue_name_list", values)).values()
+        used = (await self.rows("job_queue_name_list", values)).values()
         return sorted({*await self.queue_row_name_list(match=match, limit=limit), *used})[:limit]
 
     async def queue_row_name_list(
@@ -83,7 +83,7 @@ class NameStatements(Statements):
             "limit": limit,
             "pattern": contains_pattern(match),
         }
-        return (await self._rows("queue_row_name_list", values)).values()
+        return (await self.rows("queue_row_name_list", values)).values()
 
 
 def _excluded(names: Sequence[str]) -> str:

@@ -35,8 +35,8 @@ class PeriodicRuns(Statements):
         return PeriodicHistories(histories=list(_histories(rows)), complete=complete)
 
     async def _seen(self, values: Mapping[str, Any], **slots: Fragment) -> Sequence[Any] | None:
-        async with self._trying_bitmaps(milliseconds=_TRY):
-            return (await self._rows("periodic_history_list", values, **slots)).records()
+        async with self.trying_bitmaps(milliseconds=_TRY):
+            return (await self.rows("periodic_history_list", values, **slots)).records()
         return None
 
 

@@ -29,14 +29,14 @@ class Pro(Statements):
 
     async def pro_tables(self) -> Sequence[str]:
         """Return those of PRO_TABLES that exist."""
-        rows = await self._rows("pro_tables", {"tables": array_literals.texts(PRO_TABLES)})
+        rows = await self.rows("pro_tables", {"tables": array_literals.texts(PRO_TABLES)})
         return rows.values()
 
     async def periodic_job_list(
         self, *, updated_after: datetime, limit: int
     ) -> Sequence[PeriodicJobRow]:
         """Return durable periodic jobs that are still kept up, by id."""
-        rows = await self._rows(
+        rows = await self.rows(
             "periodic_job_list", {"updated_after": updated_after, "limit": limit}
         )
         return [PeriodicJobRow(**row._asdict()) for row in rows.records()]
@@ -45,7 +45,7 @@ class Pro(Statements):
         """Return the producers of one queue, by id."""
         if not is_storable(queue_name):
             return []
-        rows = await self._rows("producer_list", {"queue_name": queue_name})
+        rows = await self.rows("producer_list", {"queue_name": queue_name})
         return [ProducerRow(**row._asdict()) for row in rows.records()]
 
     async def workflow_list(
@@ -57,8 +57,8 @@ class Pro(Statements):
         slots = {}
         if active is not None:
             slots["active"] = Fragment("workflow_active" if active else "workflow_inactive")
-        async with self._bitmaps():
-            rows = await self._rows("workflow_list", {"after": after, "limit": limit}, **slots)
+        async with self.bitmaps():
+            rows = await self.rows("workflow_list", {"after": after, "limit": limit}, **slots)
         return [
             WorkflowListRow(
                 id=row.id,
@@ -72,20 +72,20 @@ class Pro(Statements):
 
     async def workflow_id_order(self, ids: Sequence[str]) -> Sequence[str]:
         """Return ids in the order of the list."""
-        rows = await self._rows("workflow_id_order", {"ids": list(ids)})
+        rows = await self.rows("workflow_id_order", {"ids": list(ids)})
         return [row.id for row in rows.records()]
 
     async def workflow_get(self, id: str) -> WorkflowRow | None:
         """Return one workflow, or None."""
-        row = await self._row("workflow_get", {"id": id}) if is_storable(id) else None
+        row = await self.row("workflow_get", {"id": id}) if is_storable(id) else None
         return None if row is None else WorkflowRow(**row._asdict())
 
     async def workflow_task_list(self, id: str) -> Sequence[JobTextRow]:
         """Return the jobs of a workflow, by id."""
         if not is_storable(id):
             return []
-        async with self._bitmaps():
-            rows = await self._rows(
+        async with self.bitmaps():
+            rows = await self.rows(
                 "workflow_task_list",
                 {"id": id, "limit": _TASKS, **TASK_LIMITS},
                 **JOB_TEXT_COLUMNS,
@@ -110,7 +110,7 @@ class Pro(Statements):
             if descending
             else {}
         )
-        rows = await self._rows(
+        rows = await self.rows(
             "workflow_signal_list",
             {**parameters, "keys": array_literals.texts(list(keys))},
             **slots,
@@ -125,4 +125,4 @@ class Pro(Statements):
         Raise UniqueConflict where a task's unique key is taken.
         """
         parameters = {"ids": list(ids), "waiting": list(waiting), "reset": reset}
-        return sorted((await self._rows("workflow_retry", parameters)).values())
+        return sorted((await self.rows("workflow_retry", parameters)).values())

@@ -7,7 +7,7 @@ from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams,
 from riverui.storage.postgres.job_list.filters import compile_filter, state_term
 from riverui.storage.postgres.job_list.plan import JobListPlans
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.rows import Rows
+from riverui.storage.rows import Rows
 from riverui.storage.sql import join
 
 _TRY = 1000
@@ -30,7 +30,7 @@ class ProgressStatements(JobListPlans):
             rows = (
                 Rows()
                 if plan is None
-                else await self._rows("job_progress", plan.values, scans=plan.scans)
+                else await self.rows("job_progress", plan.values, scans=plan.scans)
             )
         counts = dict.fromkeys(JobState, 0)
         ended = False
@@ -51,6 +51,6 @@ class ProgressStatements(JobListPlans):
         terms += [c.sql for c in conditions.terms if c not in conditions.contains]
         if conditions.states is not None:
             terms.append(state_term(conditions.states))
-        async with self._trying_bitmaps(milliseconds=_TRY):
-            return await self._rows("job_progress_contains", terms=join(terms))
+        async with self.trying_bitmaps(milliseconds=_TRY):
+            return await self.rows("job_progress_contains", terms=join(terms))
         return None

@@ -17,8 +17,8 @@ from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.jobs import PREVIEW
 from riverui.storage.postgres.job_list.filters import contains_pattern, is_storable
 from riverui.storage.postgres.job_list.rows import job_list_row, queue_list_row, queue_row
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, word
 
 _MOST_QUEUES = 2000
@@ -34,13 +34,13 @@ class QueueStatements(Statements):
         """Return one queue with its counts; None when it has neither a row nor any job."""
         if not is_storable(name):
             return None
-        row = await self._row("queue_row_get", {"name": name})
+        row = await self.row("queue_row_get", {"name": name})
         if row is None:
-            known = await self._rows("queue_has_jobs", {"name": name, "states": list(JobState)})
+            known = await self.rows("queue_has_jobs", {"name": name, "states": list(JobState)})
             if not known.value():
                 return None
         # The pattern finds no row of River's but this one's name, given by itself.
-        rows = await self._rows(
+        rows = await self.rows(
             "queue_list", {"patterns": [], "job_queues": [name], "cap": cap, "limit": 1}
         )
         return queue_list_row(rows.first())
@@ -53,7 +53,7 @@ class QueueStatements(Statements):
         """
         if not is_storable(name):
             return []
-        rows = await self._rows(
+        rows = await self.rows(
             "queue_kind_count", {"name": name, "states": list(_UNFINISHED), "cap": cap}
         )
         found = rows.records()
@@ -74,7 +74,7 @@ class QueueStatements(Statements):
         jobs.
         """
         pattern = contains_pattern(match)
-        names = await self._rows(
+        names = await self.rows(
             "job_queue_name_list",
             {
                 "states": list(_UNFINISHED),
@@ -83,7 +83,7 @@ class QueueStatements(Statements):
                 "limit": _MOST_QUEUES,
             },
         )
-        rows = await self._rows(
+        rows = await self.rows(
             "queue_list",
             {"patterns": [pattern], "job_queues": names.values(), "cap": cap, "limit": limit},
         )
@@ -93,7 +93,7 @@ class QueueStatements(Statements):
         """Return the queue's newest failed jobs: discarded and retryable, newest attempt first."""
         if not is_storable(name):
             return []
-        rows = await self._rows(
+        rows = await self.rows(
             "job_list",
             {"name": name, "limit": limit, "preview": PREVIEW},
             scans=Fragment("queue_failure_list"),
@@ -110,7 +110,7 @@ class QueueStatements(Statements):
 
     async def queue_row_get(self, name: str) -> QueueRow | None:
         """Return the `river_queue` row alone, None where there is none."""
-        row = await self._row("queue_row_get", {"name": name}) if is_storable(name) else None
+        row = await self.row("queue_row_get", {"name": name}) if is_storable(name) else None
         return None if row is None else queue_row(row)
 
     async def queue_resume(self, name: str) -> Sequence[str]:
@@ -121,28 +121,28 @@ class QueueStatements(Statements):
 
     async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
         """Create the queue's row or set its updated_at; metadata and paused_at stay as they are."""
-        return queue_row(await self._row("queue_upsert", {"name": name, "now": now}))
+        return queue_row(await self.row("queue_upsert", {"name": name, "now": now}))
 
     async def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Do as queue_upsert for distinct queues in one statement, and return their rows in any
         order.
         """
-        rows = await self._rows("queue_upsert_many", {"names": list(names)})
+        rows = await self.rows("queue_upsert_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
 
     async def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Return the rows of those of the queues that have one, in any order."""
-        rows = await self._rows("queue_row_get_many", {"names": list(names)})
+        rows = await self.rows("queue_row_get_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
 
     async def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
         """Return those of the queues that have a job to be fetched, of whatever kind."""
-        rows = await self._prepared("queue_with_available_list", {"names": list(names)})
+        rows = await self.prepared("queue_with_available_list", {"names": list(names)})
         return set(rows.values())
 
     async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
         """Return the rows of queues by name."""
-        rows = await self._rows("queue_row_list", {"after": after, "limit": limit})
+        rows = await self.rows("queue_row_list", {"after": after, "limit": limit})
         return [queue_row(row) for row in rows.records()]
 
     async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
@@ -151,9 +151,9 @@ class QueueStatements(Statements):
         """
         told = json.dumps(name, ensure_ascii=False)
         payload = f'{{"action":"metadata_changed","metadata":{metadata},"queue":{told}}}'
-        row = await self._row(
+        row = await self.row(
             "queue_update",
-            {"name": name, "metadata": metadata, "schema": self._schema, "payload": payload},
+            {"name": name, "metadata": metadata, "schema": self.schema, "payload": payload},
         )
         if row is None:
             raise NotFound(f"Queue not found: {name}.")
@@ -161,7 +161,7 @@ class QueueStatements(Statements):
 
     async def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
         """Remove the rows of queues that no client has reported since, and return their names."""
-        rows = await self._rows(
+        rows = await self.rows(
             "queue_delete_expired", {"updated_before": updated_before, "limit": limit}
         )
         return sorted(rows.values())
@@ -170,15 +170,15 @@ class QueueStatements(Statements):
         """Send each payload on the schema's channel of that topic."""
         if payloads:
             told = {
-                "schema": self._schema,
+                "schema": self.schema,
                 "topic": topic,
                 "payloads": array_literals.texts(payloads),
             }
-            await self._rows("notify_many", told)
+            await self.rows("notify_many", told)
 
     async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
         """Return River's queue rows by name with their counts, exact up to `cap`."""
-        rows = await self._rows("queue_count_list", {"cap": cap, "limit": limit})
+        rows = await self.rows("queue_count_list", {"cap": cap, "limit": limit})
         return [_counted(row) for row in rows.records()]
 
     async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
@@ -186,7 +186,7 @@ class QueueStatements(Statements):
         if not is_storable(name):
             return None
         named = Fragment("queue_count_named", {"name": name})
-        row = await self._row("queue_count_list", {"cap": cap, "limit": 1}, named=named)
+        row = await self.row("queue_count_list", {"cap": cap, "limit": 1}, named=named)
         return None if row is None else _counted(row)
 
     async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
@@ -209,25 +209,25 @@ class QueueStatements(Statements):
         return await self._changed("queue_touch", name, {"name": name})
 
     async def _set_key(self, name: str, key: str, value: str | None) -> QueueRow:
-        values = {"name": name, "key": key, "value": value, "schema": self._schema}
+        values = {"name": name, "key": key, "value": value, "schema": self.schema}
         return await self._changed("queue_set_metadata_key", name, values)
 
     async def _changed(self, block: str, name: str, values: Mapping[str, Any]) -> QueueRow:
-        row = await self._row(block, values) if is_storable(name) else None
+        row = await self.row(block, values) if is_storable(name) else None
         if row is None:
             raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
     async def _set_paused(self, block: str, action: str, name: str) -> Sequence[str]:
-        rows = await self._rows(block, {"name": name}) if is_storable(name) else Rows()
+        rows = await self.rows(block, {"name": name}) if is_storable(name) else Rows()
         if not rows and name != "*":
             raise NotFound(f"Queue not found: {name}.")
         # River announces it even when nothing changed.
         payload = json.dumps(
             {"action": action, "queue": name}, ensure_ascii=False, separators=(",", ":")
         )
-        await self._rows(
-            "notify", {"schema": self._schema, "topic": "river_control", "payload": payload}
+        await self.rows(
+            "notify", {"schema": self.schema, "topic": "river_control", "payload": payload}
         )
         return [row.name for row in rows.records() if row.changed]
 

@@ -33,21 +33,21 @@ class ServerStatements(Statements):
         """Return the applied migrations of every line, by line and version; none without a
         migration table.
         """
-        if not (await self._rows("migration_table_exists")).value():
+        if not (await self.rows("migration_table_exists")).value():
             return []
-        rows = await self._rows("migration_list")
+        rows = await self.rows("migration_list")
         return [MigrationRow(**row._asdict()) for row in rows.records()]
 
     async def yugabyte_get(self) -> Product:
         """Return how a YugabyteDB server is set up."""
-        row = await self._row("yugabyte_get")
+        row = await self.row("yugabyte_get")
         return yugabyte(notifies=row.notifies, isolation=row.isolation)
 
     async def transaction_id(self) -> int:
         """Return the number of the transaction that this is part of, by which it is known
         afterwards.
         """
-        return int((await self._rows("transaction_id")).value())
+        return int((await self.rows("transaction_id")).value())
 
     async def transaction_committed(self, id: int) -> bool | None:
         """Return whether that transaction was kept, None while it is not decided.
@@ -56,7 +56,7 @@ class ServerStatements(Statements):
         has never heard of.
         """
         try:
-            status = (await self._rows("transaction_status", {"id": id})).value()
+            status = (await self.rows("transaction_status", {"id": id})).value()
         except BadRequest:
             # Of a server whose place a standby has taken since.
             return False
@@ -64,17 +64,17 @@ class ServerStatements(Statements):
 
     async def dashboard_list(self) -> Sequence[str]:
         """Return the names of the dashboards that are connected and say so, each process once."""
-        rows = await self._rows("dashboard_list", {"prefix": DASHBOARD_PREFIX})
+        rows = await self.rows("dashboard_list", {"prefix": DASHBOARD_PREFIX})
         return [str(name).removeprefix(DASHBOARD_PREFIX) for name in rows.values()]
 
     async def replication_get(self) -> ReplicationRow:
         """Return where the server stands in the stream of changes that standbys follow."""
-        return ReplicationRow(**(await self._row("replication_get"))._asdict())
+        return ReplicationRow(**(await self.row("replication_get"))._asdict())
 
     async def server_get(self) -> ServerRow:
         """Return the facts about the server for the About page."""
-        row = await self._row("server_get", {"schema": self._schema})
-        settings = (await self._rows("server_settings", {"names": list(_SETTINGS)})).records()
+        row = await self.row("server_get", {"schema": self.schema})
+        settings = (await self.rows("server_settings", {"names": list(_SETTINGS)})).records()
         return ServerRow(
             **row._asdict(), settings=tuple((found.name, found.value) for found in settings)
         )

@@ -84,7 +84,7 @@ class WorkflowPages(Statements):
             slots["outcome"] = _OUTCOMES[params.outcome]
             most = _WINDOW if params.outcome == "cancelled" else _OUTCOME_WINDOW
             window = min(most, window) if "match" in slots else most
-        found = await self._rows("workflow_page_list", {**values, "window": window}, **slots)
+        found = await self.rows("workflow_page_list", {**values, "window": window}, **slots)
         records = found.records()
         first = records[0]
         rows = [_workflow(row, _CAP) for row in records if row.id is not None]
@@ -103,7 +103,7 @@ class WorkflowPages(Statements):
         """Return one workflow with its tasks counted, or None."""
         if not is_storable(id):
             return None
-        row = await self._row(
+        row = await self.row(
             "workflow_page_list",
             {"after": "", "limit": 1, "window": 1, "cap": _CAP_ONE + 1},
             active=Fragment("workflow_page_id", {"id": id}),
@@ -116,11 +116,11 @@ class WorkflowPages(Statements):
         """Return the tasks of a workflow by name, and its edges, so many at most."""
         if not is_storable(id):
             return WorkflowGraph(tasks=(), edges=(), complete=True)
-        found = await self._rows(
+        found = await self.rows(
             "workflow_graph_task_list",
             {"id": id, "limit": tasks + 1, "name_length": _NAME_LENGTH, "states": _STATES},
         )
-        joined = await self._rows("workflow_graph_edge_list", {"id": id, "limit": edges + 1})
+        joined = await self.rows("workflow_graph_edge_list", {"id": id, "limit": edges + 1})
         return WorkflowGraph(
             tasks=list(map(WorkflowTaskRow._make, found[:tasks])),
             edges=[(dependency, task) for dependency, task in joined[:edges]],
@@ -132,10 +132,10 @@ class WorkflowPages(Statements):
     ) -> TaskPlace | None:
         """Return the place of a job, or of the task of that name, in its workflow."""
         if job_id is not None:
-            found = await self._row("workflow_place_get", {"job_id": job_id, "cap": _NEIGHBOURS})
+            found = await self.row("workflow_place_get", {"job_id": job_id, "cap": _NEIGHBOURS})
         elif is_storable(id) and is_storable(name):
             by_name = Fragment("workflow_place_by_name", {"id": id, "name": name})
-            found = await self._row("workflow_place_get", {"cap": _NEIGHBOURS}, task=by_name)
+            found = await self.row("workflow_place_get", {"cap": _NEIGHBOURS}, task=by_name)
         else:
             return None
         if found is None:
@@ -147,8 +147,8 @@ class WorkflowPages(Statements):
             "cap": _NEIGHBOURS,
             "name_length": _NAME_LENGTH,
         }
-        deps = await self._rows("workflow_neighbour_list", values)
-        dependents = await self._rows(
+        deps = await self.rows("workflow_neighbour_list", values)
+        dependents = await self.rows(
             "workflow_neighbour_list",
             values,
             other=Fragment("workflow_task_name"),
@@ -165,13 +165,13 @@ class WorkflowPages(Statements):
         failed, up to a cap.
         """
         values = {"ids": array_literals.texts(list(ids)), "cap": _CAP}
-        return dict(await self._rows("workflow_failed_dep_list", values))
+        return dict(await self.rows("workflow_failed_dep_list", values))
 
     async def workflow_page_job_list(self, id: str) -> Sequence[JobTextRow]:
         """Return the jobs of a workflow by id, 10,000 at most."""
         if not is_storable(id):
             return []
-        rows = await self._rows(
+        rows = await self.rows(
             "workflow_page_job_list",
             {"id": id, "limit": _TASKS, **TASK_LIMITS},
             **JOB_TEXT_COLUMNS,

@@ -13,8 +13,8 @@ from riverui.storage.interface.candidates import Candidate, Full, KeyPage, KeyRa
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment, join
 
 _ALL_ARGS = Fragment("partition_all_args")
@@ -42,7 +42,7 @@ class Candidates(Statements):
             values["per_key"] = few.per_key
             place = 1 + list(partitions).index(few.partition)
             slots["place"] = Fragment("candidate_place", {"by": place})
-        rows = await self._rows("job_candidate_list", values, **slots)
+        rows = await self.rows("job_candidate_list", values, **slots)
         return _candidates(rows, partitions)
 
     async def job_candidate_list_by_key(
@@ -63,7 +63,7 @@ class Candidates(Statements):
             "per_key": keys.per_key,
         }
         slots = {**_slots(params, partitions, others), "key": key_of(by)}
-        rows = await self._rows("job_candidate_list_by_key", values, **slots)
+        rows = await self.rows("job_candidate_list_by_key", values, **slots)
         first = rows.first()
         return KeyPage(_candidates(rows, partitions), first.last_key if first else None)
 
@@ -76,7 +76,7 @@ class Candidates(Statements):
             "max_attempted_by": params.max_attempted_by,
             "client_id": params.client_id,
         }
-        rows = await self._prepared(
+        rows = await self.prepared(
             "job_get_available",
             values,
             which=_CLAIMED,
@@ -86,7 +86,7 @@ class Candidates(Statements):
 
     async def partition_index_list(self) -> Collection[str]:
         """Return the names of those indexes of partitions that can be used."""
-        rows = await self._rows("partition_index_list", {"schema": self._schema})
+        rows = await self.rows("partition_index_list", {"schema": self.schema})
         return frozenset(rows.values())
 
     async def partition_index_create(self, partition: Partition) -> None:
@@ -96,8 +96,8 @@ class Candidates(Statements):
         await self.partition_index_drop(partition)
         text, values = self._queries.render(key_of(partition))
         key = re.sub(r"\$(\d+)", lambda found: _literal(values[int(found[1]) - 1]), text)
-        table = "river_job" if self._schema is None else f'"{self._schema}".river_job'
-        await self._run(
+        table = "river_job" if self.schema is None else f'"{self.schema}".river_job'
+        await self.run(
             f'create index concurrently "{partition.index_name}" on {table} using btree (queue,'
             f" (({key}) collate \"C\"), priority, scheduled_at, id) where state = 'available'"
         )
@@ -105,9 +105,9 @@ class Candidates(Statements):
     async def partition_index_drop(self, partition: Partition) -> None:
         """Drop a partition's index, if it is there."""
         name = f'"{partition.index_name}"'
-        if self._schema is not None:
-            name = f'"{self._schema}".{name}'
-        await self._run(f"drop index concurrently if exists {name}")
+        if self.schema is not None:
+            name = f'"{self.schema}".{name}'
+        await self.run(f"drop index concurrently if exists {name}")
 
 
 def which(params: JobFetchParams) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from riverui.storage.interface.engine_params import (
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 
 _NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing")}
@@ -71,7 +71,7 @@ class JobInsert(Statements):
             given = _columns(sent)
         payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
         told = (
-            {"schema": self._schema, "payloads": array_literals.texts(payloads)} if payloads else {}
+            {"schema": self.schema, "payloads": array_literals.texts(payloads)} if payloads else {}
         )
         rows = await self._insert(given, unique=unique, conflict=unique, told=told, nonce=nonce)
         if len(rows) != len(sent):
@@ -115,11 +115,11 @@ class JobInsert(Statements):
         if notify:
             payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
             values = {
-                "schema": self._schema,
+                "schema": self.schema,
                 "topic": "river_insert",
                 "payloads": array_literals.texts(payloads),
             }
-            await self._rows("notify_many", values)
+            await self.rows("notify_many", values)
         return len(jobs)
 
     async def _insert(
@@ -160,7 +160,7 @@ class JobInsert(Statements):
             values["nonce"] = nonce
         if not told:
             slots = {**slots, "notify": EMPTY}
-        return await self._prepared("job_insert_many", values, **slots)
+        return await self.prepared("job_insert_many", values, **slots)
 
 
 def _with_nonce(job: JobInsertParams, nonce: str) -> JobInsertParams:

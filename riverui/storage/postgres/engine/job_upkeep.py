@@ -20,8 +20,8 @@ from riverui.storage.postgres.engine.job_rows import (
     excepted,
     job_rows,
 )
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 
 _FIRST_DUE = Fragment("job_first_due")
@@ -40,7 +40,7 @@ class JobUpkeep(Statements):
 
         Unique conflicts are decided by River's rules.
         """
-        rows = await self._rows(
+        rows = await self.rows(
             "job_schedule",
             {"now": now, "limit": limit, "except_ids": array_literals.numbers(except_ids)},
             metadata=JOB_METADATA,
@@ -50,7 +50,7 @@ class JobUpkeep(Statements):
 
     async def job_first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
         """Return the id of the job that job_schedule would move first; None where there is none."""
-        rows = await self._rows(
+        rows = await self.rows(
             "job_schedule",
             {"now": now, "limit": 1, "except_ids": array_literals.numbers(except_ids)},
             moved=_FIRST_DUE,
@@ -63,7 +63,7 @@ class JobUpkeep(Statements):
         self, *, attempted_before: datetime, after_id: int, limit: int
     ) -> Sequence[JobRow]:
         """Return running jobs that started before then, by id."""
-        rows = await self._rows(
+        rows = await self.rows(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": limit},
             columns=JOB_COLUMNS,
@@ -74,7 +74,7 @@ class JobUpkeep(Statements):
         """Return the id of the job that job_get_stuck would read first; None where there is
         none.
         """
-        rows = await self._rows(
+        rows = await self.rows(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": 1},
             rows=_FIRST_STUCK,
@@ -86,7 +86,7 @@ class JobUpkeep(Statements):
         self, rescues: Sequence[JobRescueParams], *, attempted_before: datetime
     ) -> Sequence[int]:
         """End stuck jobs that are still running since before then; return the ids changed."""
-        rows = await self._rows(
+        rows = await self.rows(
             "job_rescue_many",
             {
                 "ids": array_literals.numbers([rescue.id for rescue in rescues]),
@@ -118,11 +118,11 @@ class JobUpkeep(Statements):
 
     async def job_truncate(self) -> None:
         """Empty river_job at once, whatever is in it: for benchmarks."""
-        await self._rows("job_truncate")
+        await self.rows("job_truncate")
 
     async def _old(self, params: JobDeleteBeforeParams, **slots: Fragment) -> Rows:
         block = old_jobs(params, **slots)
-        return await self._rows("job_delete_before", block.values, **block.slots)
+        return await self.rows("job_delete_before", block.values, **block.slots)
 
 
 def old_jobs(params: JobDeleteBeforeParams, **slots: Fragment) -> Fragment:

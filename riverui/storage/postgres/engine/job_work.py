@@ -44,7 +44,7 @@ class JobWork(JobInsert):
 
     async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
         """Take up to `limit` due jobs by priority, time and id; return them as running."""
-        ask = self._rows if params.except_ids or params.alike else self._prepared
+        ask = self.rows if params.except_ids or params.alike else self.prepared
         rows = await ask(
             "job_get_available",
             {
@@ -63,7 +63,7 @@ class JobWork(JobInsert):
 
     async def job_first_available(self, params: JobFetchParams) -> int | None:
         """Return the id of the job that job_get_available would take first, or None."""
-        rows = await self._rows("job_first_available", _which(params), **_kinds(params))
+        rows = await self.rows("job_first_available", _which(params), **_kinds(params))
         first: int | None = rows.value()
         return first
 
@@ -72,7 +72,7 @@ class JobWork(JobInsert):
 
         For tests.
         """
-        rows = await self._rows(
+        rows = await self.rows(
             "job_begin",
             {"id": id, "client_id": client_id, "now": now, "max_attempted_by": MAX_ATTEMPTED_BY},
             columns=JOB_COLUMNS,
@@ -107,7 +107,7 @@ class JobWork(JobInsert):
         if of_attempts is not None:
             slots["attempts"] = _OF_ATTEMPT if equal else _OF_ATTEMPTS
             values["attempts"] = attempts[0] if equal else array_literals.numbers(attempts)
-        return (await self._prepared("job_complete_many", values, **slots)).values()
+        return (await self.prepared("job_complete_many", values, **slots)).values()
 
     async def job_delete_completed_many(
         self, ids: Sequence[int], *, of_attempts: Sequence[int]
@@ -125,7 +125,7 @@ class JobWork(JobInsert):
             "attempts": of_attempts[0] if equal else array_literals.numbers(of_attempts),
         }
         slot = _OF_ATTEMPT if equal else _OF_ATTEMPTS
-        return (await self._prepared("job_delete_completed_many", values, attempts=slot)).values()
+        return (await self.prepared("job_delete_completed_many", values, attempts=slot)).values()
 
     async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change jobs as River's JobSetStateIfRunningMany does; return the rows as they are
@@ -141,12 +141,12 @@ class JobWork(JobInsert):
 
     async def job_running_list(self, client_id: str) -> Sequence[RunningJob]:
         """Return all running jobs that this client was the last to fetch, by id."""
-        rows = await self._rows("job_running_list", {"client_id": client_id})
+        rows = await self.rows("job_running_list", {"client_id": client_id})
         return [RunningJob(**row._asdict()) for row in rows.records()]
 
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of the running jobs that somebody asked to cancel."""
-        rows = await self._rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
+        rows = await self.rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
         return rows.values()
 
     async def job_update(self, id: int, *, metadata: str) -> JobRow | None:
@@ -156,14 +156,14 @@ class JobWork(JobInsert):
         if not is_bigint(id):
             return None
         values = {"id": id, "metadata": metadata}
-        rows = await self._rows("job_update", values, columns=JOB_COLUMNS, metadata=JOB_METADATA)
+        rows = await self.rows("job_update", values, columns=JOB_COLUMNS, metadata=JOB_METADATA)
         return next(iter(job_rows(rows)), None)
 
     async def job_row_get(self, id: int) -> JobRow | None:
         """Return one whole job, or None."""
         if not is_bigint(id):
             return None
-        rows = await self._rows("job_row_get", {"id": id}, columns=JOB_COLUMNS)
+        rows = await self.rows("job_row_get", {"id": id}, columns=JOB_COLUMNS)
         return next(iter(job_rows(rows)), None)
 
     async def _set_state(self, changes: Sequence[JobSetStateParams]) -> list[JobRow]:
@@ -178,7 +178,7 @@ class JobWork(JobInsert):
             "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
             "attempted_at": array_literals.instants([change.attempted_at for change in changes]),
         }
-        rows = await self._rows(
+        rows = await self.rows(
             "job_set_state_many",
             values,
             columns=JOB_COLUMNS,
@@ -194,7 +194,7 @@ class JobWork(JobInsert):
             "ids": array_literals.numbers(of_id),
             "of_attempts": array_literals.numbers([change.of_attempt for change in of_id.values()]),
         }
-        rows = job_rows(await self._rows("job_delete_ended_many", values, columns=JOB_COLUMNS))
+        rows = job_rows(await self.rows("job_delete_ended_many", values, columns=JOB_COLUMNS))
         for place, row in enumerate(rows):
             change = of_id[row.id]
             if row.state is JobState.RUNNING and change.of_attempt in (None, row.attempt):

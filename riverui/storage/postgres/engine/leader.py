@@ -14,7 +14,7 @@ class Leader(Statements):
 
     async def leader_get(self) -> LeaderRow | None:
         """Return who leads; None when nobody does."""
-        return _leader(await self._row("leader_get"))
+        return _leader(await self.row("leader_get"))
 
     async def leader_attempt_elect(
         self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
@@ -27,7 +27,7 @@ class Leader(Statements):
             "ttl": ttl.total_seconds(),
             "now": now,
         }
-        return _leader(await self._row("leader_attempt_elect", parameters))
+        return _leader(await self.row("leader_attempt_elect", parameters))
 
     async def leader_attempt_reelect(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
@@ -52,16 +52,16 @@ class Leader(Statements):
             "ttl": ttl.total_seconds(),
             "now": now,
         }
-        return _leader(await self._row(block, parameters))
+        return _leader(await self.row(block, parameters))
 
     async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
         """End that very term and tell the other clients; return whether there was one to end."""
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "elected_at": elected_at,
-            "schema": self._schema,
+            "schema": self.schema,
         }
-        return await self._row("leader_resign", parameters) is not None
+        return await self.row("leader_resign", parameters) is not None
 
 
 def _leader(row: Any) -> LeaderRow | None:

@@ -21,8 +21,8 @@ from riverui.storage.interface.figures import (
     TimeSlice,
 )
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.rows import Rows
 
 _BINS = {"first": FIRST_BIN, "last": LAST_BIN, "log_gamma": log(GAMMA)}
 
@@ -32,7 +32,7 @@ class FigureStatements(Statements):
 
     async def figure_clock_get(self) -> FigureClock:
         """Return the database's clock and the newest job's id."""
-        row = await self._row("figure_clock_get")
+        row = await self.row("figure_clock_get")
         return FigureClock(now=row.now.astimezone(UTC), last_id=row.last_id)
 
     async def job_ended_tally_list(
@@ -50,7 +50,7 @@ class FigureStatements(Statements):
             "pairs": pairs,
             "other": OTHER,
         }
-        rows = await self._rows("job_ended_tally_list", values)
+        rows = await self.rows("job_ended_tally_list", values)
         return [
             EndedTally(
                 row.place,
@@ -78,7 +78,7 @@ class FigureStatements(Statements):
             return []
         told = [state.value for state in states]
         values = {**_ranges(slices), "states": told, "limit": limit}
-        return _attempts(await self._rows("job_ended_failure_list", values))
+        return _attempts(await self.rows("job_ended_failure_list", values))
 
     async def job_unfinished_failure_list(
         self, since: datetime, *, earlier: bool = True, cap: int = 50_000, limit: int = 20_000
@@ -88,7 +88,7 @@ class FigureStatements(Statements):
         Without `earlier` only the last one of each retryable job, which costs a tenth.
         """
         values = {"since": instant(since), "earlier": earlier, "cap": cap, "limit": limit}
-        return _attempts(await self._rows("job_unfinished_failure_list", values))
+        return _attempts(await self.rows("job_unfinished_failure_list", values))
 
     async def job_inserted_tally_list(
         self, *, after: int = 0, upto: int, since: datetime, limit: int = 20_000
@@ -97,7 +97,7 @@ class FigureStatements(Statements):
         newest `limit` of them.
         """
         values = {"after": after, "upto": upto, "limit": limit}
-        rows = (await self._rows("job_inserted_tally_list", values)).records()
+        rows = (await self.rows("job_inserted_tally_list", values)).records()
         return InsertedPage(
             tallies=[
                 InsertedTally(row.at.astimezone(UTC), row.queue, row.kind, row.jobs)
@@ -109,12 +109,12 @@ class FigureStatements(Statements):
 
     async def queue_waiting_list(self, *, cap: int, limit: int = 200) -> Sequence[QueueWaiting]:
         """Return what waits in each queue that has available jobs, by name."""
-        rows = await self._rows("queue_waiting_list", {"cap": cap, "limit": limit})
+        rows = await self.rows("queue_waiting_list", {"cap": cap, "limit": limit})
         return [QueueWaiting(row.queue, row.waiting, row.oldest_at) for row in rows.records()]
 
     async def job_first_completed_at(self, since: datetime) -> datetime | None:
         """Return when the first job was completed since then that is still there."""
-        row = await self._row("job_first_completed_at", {"since": instant(since)})
+        row = await self.row("job_first_completed_at", {"since": instant(since)})
         return None if row is None else row.at
 
 

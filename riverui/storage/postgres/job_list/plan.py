@@ -38,8 +38,8 @@ from riverui.storage.postgres.job_list.filters import (
     state_term,
     with_names,
 )
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment, join, word
 
 R = TypeVar("R")
@@ -164,9 +164,9 @@ class JobListPlans(Statements):
     ) -> Rows:
         """Return the rows of a statement that reads the plan's scans."""
         if plan.free:
-            async with self._bitmaps(scans=True):
-                return await self._planned(block, values, **slots)
-        ask = self._prepared if plan.steady else self._planned
+            async with self.bitmaps(scans=True):
+                return await self.planned(block, values, **slots)
+        ask = self.prepared if plan.steady else self.planned
         return await ask(block, values, **slots)
 
     async def _named(self, filter: JobFilter) -> JobFilter:
@@ -182,10 +182,10 @@ class JobListPlans(Statements):
             everything = {"pattern": "%", "most": most + 1, "limit": most + 1}
             if term.field is Field.KIND:
                 values = {**everything, "after": "", "exclude": "{}"}
-                names = (await self._rows("job_kind_list", values)).values()
+                names = (await self.rows("job_kind_list", values)).values()
             else:
                 states = [state.value for state in filter.states or tuple(JobState)]
-                found = await self._rows("job_queue_name_list", {**everything, "states": states})
+                found = await self.rows("job_queue_name_list", {**everything, "states": states})
                 names = found.values()
             if len(names) <= most:
                 fits = matcher([str(value) for value in term.values])
@@ -200,7 +200,7 @@ class JobListPlans(Statements):
         """
         if cursor.at not in (FIRST, LAST):
             return cursor.at
-        rows = await self._rows("job_at_get", {"id": cursor.id}, at=Fragment("job_at"))
+        rows = await self.rows("job_at_get", {"id": cursor.id}, at=Fragment("job_at"))
         return str(rows.value()) if rows else instant(cursor.at)
 
     async def _candidates(self, choice: _Choice, *, ask: bool) -> Fragment | None:
@@ -239,7 +239,7 @@ class JobListPlans(Statements):
         return None
 
     async def _few(self, probe: str, values: Mapping[str, Any], most: int) -> bool:
-        rows = await self._rows(probe, {**values, "most": most + 1})
+        rows = await self.rows(probe, {**values, "most": most + 1})
         return bool(rows.value() <= most)
 
     async def _containing(self, conditions: Conditions) -> list[int] | None:
@@ -249,10 +249,10 @@ class JobListPlans(Statements):
         terms = join(condition.bound for condition in conditions.contains if condition.bound)
         ids: list[int] | None = None
         most = self._limits.few_jobs
-        async with self._trying_bitmaps(milliseconds=_TRY):
-            explained = await self._rows("job_contains_explain", terms=terms)
+        async with self.trying_bitmaps(milliseconds=_TRY):
+            explained = await self.rows("job_contains_explain", terms=terms)
             if _promising(explained.value(), self._limits.promising_rows):
-                rows = await self._rows("job_contains_ids", {"most": most + 1}, terms=terms)
+                rows = await self.rows("job_contains_ids", {"most": most + 1}, terms=terms)
                 ids = rows.values() if len(rows) <= most else None
         return ids
 

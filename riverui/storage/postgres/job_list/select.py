@@ -12,8 +12,8 @@ from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, Placeholder, join, word
 from riverui.storage.where import Where
 
@@ -56,7 +56,7 @@ class JobSelect(Statements):
             terms += (word("and"), where_fragment(condition))
         values = {"limit": params.limit}
         try:
-            return await self._rows(block, values, terms=join(terms), **slots)
+            return await self.rows(block, values, terms=join(terms), **slots)
         except (BadRequest, DatabaseError) as error:
             state = getattr(error.__cause__, "sqlstate", None) or ""
             refused = state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE

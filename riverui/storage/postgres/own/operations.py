@@ -31,23 +31,23 @@ class Operations(Statements):
 
     async def own_table_list(self) -> frozenset[str]:
         """Return the names of the tables that begin with `riverui_`."""
-        return frozenset((await self._rows("own_table_list", {"schema": self._schema})).values())
+        return frozenset((await self.rows("own_table_list", {"schema": self.schema})).values())
 
     async def own_table_size_list(self) -> Sequence[OwnTableSize]:
         """Return how large each of those tables is, by name."""
-        rows = await self._rows("own_table_size_list", {"schema": self._schema})
+        rows = await self.rows("own_table_size_list", {"schema": self.schema})
         return [OwnTableSize(**row._asdict()) for row in rows.records()]
 
     async def operation_insert(
         self, params: OperationParams, *, holder: str, term: timedelta, most: int
     ) -> OperationRow | None:
         """Keep a new operation, unless `most` others have not ended; return the one of that id."""
-        await self._rows("operation_turn", {"schema": self._schema})
+        await self.rows("operation_turn", {"schema": self.schema})
         if known := await self.operation_get(params.id):
             return known
-        if (await self._rows("operation_unfinished_count")).value() >= most:
+        if (await self.rows("operation_unfinished_count")).value() >= most:
             return None
-        await self._rows(
+        await self.rows(
             "operation_insert",
             {
                 "id": params.id,
@@ -69,16 +69,16 @@ class Operations(Statements):
         if params.pace.stored:
             watch = _watched(Watch() if params.pace.watches else None)
             values = {"id": params.id, "pace": json.dumps(params.pace.stored), "watch": watch}
-            await self._rows("operation_set_pace", values)
+            await self.rows("operation_set_pace", values)
         return await self.operation_get(params.id)
 
     async def operation_keeps_pace(self) -> bool:
         """Return whether the table can keep how fast an operation goes."""
-        return bool((await self._rows("operation_keeps_pace")).value())
+        return bool((await self.rows("operation_keeps_pace")).value())
 
     async def operation_get(self, id: str) -> OperationRow | None:
         """Return one operation; None where it is unknown or forgotten."""
-        return _operation(await self._row("operation_get", {"id": id}, columns=_COLUMNS))
+        return _operation(await self.row("operation_get", {"id": id}, columns=_COLUMNS))
 
     async def operation_list(
         self, *, limit: int, before: str | None = None
@@ -87,7 +87,7 @@ class Operations(Statements):
         slots = {}
         if before is not None:
             slots["terms"] = Fragment("operation_before", {"before": before})
-        rows = await self._rows("operation_list", {"limit": limit}, columns=_COLUMNS, **slots)
+        rows = await self.rows("operation_list", {"limit": limit}, columns=_COLUMNS, **slots)
         return [found for row in rows.records() if (found := _operation(row))]
 
     async def operation_claim(
@@ -100,12 +100,12 @@ class Operations(Statements):
             "features": list(features),
             "term": term.total_seconds(),
         }
-        return _operation(await self._row("operation_claim", values, columns=_COLUMNS))
+        return _operation(await self.row("operation_claim", values, columns=_COLUMNS))
 
     async def operation_hold(self, lease: OperationLease) -> OperationRow | None:
         """Lock the operation until the end of the transaction; None where it is not ours."""
         values = {"id": lease.id, "fence": lease.fence}
-        return _operation(await self._row("operation_hold", values, columns=_COLUMNS))
+        return _operation(await self.row("operation_hold", values, columns=_COLUMNS))
 
     async def operation_save(self, lease: OperationLease, progress: OperationProgress) -> bool:
         """Write how far it has come and hold it for another term; whether it is still ours."""
@@ -122,31 +122,31 @@ class Operations(Statements):
         slots = {}
         if progress.watch is not None:
             slots["watch"] = Fragment("operation_watch", {"watch": _watched(progress.watch)})
-        return await self._row("operation_save", _of(lease) | values, **slots) is not None
+        return await self.row("operation_save", _of(lease) | values, **slots) is not None
 
     async def operation_renew(self, lease: OperationLease) -> str | None:
         """Hold it for another term and return its status; None where it is not ours."""
-        row = await self._row("operation_renew", _of(lease))
+        row = await self.row("operation_renew", _of(lease))
         return None if row is None else str(row.status)
 
     async def operation_release(self, lease: OperationLease) -> None:
         """Let it go, so that another dashboard may go on at once."""
-        await self._rows("operation_release", {"id": lease.id, "fence": lease.fence})
+        await self.rows("operation_release", {"id": lease.id, "fence": lease.fence})
 
     async def operation_stop(self, id: str, *, username: str) -> OperationRow | None:
         """Ask whoever holds it to stop; return it as it stands then."""
-        await self._rows("operation_stop", {"id": id, "username": username})
+        await self.rows("operation_stop", {"id": id, "username": username})
         return await self.operation_get(id)
 
     async def operation_end(self, lease: OperationLease, *, status: str, error: str) -> bool:
         """Write how it ended; whether it was still ours."""
         values = {"id": lease.id, "fence": lease.fence, "status": status, "error": error}
-        return await self._row("operation_end", values) is not None
+        return await self.row("operation_end", values) is not None
 
     async def operation_delete_before(self, before: datetime, *, limit: int) -> int:
         """Forget operations that ended before then; return how many."""
         values = {"before": instant(before), "limit": limit}
-        return len(await self._rows("operation_delete_before", values))
+        return len(await self.rows("operation_delete_before", values))
 
 
 def _of(lease: OperationLease) -> dict[str, Any]:

@@ -51,12 +51,12 @@ class Rollups(Statements):
 
     async def rollup_lock(self) -> bool:
         """Become the only writer until the end of the transaction."""
-        return bool((await self._rows("rollup_lock", {"schema": self._schema})).value())
+        return bool((await self.rows("rollup_lock", {"schema": self.schema})).value())
 
     async def rollup_newest_list(self) -> Mapping[timedelta, datetime]:
         """Return when the newest bucket of each span begins, of the spans that have any."""
         values = {"steps": array_literals.numbers(map(_seconds, KEPT))}
-        rows = await self._rows("rollup_newest_list", values)
+        rows = await self.rows("rollup_newest_list", values)
         return {timedelta(seconds=row.step): row.bucket.astimezone(UTC) for row in rows.records()}
 
     async def rollup_told_list(
@@ -64,7 +64,7 @@ class Rollups(Statements):
     ) -> Mapping[datetime, tuple[int, int]]:
         """Return the weight and the sampling of each of these buckets that is stored."""
         values = {"step": _seconds(span), "buckets": array_literals.instants(at)}
-        rows = await self._rows("rollup_told_list", values)
+        rows = await self.rows("rollup_told_list", values)
         return {row.bucket.astimezone(UTC): (row.weight, row.sampled) for row in rows.records()}
 
     async def rollup_unfolded_list(
@@ -77,7 +77,7 @@ class Rollups(Statements):
             "since": instant(since),
             "until": instant(until),
         }
-        rows = await self._rows("rollup_unfolded_list", values)
+        rows = await self.rows("rollup_unfolded_list", values)
         return [at.astimezone(UTC) for at in rows.values()]
 
     async def rollup_list(
@@ -115,9 +115,9 @@ class Rollups(Statements):
         for span in {rollup.span for rollup in rollups}:
             at = [rollup.at for rollup in rollups if rollup.span == span]
             values = {"step": _seconds(span), "buckets": array_literals.instants(at)}
-            await self._rows("rollup_delete", values)
+            await self.rows("rollup_delete", values)
         if rows := [(rollup.span, row) for rollup in rollups for row in rollup.rows()]:
-            await self._rows("rollup_insert", _columns(rows))
+            await self.rows("rollup_insert", _columns(rows))
 
     async def rollup_client_put(self, source: str, rows: Sequence[RollupRow]) -> None:
         """Store what one client tells of minutes, in place of what it has told of them."""
@@ -126,14 +126,14 @@ class Rollups(Statements):
         if told:
             late = {"late": (MINUTE + CLIENT_LATE).total_seconds()}
             put = Fragment("rollup_client_put", late)
-            await self._rows("rollup_insert", _columns(told, source), put=put)
+            await self.rows("rollup_insert", _columns(told, source), put=put)
 
     async def rollup_client_list(
         self, since: datetime, until: datetime
     ) -> Mapping[datetime, Mapping[Pair, Tally]]:
         """Return what clients told of these minutes, all of them together."""
         values = {"since": instant(since), "until": instant(until), "limit": _MOST_CLIENT_ROWS}
-        rows = await self._rows("rollup_client_list", values, columns=_COLUMNS)
+        rows = await self.rows("rollup_client_list", values, columns=_COLUMNS)
         records = rows.records()
         told = await _together(records)
         if len(records) == _MOST_CLIENT_ROWS:
@@ -145,7 +145,7 @@ class Rollups(Statements):
         self, since: datetime
     ) -> Mapping[datetime, Mapping[Pair, Tally]]:
         """Return the same since then, without times."""
-        rows = await self._rows("rollup_client_count_list", {"since": instant(since)})
+        rows = await self.rows("rollup_client_count_list", {"since": instant(since)})
         told: dict[datetime, dict[Pair, Tally]] = {}
         for row in rows.records():
             told.setdefault(row.bucket.astimezone(UTC), {})[row.queue, row.kind] = Tally(
@@ -156,7 +156,7 @@ class Rollups(Statements):
     async def rollup_client_fold(self, *, limit: int) -> int:
         """Tell what several clients told of a minute as one; return how many minutes there were."""
         values = {"age": CLIENT_FOLDED.total_seconds(), "limit": limit}
-        rows = await self._rows("rollup_client_take", values, columns=_COLUMNS)
+        rows = await self.rows("rollup_client_take", values, columns=_COLUMNS)
         told = await _together(rows.records())
         folded = [
             (MINUTE, RollupRow(at, queue, kind, 1, tally, None))
@@ -164,29 +164,29 @@ class Rollups(Statements):
             for (queue, kind), tally in busiest(pairs).items()
         ]
         if folded:
-            await self._rows("rollup_insert", _columns(folded, _SEVERAL))
+            await self.rows("rollup_insert", _columns(folded, _SEVERAL))
         return len(told)
 
     async def rollup_client_delete_old(self, *, limit: int) -> int:
         """Delete rows that clients told long ago; return how many."""
         values = {"age": CLIENT_KEPT.total_seconds(), "limit": limit}
-        return len(await self._rows("rollup_client_delete_old", values))
+        return len(await self.rows("rollup_client_delete_old", values))
 
     async def rollup_delete_before(self, span: timedelta, before: datetime, *, limit: int) -> int:
         """Delete rows of buckets of this span that began before then; return how many."""
         values = {"step": _seconds(span), "before": instant(before), "limit": limit}
-        return len(await self._rows("rollup_delete_before", values))
+        return len(await self.rows("rollup_delete_before", values))
 
     async def rollup_truncate(self) -> bool:
         """Delete all stored figures at once; False where the user may not."""
-        if not (await self._rows("rollup_may_truncate")).value():
+        if not (await self.rows("rollup_may_truncate")).value():
             return False
-        await self._rows("rollup_truncate")
+        await self.rows("rollup_truncate")
         return True
 
     async def rollup_delete_some(self, *, limit: int) -> int:
         """Delete so many rows, whichever; return how many there were."""
-        return len(await self._rows("rollup_delete_some", {"limit": limit}))
+        return len(await self.rows("rollup_delete_some", {"limit": limit}))
 
     async def _rollup_rows(
         self, stretches: Sequence[Stretch], terms: Fragment | None
@@ -199,7 +199,7 @@ class Rollups(Statements):
             "until": array_literals.instants(each.until for each in stretches),
         }
         slots = {} if terms is None else {"terms": terms}
-        rows = await self._rows("rollup_list", values, columns=_COLUMNS, **slots)
+        rows = await self.rows("rollup_list", values, columns=_COLUMNS, **slots)
         found: list[RollupRow] = []
         records = rows.records()
         for start in range(0, len(records), _TURN):

@@ -14,8 +14,7 @@ from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.domain.dead_jobs import DeadJobDeath, DeadJobListRow, DeadReason
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, NotSupported, SchemaMissing
-from riverui.storage.interface import DEAD_JOBS
-from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage
+from riverui.features.dead_letters.store import DeadJobListParams, DeadJobPage, DeadLetterStore
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
@@ -180,7 +179,7 @@ async def index(request: Request) -> Response:
     page, kept = DeadJobPage(rows=(), more=False), True
     try:
         async with dashboard(request).driver.reading() as executor:
-            page = await DEAD_JOBS.on(executor).dead_job_list(params)
+            page = await DeadLetterStore(executor).dead_job_list(params)
     except (NotSupported, SchemaMissing):
         kept = False
     end = (page.rows[-1].died_at, page.rows[-1].job.id) if page.more else page.searched
@@ -200,7 +199,7 @@ async def show(request: Request) -> Response:
         raise BadRequest("The id of a dead letter must be a whole number.")
     with missing_told(NotFound):
         async with dashboard(request).driver.reading() as executor:
-            found = await DEAD_JOBS.on(executor).dead_job_text_get(job_id)
+            found = await DeadLetterStore(executor).dead_job_text_get(job_id)
     if found is None:
         raise NotFound(f"Dead letter not found: {job_id}.")
     return serializers.reply(DeadLetterJob.of_dead(*found))

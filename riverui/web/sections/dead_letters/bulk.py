@@ -16,7 +16,7 @@ from riverui.actions.pace import pace_parameters
 from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobListRow
 from riverui.errors import BadRequest
-from riverui.storage.interface import DEAD_JOBS
+from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface.params import Count, JobCutoff, JobOrder
 from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
@@ -71,7 +71,7 @@ async def preview(request: Request) -> Response:
     params = replace(dead_letter_filter.params(matching), after=(now, _BEYOND), limit=_SAMPLES)
     with missing_told(BadRequest):
         async with board.driver.reading() as executor:
-            letters = DEAD_JOBS.on(executor)
+            letters = DeadLetterStore(executor)
             page = await letters.dead_job_list(params)
             count = await letters.dead_job_count(replace(params, window=board.config.count_cap))
     return respond(

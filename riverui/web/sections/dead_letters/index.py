@@ -17,12 +17,13 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.dead_jobs import DeadJobListRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import NotSupported, QueryTimeout, SchemaMissing
-from riverui.storage.interface import DEAD_JOBS, Executor
-from riverui.storage.interface.dead_jobs import (
+from riverui.features.dead_letters.store import (
     DEAD_JOB_TABLE,
     DeadJobListParams,
     DeadJobPage,
+    DeadLetterStore,
 )
+from riverui.storage.interface import Executor
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
@@ -169,7 +170,7 @@ def _shows_args(request: Request) -> bool:
 async def _read(
     executor: Executor, params: DeadJobListParams
 ) -> tuple[DeadJobPage, tuple[Sequence[str], Sequence[str]]]:
-    letters = DEAD_JOBS.on(executor)
+    letters = DeadLetterStore(executor)
     return await letters.dead_job_list(params), await letters.dead_job_name_list(limit=_NAMES)
 
 

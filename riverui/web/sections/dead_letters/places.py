@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
-from riverui.storage.interface.dead_jobs import DeadJobPlace
+from riverui.features.dead_letters.store import DeadJobPlace
 
 _PLACE = re.compile(r"([0-9]{1,18})~(-?[0-9]{1,19})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

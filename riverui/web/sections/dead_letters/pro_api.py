@@ -15,7 +15,7 @@ from riverui.actions.jobs import MAX_IDS
 from riverui.domain.dead_jobs import DeadJobListRow
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import DEAD_JOBS
+from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.web.api import names, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path
@@ -110,7 +110,7 @@ async def index(request: Request) -> Response:
         limit=requests.limit(request, _LIMIT, least=1, most=_MOST),
     )
     async with dashboard(request).driver.reading() as executor:
-        letters = DEAD_JOBS.on(executor)
+        letters = DeadLetterStore(executor)
         with missing_told(BadRequest):
             rows = await letters.dead_job_select_list(params)
     return serializers.reply(ProDeadLetters(data=[ProDeadLetter.of(row) for row in rows]))
@@ -121,7 +121,7 @@ async def autocomplete(request: Request) -> Response:
     facet, prefix = names.facet(request), requests.first(request, "match")
     exclude = requests.listed(request, "exclude", MAX_IDS)
     async with dashboard(request).driver.reading() as executor:
-        letters = DEAD_JOBS.on(executor)
+        letters = DeadLetterStore(executor)
         with missing_told(BadRequest):
             kinds, queues = await letters.dead_job_name_list(
                 limit=names.MOST, prefix=prefix, exclude=exclude
@@ -134,7 +134,7 @@ async def show(request: Request) -> Response:
     """Answer one dead letter with its errors and metadata."""
     job_id = _number(request.path_params["job_id"])
     async with dashboard(request).driver.reading() as executor:
-        letters = DEAD_JOBS.on(executor)
+        letters = DeadLetterStore(executor)
         with missing_told(BadRequest):
             found = await letters.dead_job_text_get(job_id)
     if found is None:
@@ -148,7 +148,7 @@ async def retry(request: Request) -> Response:
     board, job_id = dashboard(request), _number(request.path_params["job_id"])
     limit = board.config.action_timeout
     async with board.driver.transaction(timeout=limit) as transaction:
-        DEAD_JOBS.on(transaction)
+        DeadLetterStore(transaction)
         with missing_told(BadRequest):
             changes = await dead_letters.retry_tx(
                 transaction, [job_id], pilot=board.pilot, time_limit=limit

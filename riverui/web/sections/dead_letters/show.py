@@ -17,7 +17,8 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.dead_jobs import DeadReason
 from riverui.domain.jobs import MOST_NAME, JobShowRow
 from riverui.errors import NotFound, QueryTimeout
-from riverui.storage.interface import DEAD_JOBS, Executor
+from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -73,11 +74,11 @@ async def show(request: Request) -> Response:
     with missing_told(NotFound):
         try:
             async with driver.reading() as executor:
-                row = await DEAD_JOBS.on(executor).dead_job_get(job_id)
+                row = await DeadLetterStore(executor).dead_job_get(job_id)
         except QueryTimeout:
             too_large = True
             async with driver.reading() as executor:
-                row = await DEAD_JOBS.on(executor).dead_job_get(job_id, lean=True)
+                row = await DeadLetterStore(executor).dead_job_get(job_id, lean=True)
     if row is None:
         raise NotFound(_missing(job_id))
     job, viewer = row.job, access(request)
@@ -124,7 +125,7 @@ async def raw(request: Request) -> Response:
 
 
 async def _piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
-    letters = DEAD_JOBS.on(executor)
+    letters = DeadLetterStore(executor)
     return await letters.dead_job_text_piece(job_id, field, start=start, size=PIECE_BYTES)
 
 

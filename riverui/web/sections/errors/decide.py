@@ -16,7 +16,7 @@ from riverui.actions.errors import MOST_REASON, MOST_RELEASE, Asked, ErrorVerb
 from riverui.domain.error_groups import ErrorGroup
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
-from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
+from riverui.features.error_groups.store import ERROR_GROUP_TABLE
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form

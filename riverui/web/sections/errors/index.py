@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.storage.interface import ERROR_GROUPS, OWN_TABLES
-from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
+from riverui.features.error_groups.store import ERROR_GROUP_TABLE
+from riverui.storage.interface import OWN_TABLES
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
 from riverui.web.sections.errors.groups import ORDERS, STATES, ErrorFilter, lines, read_filter, view
@@ -73,7 +73,7 @@ async def index(request: Request) -> Response:
     seen = await view(request)
     reading = seen.reading
     shown, fitting = lines(request, seen, asked, limit=_SHOWN)
-    possible = {ERROR_GROUPS, OWN_TABLES}.issubset(board.driver.capabilities)
+    possible = OWN_TABLES in board.driver.capabilities
     plainly = ErrorFilter()
     return respond(
         request,

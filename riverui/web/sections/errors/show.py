@@ -15,7 +15,7 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.domain.error_groups import ErrorGroup, ErrorState
 from riverui.domain.jobs import JobListRow
 from riverui.errors import DatabaseError
-from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
+from riverui.features.error_groups.store import ERROR_GROUP_TABLE
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard

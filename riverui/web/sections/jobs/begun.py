@@ -9,8 +9,8 @@ from starlette.requests import Request
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.workflow_pages import WorkflowPageParams, WorkflowPageRow
 from riverui.errors import DatabaseError
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 from riverui.web.view.workflow_words import counts_parts, counts_words

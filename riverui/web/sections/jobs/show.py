@@ -31,7 +31,8 @@ from riverui.domain.numbers import is_bigint
 from riverui.domain.sealed_args import sealed_args
 from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
-from riverui.storage.interface import DEAD_JOBS, EXPLANATIONS, Executor
+from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage.interface import EXPLANATIONS, Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -292,7 +293,7 @@ async def _is_dead(request: Request, job_id: int) -> bool:
     if not await board.dead_letters.there():
         return False
     async with board.driver.reading() as executor:
-        letters = DEAD_JOBS.on(executor)
+        letters = DeadLetterStore(executor)
         return await letters.dead_job_get(job_id, cut=1, lean=True) is not None
 
 

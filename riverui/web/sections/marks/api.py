@@ -15,8 +15,8 @@ from riverui.actions import marks as actions
 from riverui.domain import marks
 from riverui.domain.clock import aware_instant
 from riverui.errors import BadRequest
-from riverui.storage.interface import MARKS, OWN_TABLES
-from riverui.storage.interface.marks import MARK_TABLE, MarkInsertParams
+from riverui.features.marks.store import MARK_TABLE, MarkInsertParams, MarkStore
+from riverui.storage.interface import OWN_TABLES
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, NeededText, Refusal, Time
@@ -119,10 +119,10 @@ async def index(request: Request) -> Response:
     until = _time(request, "until") or now + timedelta(days=2)
     most = requests.limit(request, _LIMIT)
     found = []
-    if {MARKS, OWN_TABLES}.issubset(board.driver.capabilities):
+    if OWN_TABLES in board.driver.capabilities:
         async with board.driver.reading() as executor:
             if await MARK_TABLE.exists(executor):
-                rows = await MARKS.on(executor).mark_list(since=since, until=until, limit=most)
+                rows = await MarkStore(executor).mark_list(since=since, until=until, limit=most)
                 found = [Mark.of(row) for row in rows]
     return serializers.reply(Marks(data=found))
 

@@ -14,11 +14,11 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
-from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
-from riverui.storage.interface.limits import LIMIT_TABLE
+from riverui.features.concurrency.store import LIMIT_TABLE
+from riverui.features.dead_letters.store import DEAD_JOB_TABLE
+from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface.own_tables import OWN_TABLES
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
 from riverui.web.api import models, names, requests, serializers

@@ -14,7 +14,8 @@ from riverui.actions import periodic as actions
 from riverui.actions.periodic import PERIODIC_VERBS, PeriodicVerb
 from riverui.domain.durable_periodic import MOST_SCHEDULE, DurablePeriodicRow, PeriodicChange
 from riverui.errors import DatabaseError, NotFound
-from riverui.storage.interface import DURABLE_PERIODIC, Executor
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import Executor
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -87,4 +88,4 @@ async def change(verb: PeriodicVerb, request: Request) -> Response:
 
 
 async def _list(executor: Executor) -> Sequence[DurablePeriodicRow]:
-    return await DURABLE_PERIODIC.on(executor).durable_periodic_list(limit=_ROWS)
+    return await DurablePeriodicStore(executor).durable_periodic_list(limit=_ROWS)

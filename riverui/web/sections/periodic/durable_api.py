@@ -15,8 +15,8 @@ from riverui.actions import periodic as actions
 from riverui.actions.periodic import PERIODIC_VERBS, RIGHT, PeriodicVerb
 from riverui.domain.durable_periodic import MOST_SCHEDULE, DurablePeriodicRow, PeriodicChange
 from riverui.errors import NotFound, SchemaMissing
-from riverui.storage.interface import DURABLE_PERIODIC, Executor
-from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
+from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE, DurablePeriodicStore
+from riverui.storage.interface import Executor
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, Refusal, Time
@@ -116,7 +116,7 @@ async def read_all(request: Request) -> Sequence[DurablePeriodicRow] | None:
     if not await board.durable_periodic.there():
         return None
     async with board.driver.reading() as executor:
-        return await DURABLE_PERIODIC.on(executor).durable_periodic_list(limit=_ROWS)
+        return await DurablePeriodicStore(executor).durable_periodic_list(limit=_ROWS)
 
 
 async def show(request: Request) -> Response:
@@ -162,7 +162,7 @@ async def _change(request: Request, verb: PeriodicVerb, schedule: str = "") -> R
 
 
 async def _one(executor: Executor, id: str) -> DurablePeriodicRow | None:
-    found = await DURABLE_PERIODIC.on(executor).durable_periodic_list(ids=[id], limit=1)
+    found = await DurablePeriodicStore(executor).durable_periodic_list(ids=[id], limit=1)
     return next(iter(found), None)
 
 

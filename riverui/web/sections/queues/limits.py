@@ -22,7 +22,7 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.rate_limits import RateLimit, RateOverride, number
 from riverui.domain.rates import RateRow
 from riverui.errors import BadRequest, ConfigError, DatabaseError
-from riverui.storage.interface.limits import LimitRow
+from riverui.features.concurrency.store import LimitRow
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from riverui.actions.rescue import ClientRescue
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest
-from riverui.storage.interface import CLIENTS
-from riverui.storage.interface.clients import ClientRow, HeldJob, SeenClient
+from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
+from riverui.storage.interface import OWN_TABLES
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, NeededText, Time
@@ -208,7 +208,7 @@ async def index(request: Request) -> Response:
     """Answer the clients that are known."""
     found = await fleet.read(dashboard(request).driver)
     if found is None:
-        raise BadRequest(CLIENTS.missing)
+        raise BadRequest(OWN_TABLES.missing)
     if found.problem is not None:
         raise found.problem
     rows = (*found.living, *found.dead)

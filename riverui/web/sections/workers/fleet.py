@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from riverui.domain.clock import LAST
 from riverui.errors import DatabaseError
-from riverui.storage.interface import CLIENTS, OWN_TABLES, Driver, Executor
-from riverui.storage.interface.clients import CLIENT_TABLE, ClientRow, SeenClient
+from riverui.features.heartbeats.store import CLIENT_TABLE, ClientRow, ClientStore, SeenClient
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
 from riverui.web.view.facts import fact
 
 MOST_CLIENTS = 500
@@ -63,12 +63,12 @@ class Fleet:
 
 async def read(driver: Driver) -> Fleet | None:
     """Return the clients; None where the driver cannot tell."""
-    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
+    if OWN_TABLES not in driver.capabilities:
         return None
     rows = await fact(driver, _rows)
     told = await fact(
         driver,
-        lambda x: CLIENTS.on(x).client_seen_list(
+        lambda x: ClientStore(x).client_seen_list(
             cap=RUNNING_CAP, newest=_NEWEST, held=_HELD, limit=MOST_CLIENTS
         ),
     )
@@ -97,4 +97,4 @@ async def _rows(executor: Executor) -> Sequence[ClientRow] | None:
     """
     if not await CLIENT_TABLE.exists(executor):
         return None
-    return await CLIENTS.on(executor).client_list(limit=MOST_CLIENTS)
+    return await ClientStore(executor).client_list(limit=MOST_CLIENTS)

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
-from riverui.storage.interface import CLIENTS
-from riverui.storage.interface.clients import (
+from riverui.features.heartbeats.store import (
     CLIENT_TABLE,
     ClientRow,
     HeldJob,
     SeenClient,
 )
+from riverui.storage.interface import OWN_TABLES
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -115,7 +115,7 @@ async def index(request: Request) -> Response:
             seen=(),
             capped=0,
             most=fleet.MOST_CLIENTS,
-            missing=CLIENTS.missing,
+            missing=OWN_TABLES.missing,
             remedy="",
             self_url=self_url,
             problem=None,

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from riverui.actions.rescue import ClientRescue, rescue_client
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, SchemaMissing
-from riverui.storage.interface import CLIENTS
-from riverui.storage.interface.clients import CLIENT_TABLE
+from riverui.features.heartbeats.store import CLIENT_TABLE
+from riverui.storage.interface import OWN_TABLES
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -59,8 +59,8 @@ async def carry_out(request: Request, client_id: str) -> ClientRescue:
     known.
     """
     board, user = dashboard(request), access(request).user
-    if CLIENTS not in board.driver.capabilities:
-        raise BadRequest(CLIENTS.missing)
+    if OWN_TABLES not in board.driver.capabilities:
+        raise BadRequest(OWN_TABLES.missing)
     try:
         rescued = await rescue_client(
             board.driver,

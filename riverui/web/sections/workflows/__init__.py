@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
 from riverui.web.sections.workflows import api, index, show, signals, signals_api, verbs

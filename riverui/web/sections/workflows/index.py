@@ -18,8 +18,8 @@ from riverui.domain.workflow_pages import (
     WorkflowPageRow,
 )
 from riverui.errors import BadRequest, DatabaseError
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import WORKFLOW_PAGES
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url

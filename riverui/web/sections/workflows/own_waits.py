@@ -12,8 +12,8 @@ from riverui.domain.jobs import JobState
 from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import Task
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import OWN_TABLES, WAITS, WORKFLOWS, Executor
-from riverui.storage.interface.waits import SIGNAL_TABLE, WaitDep
+from riverui.features.waits.store import SIGNAL_TABLE, WaitDep, WaitStore
+from riverui.storage.interface import OWN_TABLES, WORKFLOWS, Executor
 from riverui.storage.interface.workflows import WORKFLOW_TABLES
 from riverui.web.api import serializers
 from riverui.web.http.context import dashboard
@@ -34,11 +34,11 @@ async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
     """Return a task of one of riverui's own workflows; None where River Pro's tables have to be
     asked. NotFound where there is neither, or no such task; BadRequest without a name.
     """
-    if not {WAITS, OWN_TABLES}.issubset(executor.capabilities):
+    if OWN_TABLES not in executor.capabilities:
         return None
     if not await SIGNAL_TABLE.exists(executor):
         return None
-    waits = WAITS.on(executor)
+    waits = WaitStore(executor)
     found = await waits.own_workflow_get(id)
     if found is None:
         if WORKFLOW_TABLES.issubset(await WORKFLOWS.on(executor).pro_tables()):

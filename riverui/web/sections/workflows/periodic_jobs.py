@@ -11,7 +11,8 @@ from starlette.responses import Response
 from riverui.actions import concurrency
 from riverui.domain.workflows import PeriodicJobRow, ProducerRow
 from riverui.errors import BadRequest
-from riverui.storage.interface import DURABLE_PERIODIC, WORKFLOWS, Executor
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import WORKFLOWS, Executor
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import NeededText
@@ -52,7 +53,7 @@ async def periodic_jobs(request: Request) -> Response:
 
 async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
     """Return our own durable periodic jobs whose next run is known."""
-    found = await DURABLE_PERIODIC.on(executor).durable_periodic_list(limit=limit)
+    found = await DurablePeriodicStore(executor).durable_periodic_list(limit=limit)
     since = datetime.now(UTC) - _STALE
     return [
         PeriodicJobRow(row.id, row.created_at, row.next_run_at, row.updated_at)

@@ -11,6 +11,7 @@ from riverui.domain.stored_json import read_object
 from riverui.domain.workflow_pages import WorkflowPageParams
 from riverui.domain.workflows import Task, WorkflowListRow, WorkflowRow
 from riverui.errors import BadRequest, NotFound
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import (
     OWN_TABLES,
     WORKFLOW_PAGES,
@@ -19,7 +20,6 @@ from riverui.storage.interface import (
     WorkflowExecutor,
     WorkflowPageExecutor,
 )
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.workflows import WORKFLOW_TABLES
 
 _OWN = "riverui:workflow"

@@ -11,8 +11,8 @@ from riverui.domain.clock import aware_instant
 from riverui.domain.stored_json import read_object
 from riverui.domain.waits import AnyTerm, SignalTerm, TimerTerm, Wait
 from riverui.errors import WaitInvalid
-from riverui.storage.interface import OWN_TABLES, WAITS, Executor
-from riverui.storage.interface.waits import SIGNAL_TABLE, SignalPageRow, WaitRow
+from riverui.features.waits.store import SIGNAL_TABLE, SignalPageRow, WaitRow, WaitStore
+from riverui.storage.interface import OWN_TABLES, Executor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,11 +45,11 @@ class WaitShown:
 
 async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
     """Return a task's wait; None where it has none, or there is no table for waits."""
-    if not {WAITS, OWN_TABLES}.issubset(executor.capabilities):
+    if OWN_TABLES not in executor.capabilities:
         return None
     if not await SIGNAL_TABLE.exists(executor):
         return None
-    row = await WAITS.on(executor).workflow_wait_get(id, name)
+    row = await WaitStore(executor).workflow_wait_get(id, name)
     if row is None or row.wait == "null":
         return None
     try:
@@ -64,7 +64,7 @@ async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
 
 async def _fresh(executor: Executor, row: WaitRow, wait: Wait) -> SignalPageRow | None:
     """Return the newest signal for a wait, where the last look had not counted it."""
-    waits = WAITS.on(executor)
+    waits = WaitStore(executor)
     workflow = await waits.own_workflow_get(row.workflow_id)
     if workflow is None:
         return None

@@ -19,8 +19,8 @@ from riverui.domain.workflow_pages import (
     WorkflowTaskRow,
 )
 from riverui.errors import BadRequest, DatabaseError, NotFound
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import WORKFLOW_PAGES
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url

@@ -24,15 +24,16 @@ from riverui.errors import (
     SignalConflict,
     SignalRefused,
 )
-from riverui.storage.interface import OWN_TABLES, WAITS, Executor
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
-from riverui.storage.interface.waits import (
+from riverui.features.waits.store import (
     MISSING,
     SIGNAL_TABLE,
     AwaitedKey,
     SignalInsertParams,
     SignalPageRow,
+    WaitStore,
 )
+from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -194,11 +195,11 @@ async def create(request: Request) -> Response:
 
 async def signal_card(request: Request, executor: Executor, id: str) -> SignalCard | None:
     """Return the signals for the page of a workflow; None where it has none and waits for none."""
-    if not {WAITS, OWN_TABLES}.issubset(executor.capabilities):
+    if OWN_TABLES not in executor.capabilities:
         return None
     if not await SIGNAL_TABLE.exists(executor):
         return None
-    waits = WAITS.on(executor)
+    waits = WaitStore(executor)
     row = await waits.own_workflow_get(id)
     if row is None:
         return None
@@ -252,16 +253,16 @@ async def _page(
     before, key = _whole(params.get("before", ""), "before"), params.get("key", "")[:MOST_KEY]
     asked = _whole(params.get("attempt", ""), "attempt")
     async with dashboard(request).driver.reading() as executor:
-        if not {WAITS, OWN_TABLES}.issubset(executor.capabilities):
+        if OWN_TABLES not in executor.capabilities:
             raise NotFound(MISSING)
         if not await SIGNAL_TABLE.exists(executor):
             raise NotFound(MISSING)
-        row = await WAITS.on(executor).own_workflow_get(workflow_id)
+        row = await WaitStore(executor).own_workflow_get(workflow_id)
         if row is None:
             raise NotFound(f"Workflow not found: {workflow_id[:200]}. It may have been removed.")
         attempt = asked or row.attempt
         found = await _read(executor, row, attempt, key, before, _LISTED)
-        awaited = await WAITS.on(executor).workflow_awaited_key_list(row.id, limit=_AWAITED)
+        awaited = await WaitStore(executor).workflow_awaited_key_list(row.id, limit=_AWAITED)
     here = url(request, "workflows.signals", id=row.id)
 
     def address(**given: str) -> str:
@@ -304,7 +305,7 @@ async def _page(
 async def _read(
     executor: Executor, row: WorkflowRow, attempt: int, key: str, before: int, limit: int
 ) -> SignalList:
-    waits = WAITS.on(executor)
+    waits = WaitStore(executor)
     keys = await waits.workflow_signal_key_list(row.id, attempt=attempt, limit=_KEYS + 1)
     rows = await waits.workflow_signal_page_list(
         row.id,
@@ -334,7 +335,7 @@ def _line(row: SignalPageRow) -> SignalLine:
 
 async def _awaited(request: Request, id: str) -> Sequence[AwaitedKey]:
     async with dashboard(request).driver.reading() as executor:
-        return await WAITS.on(executor).workflow_awaited_key_list(id, limit=_AWAITED)
+        return await WaitStore(executor).workflow_awaited_key_list(id, limit=_AWAITED)
 
 
 def _told(waiting: Sequence[str]) -> str:

@@ -14,8 +14,8 @@ from riverui.actions import signals
 from riverui.domain.stored_json import write_json
 from riverui.domain.workflows import SignalRow
 from riverui.errors import NotSupported
-from riverui.storage.interface import OWN_TABLES, WAITS
-from riverui.storage.interface.waits import MISSING, SIGNAL_TABLE, SignalInsertParams
+from riverui.features.waits.store import MISSING, SIGNAL_TABLE, SignalInsertParams, WaitStore
+from riverui.storage.interface import OWN_TABLES
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Body, NeededText, Refusal
@@ -78,9 +78,9 @@ async def send(request: Request, params: SignalInsertParams) -> SignalRow:
     """Keep a signal for whoever asks, and log it; see actions.signals.send for what it raises."""
     board = dashboard(request)
     async with board.driver.transaction(timeout=board.config.action_timeout) as tx:
-        if not {WAITS, OWN_TABLES}.issubset(tx.capabilities) or not await SIGNAL_TABLE.exists(tx):
+        if OWN_TABLES not in tx.capabilities or not await SIGNAL_TABLE.exists(tx):
             raise NotSupported(MISSING)
-        row = await signals.send(WAITS.on(tx), params)
+        row = await signals.send(WaitStore(tx), params)
     user = access(request).user
     log.info("signal %r (%d) to workflow %r by %r", row.key, row.id, params.workflow_id, user)
     return row

@@ -15,7 +15,7 @@ from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.workflow_pages import ENDED_TASKS, WorkflowGraph, WorkflowPageRow
 from riverui.domain.workflow_retry import retry_counts
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.params import Field
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url

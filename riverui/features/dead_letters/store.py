@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
+from riverui.storage.store import Store
+
+if TYPE_CHECKING:
+    from riverui.storage.postgres.executor import PostgresExecutor
+
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,22 +25,64 @@ from riverui.domain.dead_jobs import (
 from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest, LockTimeout
-from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage, KeptJobs
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.interface.params import Count, CountKind, TextPiece
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.admin.job_actions import job_changes
-from riverui.storage.postgres.browse.job_texts import JobTexts
-from riverui.storage.postgres.browse.jobs import PREVIEW, JobStatements
+from riverui.storage.postgres.browse.jobs import PREVIEW
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.job_list.select import choice_terms
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import instant
+from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, join
+
+DEAD_JOB_TABLE = OwnTable("riverui_dead_job", 13)
+"""Where they are kept."""
+DeadJobPlace = tuple[datetime, int]
+"""When a dead letter was moved, and its id: where a page begins or ends."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadJobListParams:
+    """Which dead letters a page shows: those moved last come first. Empty texts filter nothing."""
+
+    kind: str = ""
+    queue: str = ""
+    error: str = ""
+    """A text that the beginning of the last error contains, in whatever case."""
+    after: DeadJobPlace | None = None
+    """Only those behind that place."""
+    limit: int = 100
+    window: int = 20_000
+    """Rows that are looked at for a text, so that a rare one costs no more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptJobs:
+    """What became of jobs that were to be kept before they are deleted."""
+
+    changes: JobChanges
+    died_at: datetime
+    """When they were kept, to the microsecond: all of one transaction at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadJobPage:
+    """One page of dead letters."""
+
+    rows: Sequence[DeadJobListRow]
+    more: bool
+    """Whether others come after these."""
+    searched: DeadJobPlace | None = None
+    """How far a search for a text went before it gave up; None where it looked at all of them, or
+    found enough.
+    """
+
 
 _FIELDS = frozenset({"args", "errors", "job", "metadata", "output"})
 """Texts of a dead letter that can be had whole."""
@@ -45,42 +95,61 @@ _UNKNOWN = JobState.DISCARDED
 """The state of a dead letter whose row names none: as such it is put back."""
 
 
-class DeadJobs(JobStatements, JobTexts):
+class DeadLetterStore(Store):
     """Operations on dead letters."""
 
+    @property
+    def _jobs(self) -> PostgresExecutor:
+        return cast("PostgresExecutor", self._sql)
+
     async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
-        """Remove finished jobs and keep the discarded ones as dead letters; return how many."""
+        """Remove finished jobs as `job_delete_before` does, and keep the discarded ones as dead
+        letters, in one statement; return how many were removed.
+
+        UniqueConflict where there is a dead letter of the same id, which only a sequence of ids
+        that was set back can make.
+        """
         block = old_jobs(params, kept=_MOVED)
-        return int((await self._rows("job_delete_before", block.values, **block.slots)).value())
+        return int((await self._sql.rows("job_delete_before", block.values, **block.slots)).value())
 
     async def dead_job_keep_many(self, ids: Sequence[int], *, user: str) -> KeptJobs:
-        """Keep copies of jobs that are about to be deleted in the same transaction."""
+        """Keep copies of jobs that are about to be deleted in the same transaction, as deleted by
+        that person; their rows are locked until its end. Running jobs are skipped, and those of
+        whose id there is a dead letter already (KEPT).
+        """
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
         values = {"ids": possible, "user": user.replace("\0", "")[:MOST_DELETED_BY]}
         try:
-            rows = await self._guarded("dead_job_keep_many", values)
+            rows = await self._sql.guarded("dead_job_keep_many", values)
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
-            rows = await self._guarded("dead_job_keep_many", values, wait=_OTHERS)
+            rows = await self._sql.guarded("dead_job_keep_many", values, wait=_OTHERS)
         died_at = next((row.died_at for row in rows.records()), datetime.now(UTC))
         return KeptJobs(changes=job_changes(ids, rows), died_at=died_at)
 
     async def dead_job_deleted_list(
         self, died_at: datetime, *, user: str, limit: int
     ) -> Sequence[int]:
-        """Return the ids of what one person deleted in the transaction of that time."""
+        """Return the ids of what one person deleted in the transaction of that time, at most
+        `limit`.
+        """
         values = {
             "died_at": instant(died_at),
             "user": user.replace("\0", "")[:MOST_DELETED_BY],
             "limit": limit,
         }
-        return [row.id for row in (await self._rows("dead_job_deleted_list", values)).records()]
+        return [row.id for row in (await self._sql.rows("dead_job_deleted_list", values)).records()]
 
     async def dead_job_undo_many(self, ids: Sequence[int]) -> JobChanges:
-        """Put deleted jobs back as they were; waiting ones of sequences are `requested`."""
+        """Put deleted jobs back as they were, and tell the workers of those that are available;
+        skip those whose id or unique key a job has, and waiting tasks of workflows (WORKFLOW).
+
+        Waiting jobs of sequences are `requested`: they are put back as discarded, to be retried in
+        the same transaction, so that they get into line.
+        """
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
-        values = {"ids": possible, "schema": self._schema}
-        return job_changes(ids, await self._rows("dead_job_undo_many", values))
+        values = {"ids": possible, "schema": self._sql.schema}
+        return job_changes(ids, await self._sql.rows("dead_job_undo_many", values))
 
     async def dead_job_list(self, params: DeadJobListParams) -> DeadJobPage:
         """Return one page of dead letters, those moved last first."""
@@ -97,78 +166,94 @@ class DeadJobs(JobStatements, JobTexts):
         )
 
     async def dead_job_count(self, params: DeadJobListParams) -> Count:
-        """Return how many dead letters fit, of `window` that are looked at."""
+        """Return how many dead letters fit, of `window` that are looked at; `limit` means nothing
+        here.
+        """
         slots = _slots(params, params.error)
         if slots is None:
             return Count(value=0)
-        row = (await self._rows("dead_job_count", {"window": params.window}, **slots)).records()[0]
+        row = (
+            await self._sql.rows("dead_job_count", {"window": params.window}, **slots)
+        ).records()[0]
         all_seen = row.looked_at < params.window
         return Count(value=row.matched, kind=CountKind.EXACT if all_seen else CountKind.AT_LEAST)
 
     async def dead_job_whole_list(self, params: DeadJobListParams) -> Sequence[DeadJob]:
-        """Return one page of dead letters, whole."""
+        """Return one page of dead letters, whole; `error` and `window` mean nothing here."""
         found = await self._listed_dead(params, "", JOB_COLUMNS)
         return _dead_jobs(found)[: params.limit] if found else []
 
     async def dead_job_get(
         self, id: int, *, cut: int = 200_000, lean: bool = False
     ) -> DeadJobShowRow | None:
-        """Return one dead letter, its long texts cut, or None."""
-        job = await self._job_show(id, cut=cut, lean=lean, unknown=_UNKNOWN, table=_TABLE)
+        """Return one dead letter, its long texts cut as `job_get` cuts them, or None."""
+        job = await self._jobs.job_show(id, cut=cut, lean=lean, unknown=_UNKNOWN, table=_TABLE)
         if job is None:
             return None
-        row = await self._row("dead_job_death", {"id": id})
+        row = await self._sql.row("dead_job_death", {"id": id})
         return row and DeadJobShowRow(job, *_death(row))
 
     async def dead_job_text_get(self, id: int) -> tuple[JobTextRow, DeadJobDeath] | None:
-        """Return one dead letter with its JSON as text, as far as an answer may hold it."""
-        row = await self._job_text(id, unknown=_UNKNOWN, table=_TEXT_TABLE)
+        """Return one dead letter with its JSON as text, as far as an answer may hold it, as
+        `job_text_get` does; or None.
+        """
+        row = await self._jobs.job_text(id, unknown=_UNKNOWN, table=_TEXT_TABLE)
         if row is None:
             return None
-        death = await self._row("dead_job_death", {"id": id})
+        death = await self._sql.row("dead_job_death", {"id": id})
         return death and (row, _death(death))
 
     async def dead_job_name_list(
         self, *, limit: int, prefix: str = "", exclude: Sequence[str] = ()
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Return kinds and queues of dead letters by name, at most `limit` of each."""
+        """Return kinds and queues of dead letters by name, at most `limit` of each: those that
+        begin with `prefix`, in whatever case of ASCII letters, and are not in `exclude`.
+        """
         values = {
             "limit": limit,
             "prefix": array_literals.check_text(prefix),
             "exclude": array_literals.texts(exclude),
         }
-        rows = (await self._rows("dead_job_name_list", values)).records()
+        rows = (await self._sql.rows("dead_job_name_list", values)).records()
         return (
             [row.name for row in rows if row.what == "kind"],
             [row.name for row in rows if row.what == "queue"],
         )
 
     async def dead_job_select_list(self, params: JobSelectParams) -> Sequence[DeadJobListRow]:
-        """Return dead letters by River's own list parameters, the highest id first."""
+        """Return dead letters by River's own list parameters, the highest id first. Its ids, kinds,
+        priorities, queues, `tags_any` and limit count here, and nothing else.
+        """
         values = {"limit": params.limit, "preview": PREVIEW}
         terms = join(choice_terms(params))
-        rows = await self._rows("dead_job_select", values, columns=_LIST_COLUMNS, terms=terms)
+        rows = await self._sql.rows("dead_job_select", values, columns=_LIST_COLUMNS, terms=terms)
         return [_list_row(row) for row in rows.records()]
 
     async def dead_job_row_get(self, id: int) -> DeadJob | None:
         """Return one dead letter, whole, or None."""
         if not is_bigint(id):
             return None
-        rows = await self._rows("dead_job_row_get", {"id": id}, columns=JOB_COLUMNS)
+        rows = await self._sql.rows("dead_job_row_get", {"id": id}, columns=JOB_COLUMNS)
         return next(iter(_dead_jobs(rows)), None)
 
     async def dead_job_text_piece(
         self, id: int, field: str, *, start: int = 0, size: int
     ) -> TextPiece | None:
-        """Return `size` bytes from `start` of the JSON of a dead letter."""
+        """Return `size` bytes from `start` of the JSON of a dead letter, as `job_text_piece`
+        does.
+        """
         if field not in _FIELDS:
             raise BadRequest(f"A dead letter has no text “{field}”.")
         if not is_bigint(id):
             return None
-        return await self._piece(Fragment("dead_job_text", {"id": id, "field": field}), start, size)
+        return await self._jobs.piece(
+            Fragment("dead_job_text", {"id": id, "field": field}), start, size
+        )
 
     async def dead_job_restore_many(self, ids: Sequence[int]) -> JobChanges:
-        """Put dead letters back as discarded jobs, without attempts and errors."""
+        """Put dead letters back as discarded jobs, without attempts and errors; skip those whose
+        id or unique key a job has.
+        """
         return await self._dead_changes("dead_job_restore_many", ids)
 
     async def dead_job_delete_many(self, ids: Sequence[int]) -> JobChanges:
@@ -176,13 +261,13 @@ class DeadJobs(JobStatements, JobTexts):
         return await self._dead_changes("dead_job_delete_many", ids)
 
     async def dead_job_delete_before(self, before: datetime, *, limit: int) -> int:
-        """Remove those that were moved before then for good; return how many."""
+        """Remove those that were moved before then for good, at most `limit`; return how many."""
         values = {"before": instant(before), "limit": limit}
-        return len(await self._rows("dead_job_delete_before", values))
+        return len(await self._sql.rows("dead_job_delete_before", values))
 
     async def _dead_changes(self, block: str, ids: Sequence[int]) -> JobChanges:
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
-        return job_changes(ids, await self._rows(block, {"ids": possible}))
+        return job_changes(ids, await self._sql.rows(block, {"ids": possible}))
 
     async def _listed_dead(
         self, params: DeadJobListParams, error: str, columns: Fragment
@@ -196,7 +281,7 @@ class DeadJobs(JobStatements, JobTexts):
             "window": params.window if error else params.limit + 1,
             "preview": PREVIEW,
         }
-        return await self._rows("dead_job_list", values, columns=columns, **slots)
+        return await self._sql.rows("dead_job_list", values, columns=columns, **slots)
 
 
 def _slots(params: DeadJobListParams, error: str) -> dict[str, Fragment] | None:

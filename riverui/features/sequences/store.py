@@ -3,17 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
 
 from riverui.domain.numbers import is_bigint
 from riverui.domain.sequences import SequenceJob, SequencePlace
-from riverui.storage.interface.sequences import (
-    Claim,
-    Claims,
-    SequenceKey,
-    SequenceLook,
-)
+from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.store import Store
+
+SEQUENCE_TABLE = OwnTable("riverui_sequence", 10)
+"""Where keys are kept, one row each."""
+SEQUENCE_DRY = OwnTable("riverui_sequence", 15)
+"""With the column that tells keys without a head apart."""
+PRO_SEQUENCE_TABLE = "river_job_sequence"
+"""River Pro's table of keys to look at."""
+
+
+class Claim(StrEnum):
+    """What an insert finds of a key, and holds until its transaction ends."""
+
+    OURS = "ours"
+    """Nobody is ahead: the first job may run, and whoever else comes waits for this transaction."""
+    BUSY = "busy"
+    """A job is ahead, or was until just now: jobs go behind it."""
+
+
+class Claims(NamedTuple):
+    """What an insert finds of its keys."""
+
+    of_key: Mapping[str, Claim]
+    pro: bool
+    """Whether River Pro's own sequences are in this database."""
+
+
+class SequenceKey(NamedTuple):
+    """The sequence that a job's metadata names."""
+
+    key: str
+    ours: bool
+    """Whether riverui put the job there; River Pro otherwise."""
+
+
+class SequenceLook(NamedTuple):
+    """A key, as the leader goes through all of them."""
+
+    key: str
+    due: bool
+    """Whether its head has ended, or is gone, and nobody has acted on that."""
+    dry: bool = False
+    """Whether it has no head."""
+
 
 _LOOK = 100
 """Jobs in line that are looked at for the next one where the first is gone."""
@@ -25,7 +65,7 @@ something is wrong.
 """
 
 
-class Sequences(Statements):
+class SequenceStore(Store):
     """Operations on sequences."""
 
     async def sequence_claim(self, keys: Collection[str]) -> Claims:
@@ -35,7 +75,7 @@ class Sequences(Statements):
         missing = sorted(keys)
         for _ in range(_MOST_TRIES):
             values = {"keys": array_literals.texts(missing)}
-            rows = await self._prepared("sequence_claim", values)
+            rows = await self._sql.prepared("sequence_claim", values)
             dry = []
             for row in rows.records():
                 pro = row.pro
@@ -44,7 +84,7 @@ class Sequences(Statements):
                     dry.append(row.seq_key)
             if dry:
                 values = {"keys": array_literals.texts(sorted(dry))}
-                rows = await self._prepared("sequence_claim_dry", values)
+                rows = await self._sql.prepared("sequence_claim_dry", values)
                 found.update(dict.fromkeys(rows.values(), Claim.OURS))
             missing = [key for key in missing if key not in found]
             if not missing:
@@ -61,18 +101,22 @@ class Sequences(Statements):
             "waiting_keys": array_literals.texts([key for key, _ in waiting]),
             "waiting_ids": array_literals.numbers([job_id for _, job_id in waiting]),
         }
-        await self._prepared("sequence_put", values)
+        await self._sql.prepared("sequence_put", values)
 
     async def sequence_advance(
         self, keys: Collection[str], *, over_ids: Collection[int] = ()
     ) -> Sequence[str]:
-        """Let the next job of each key run whose head has ended; return the keys that changed."""
+        """Let the next job of each key run whose head has ended; return the keys that changed. Jobs
+        of `over_ids` are known to be completed, or gone.
+
+        What another transaction holds is left to `sequence_sweep`, so that this never waits.
+        """
         changed: dict[str, None] = {}
         left, look = sorted(keys), 1
         for _ in range(_MOST_LOOKS):
-            values = {"keys": array_literals.texts(left), "look": look, "schema": self._schema}
+            values = {"keys": array_literals.texts(left), "look": look, "schema": self._sql.schema}
             values["over_ids"] = array_literals.numbers(over_ids)
-            rows = await self._prepared("sequence_advance", values)
+            rows = await self._sql.prepared("sequence_advance", values)
             found = rows.records()
             changed.update(dict.fromkeys(row.seq_key for row in found))
             left = [row.seq_key for row in found if row.more]
@@ -84,36 +128,42 @@ class Sequences(Statements):
     async def sequence_key_get_many(self, ids: Sequence[int]) -> Mapping[int, SequenceKey]:
         """Return the sequences of those jobs that are in one."""
         possible = [each for each in ids if is_bigint(each)]
-        rows = await self._rows("sequence_key_get_many", {"ids": possible})
+        rows = await self._sql.rows("sequence_key_get_many", {"ids": possible})
         return {row.id: SequenceKey(row.seq_key, row.ours) for row in rows.records()}
 
     async def sequence_lock(self, keys: Collection[str]) -> None:
-        """Hold keys, made where they are missing, up to the end of the transaction."""
+        """Hold keys, made where they are missing, up to the end of the transaction. LockTimeout
+        where another holds one for too long.
+        """
         left = set(keys)
         for _ in range(_MOST_TRIES):
             values = {"keys": array_literals.texts(sorted(left))}
-            await self._guarded("sequence_make", values)
-            left -= set((await self._guarded("sequence_lock", values)).values())
+            await self._sql.guarded("sequence_make", values)
+            left -= set((await self._sql.guarded("sequence_lock", values)).values())
             if not left:
                 return
         raise AssertionError(f"{len(left)} keys of sequences could not be held")
 
     async def sequence_requeue(self, jobs: Sequence[tuple[str, int]]) -> None:
-        """Put jobs that have been made pending in line again, under keys that are held."""
+        """Put jobs that have been made pending in line again, under keys that are held. A halted
+        head is left behind by that.
+        """
         values = {
             "keys": array_literals.texts([key for key, _ in jobs]),
             "ids": array_literals.numbers([job_id for _, job_id in jobs]),
         }
-        await self._rows("sequence_requeue", values)
+        await self._sql.rows("sequence_requeue", values)
 
     async def sequence_hand_over(self, keys: Collection[str]) -> bool:
-        """Tell River Pro to look at keys; return False where that cannot be done."""
-        columns = list((await self._rows("sequence_pro_columns")).records())
+        """Tell River Pro to look at keys; return False where its table cannot be written to as far
+        as is known.
+        """
+        columns = list((await self._sql.rows("sequence_pro_columns")).records())
         if not any(column.name == "key" and column.is_text for column in columns):
             return False
         if any(column.needed for column in columns if column.name != "key"):
             return False
-        await self._rows("sequence_hand_over", {"keys": array_literals.texts(sorted(keys))})
+        await self._sql.rows("sequence_hand_over", {"keys": array_literals.texts(sorted(keys))})
         return True
 
     async def sequence_place(
@@ -124,7 +174,7 @@ class Sequences(Statements):
         """
         if not is_bigint(job_id):
             return None
-        row = await self._row("sequence_place", {"id": job_id, "limit": limit, "named": named})
+        row = await self._sql.row("sequence_place", {"id": job_id, "limit": limit, "named": named})
         if row is None:
             return None
         near = [
@@ -147,24 +197,30 @@ class Sequences(Statements):
         )
 
     async def sequence_skip(self, key: str, job_id: int) -> bool:
-        """Leave a cancelled or discarded job behind, under a key that is held."""
-        return await self._row("sequence_skip", {"key": key, "id": job_id}) is not None
+        """Leave a cancelled or discarded job behind, under a key that is held, so that it halts
+        its sequence no more; return False where it did not, and would not when its turn came.
+        """
+        return await self._sql.row("sequence_skip", {"key": key, "id": job_id}) is not None
 
     async def sequence_dry_list(self, *, after: str, limit: int) -> Sequence[str]:
         """Return keys without a head by name, behind one."""
-        return (await self._rows("sequence_dry_list", {"after": after, "limit": limit})).values()
+        return (
+            await self._sql.rows("sequence_dry_list", {"after": after, "limit": limit})
+        ).values()
 
     async def sequence_sweep(self, keys: Collection[str]) -> int:
-        """Give keys without a head their next job, and forget those that have none."""
+        """Give keys without a head their next job, and forget those that have none; return how many
+        were changed or forgotten.
+        """
         advanced = await self.sequence_advance(keys)
         values = {"keys": array_literals.texts(sorted(keys))}
-        dry = (await self._rows("sequence_lock_dry", values)).values()
+        dry = (await self._sql.rows("sequence_lock_dry", values)).values()
         if not dry:
             return len(advanced)
         values = {"keys": array_literals.texts(dry)}
-        return len({*advanced, *(await self._rows("sequence_forget", values)).values()})
+        return len({*advanced, *(await self._sql.rows("sequence_forget", values)).values()})
 
     async def sequence_look(self, *, after: str, limit: int) -> Sequence[SequenceLook]:
         """Return keys by name, behind one, and what can be told of their heads."""
-        rows = await self._rows("sequence_look", {"after": after, "limit": limit})
+        rows = await self._sql.rows("sequence_look", {"after": after, "limit": limit})
         return [SequenceLook(row.seq_key, row.due, row.dry) for row in rows.records()]

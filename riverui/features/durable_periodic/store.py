@@ -11,14 +11,19 @@ from riverui.domain.durable_periodic import (
     DurablePeriodicSave,
     PeriodicChange,
 )
+from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.job_list.filters import is_storable
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import EMPTY, Fragment
+from riverui.storage.store import Store
+
+PERIODIC_JOB_TABLE = OwnTable("riverui_periodic_job", 14)
+"""Where they are kept."""
 
 _COLUMNS = Fragment("durable_periodic_columns")
 
 
-class DurablePeriodic(Statements):
+class DurablePeriodicStore(Store):
     """Operations on durable periodic jobs."""
 
     async def durable_periodic_list(
@@ -31,11 +36,15 @@ class DurablePeriodic(Statements):
             slots["chosen"] = EMPTY
         else:
             values["ids"] = list(ids)
-        rows = await self._rows("durable_periodic_list", values, **slots)
+        rows = await self._sql.rows("durable_periodic_list", values, **slots)
         return [DurablePeriodicRow(**row._asdict()) for row in rows.records()]
 
     async def durable_periodic_save(self, saves: Sequence[DurablePeriodicSave]) -> Sequence[str]:
-        """Write down when jobs come next; return the ids that were saved."""
+        """Write down when jobs come next, one save an id; return the ids that were saved.
+
+        One is not where the row says otherwise by now: that the run was inserted by another leader,
+        or that somebody has changed the schedule.
+        """
         answered = [save for save in saves if save.run_requested_at is not None]
         planned = [save for save in saves if save.run_requested_at is None]
         saved: list[str] = []
@@ -44,25 +53,29 @@ class DurablePeriodic(Statements):
                 "ids": [save.id for save in answered],
                 "requested": [save.run_requested_at for save in answered],
             }
-            saved += (await self._rows("durable_periodic_answer", values)).values()
+            saved += (await self._sql.rows("durable_periodic_answer", values)).values()
         if planned:
             values = {
                 "ids": [save.id for save in planned],
                 "next_runs": [instant(save.next_run_at) for save in planned],
                 "planned": [instant(save.planned_at) for save in planned],
             }
-            saved += (await self._rows("durable_periodic_save", values)).values()
+            saved += (await self._sql.rows("durable_periodic_save", values)).values()
         return saved
 
     async def durable_periodic_touch(self, schedules: Mapping[str, str]) -> None:
-        """Say that a leader knows these jobs, and what schedules their program gives them."""
+        """Say that a leader knows these jobs, by id, and what schedules their program gives them.
+        Rows that are not there stay away.
+        """
         values = {"ids": list(schedules), "schedules": list(schedules.values())}
-        await self._rows("durable_periodic_touch", values)
+        await self._sql.rows("durable_periodic_touch", values)
 
     async def durable_periodic_reap(self, *, unused_for: timedelta, changed_for: timedelta) -> int:
-        """Forget jobs that no leader has known for so long; return how many."""
+        """Forget jobs that no leader has known for so long, those that somebody changed after
+        `changed_for` only (of these just the next run is forgotten before); return how many.
+        """
         values = {"unused": unused_for.total_seconds(), "changed": changed_for.total_seconds()}
-        return int((await self._rows("durable_periodic_reap", values)).value())
+        return int((await self._sql.rows("durable_periodic_reap", values)).value())
 
     async def durable_periodic_change(
         self, id: str, change: PeriodicChange, *, schedule: str = "", user: str = ""
@@ -71,5 +84,5 @@ class DurablePeriodic(Statements):
         if not all(map(is_storable, (id, schedule, user))):
             return None
         values = {"id": id, "change": change.value, "schedule": schedule, "username": user}
-        row = await self._row("durable_periodic_change", values, columns=_COLUMNS)
+        row = await self._sql.row("durable_periodic_change", values, columns=_COLUMNS)
         return None if row is None else DurablePeriodicRow(**row._asdict())

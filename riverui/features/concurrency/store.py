@@ -3,26 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from riverui.domain.jobs import JobRow
 from riverui.domain.partitions import Partition
 from riverui.domain.stored_json import read_object
-from riverui.storage.interface.clients import ClientLife
+from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
-from riverui.storage.interface.limits import (
-    LeaseParams,
-    LimitedFetch,
-    LimitedFetchParams,
-    LimitedProducer,
-    LimitRow,
-)
+from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.candidates import key_of, which
 from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
-from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.postgres.statements import instant
+from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
+from riverui.storage.store import Store
+
+LIMIT_TABLE = OwnTable("riverui_limit", 11)
+"""Where they are kept."""
+
+
+class LimitRow(NamedTuple):
+    """One partition of a limited queue."""
+
+    queue: str
+    key: str
+    """See riverui.domain.partitions; empty for all of the queue."""
+    taken: int
+    """Slots that clients have borrowed: the jobs at work, and up to a second's more."""
+    clients: Mapping[str, int]
+    """Client → its slots; of many, those with most."""
+    wanted: bool
+    """Whether a client got fewer than it asked for."""
+    updated_at: datetime
+
+
+class LimitedProducer(NamedTuple):
+    """One client's fetching from one limited queue."""
+
+    id: int
+    client_id: str
+    queue: str
+    max_workers: int
+    concurrency: str
+    """The limits that it keeps to: JSON of an object."""
+    running: str
+    """Key → jobs at work, a few seconds ago: JSON of an object."""
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaseParams:
+    """How many slots a client wants to have of some keys of a queue."""
+
+    life: ClientLife
+    queue: str
+    most: int
+    """Slots of each key that all clients may have together."""
+    wanted: Mapping[str, int]
+    """Key → slots that it wants to have from now on: fewer than before are always given back, more
+    are had as far as there are any.
+    """
+    forced: bool = False
+    """Whether it gets them in any case, as its jobs are at work already."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimitedFetchParams:
+    """How a client fetches jobs of a limited queue, and borrows their slots at once."""
+
+    life: ClientLife
+    partition: Partition
+    most: int
+    """Slots of each key that all clients may have together."""
+    most_here: int
+    """Slots of each key that this client may have."""
+    used: Mapping[str, int]
+    """Key → slots in use here."""
+    full: Collection[str]
+    """Keys of which no job is looked at."""
+    window: int
+    """Waiting jobs that are looked at."""
+    looked_at: int
+    """Those of other keys among them that are looked at."""
+
+
+class LimitedFetch(NamedTuple):
+    """Jobs that were made running, and what was borrowed for them."""
+
+    rows: Sequence[JobRow]
+    keys: Sequence[str]
+    """Their keys, in the same order."""
+    slots: Mapping[str, int]
+    """Key → slots that the client has now, where that was changed."""
+    seen: int
+    """Jobs that were looked at, those of full keys left out."""
+
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
 _DEAD_AT_ONCE = 1_000
@@ -35,11 +114,14 @@ _UNKNOWN_SECONDS = 600.0
 """Since a client registered, after which its row is seen by everybody, unless it is gone."""
 
 
-class Limits(Statements):
+class LimitStore(Store):
     """Operations on riverui_limit and riverui_producer."""
 
     async def limit_lease(self, params: LeaseParams) -> Mapping[str, int] | None:
-        """Return how many slots of each key the client has now; None where its life is over."""
+        """Return how many slots of each key the client has now; None where its life is over.
+
+        Workers of the queue are told where slots become free that somebody wanted.
+        """
         keys = sorted(params.wanted)
         values = {
             "client_id": params.life.id,
@@ -49,25 +131,30 @@ class Limits(Statements):
             "most": params.most,
             "keys": array_literals.texts(keys),
             "slots": array_literals.numbers([params.wanted[key] for key in keys]),
-            "schema": self._schema,
+            "schema": self._sql.schema,
         }
         slots = {} if params.forced else {"first": _FIRST, "slots": _SLOTS}
-        rows = (await self._prepared("limit_lease", values, **slots)).records()
+        rows = (await self._sql.prepared("limit_lease", values, **slots)).records()
         if not rows:
             return None
         granted = {row.key: row.slots for row in rows if row.key is not None}
         return {key: granted.get(key, 0) for key in keys}
 
     async def limit_held_list(self, life: ClientLife, queue: str) -> Mapping[str, int]:
-        """Return the slots that a client has of a queue's keys."""
+        """Return the slots that a client has of a queue's keys, as far as it has any."""
         values = {"holder": _holder(life), "queue": queue}
-        rows = await self._rows("limit_held_list", values)
+        rows = await self._sql.rows("limit_held_list", values)
         return {row.key: row.slots for row in rows.records()}
 
     async def job_fetch_limited(
         self, params: JobFetchParams, limited: LimitedFetchParams
     ) -> LimitedFetch | None:
-        """Make jobs running for which there are slots; see LimitExecutor."""
+        """Make up to `params.limit` jobs running for which there are slots, and borrow these where
+        the client has none that are not in use. None where the client's life is over: no job was
+        taken then.
+
+        Jobs and slots that somebody else is taking at this moment are passed over.
+        """
         values = {
             **which(params),
             "limit": params.limit,
@@ -86,7 +173,7 @@ class Limits(Statements):
         slots = excepted(params.except_ids)
         if params.kinds is None:
             slots["kinds"] = EMPTY
-        found = await self._prepared(
+        found = await self._sql.prepared(
             "job_fetch_limited",
             values,
             key=key_of(limited.partition),
@@ -110,27 +197,31 @@ class Limits(Statements):
 
     async def limit_dead_at(self) -> datetime | None:
         """Return when the last client was declared dead, as far as it is remembered."""
-        dead_at: datetime | None = (await self._rows("limit_dead_at")).value()
+        dead_at: datetime | None = (await self._sql.rows("limit_dead_at")).value()
         return dead_at
 
     async def limit_free_dead(self) -> Collection[str]:
-        """Free the slots of clients that are gone; return their queues."""
+        """Free the slots of clients that were declared dead, or are not known any more; return
+        their queues, whose workers are told.
+        """
         dead = {"unknown_seconds": _UNKNOWN_SECONDS, "limit": _DEAD_AT_ONCE}
-        holders = (await self._rows("limit_dead_list", dead)).values()
+        holders = (await self._sql.rows("limit_dead_list", dead)).values()
         if not holders:
             return ()
         # A statement of its own: what a client borrowed up to its death is seen by now.
-        values = {"holders": array_literals.texts(holders), "schema": self._schema}
-        return [row.queue for row in (await self._rows("limit_free", values)).records()]
+        values = {"holders": array_literals.texts(holders), "schema": self._sql.schema}
+        return [row.queue for row in (await self._sql.rows("limit_free", values)).records()]
 
     async def limit_delete_idle(self, *, before: datetime, limit: int) -> int:
         """Forget keys and clients that nobody has told of since then; return how many keys."""
         values: dict[str, Any] = {"before": instant(before)}
-        await self._rows("limited_producer_delete_before", values)
-        return len(await self._rows("limit_delete_idle", {**values, "limit": limit}))
+        await self._sql.rows("limited_producer_delete_before", values)
+        return len(await self._sql.rows("limit_delete_idle", {**values, "limit": limit}))
 
     async def limit_list(self, queue: str, *, cap: int, limit: int) -> Sequence[LimitRow]:
-        """Return the keys of a queue of which slots are taken, those with most first."""
+        """Return the keys of a queue of which slots are taken, those with most first; up to `cap`
+        rows are looked at.
+        """
         values = {"queue": queue, "cap": cap, "limit": limit}
         return [
             LimitRow(
@@ -141,12 +232,12 @@ class Limits(Statements):
                 wanted=row.wanted,
                 updated_at=row.updated_at,
             )
-            for row in (await self._rows("limit_list", values)).records()
+            for row in (await self._sql.rows("limit_list", values)).records()
         ]
 
     async def limit_get(self, queue: str, key: str) -> LimitRow | None:
         """Return one key of a queue; None where nobody has borrowed a slot of it lately."""
-        row = await self._row("limit_get", {"queue": queue, "key": key})
+        row = await self._sql.row("limit_get", {"queue": queue, "key": key})
         if row is None:
             return None
         return LimitRow(**(row._asdict() | {"clients": _clients(row.clients)}))
@@ -155,7 +246,7 @@ class Limits(Statements):
         self, *, client_id: str, queue: str, max_workers: int, concurrency: str, running: str
     ) -> None:
         """Tell how a client works a limited queue."""
-        await self._rows(
+        await self._sql.rows(
             "limited_producer_upsert",
             {
                 "client_id": client_id,
@@ -168,20 +259,20 @@ class Limits(Statements):
 
     async def limited_producer_delete(self, *, client_id: str, queue: str) -> None:
         """Forget that a client works a queue, or that the queue is limited."""
-        await self._rows("limited_producer_delete", {"client_id": client_id, "queue": queue})
+        await self._sql.rows("limited_producer_delete", {"client_id": client_id, "queue": queue})
 
     async def limited_producer_list(
         self, queue: str, *, updated_after: datetime, limit: int
     ) -> Sequence[LimitedProducer]:
-        """Return the clients that work a limited queue, by id."""
+        """Return the clients that work a limited queue and have told so since then, by id."""
         values = {"queue": queue, "updated_after": instant(updated_after), "limit": limit}
-        rows = (await self._rows("limited_producer_list", values)).records()
+        rows = (await self._sql.rows("limited_producer_list", values)).records()
         return [LimitedProducer(**row._asdict()) for row in rows]
 
     async def job_key_list(self, ids: Sequence[int], partition: Partition) -> Mapping[int, str]:
         """Return the keys of jobs by id, missing ones left out."""
         values = {"ids": array_literals.numbers(ids)}
-        rows = await self._rows("job_key_list", values, keys=key_of(partition))
+        rows = await self._sql.rows("job_key_list", values, keys=key_of(partition))
         return {row.id: row.key for row in rows.records()}
 
 

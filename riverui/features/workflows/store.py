@@ -2,38 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
 from riverui.domain.numbers import is_bigint
-from riverui.domain.workflow_tasks import TaskState
+from riverui.domain.workflow_tasks import ENDS, TaskState
+from riverui.features.waits.store import WaitNotices
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
-from riverui.storage.interface.own_workflows import (
-    EndedWorkflow,
-    FamilyMember,
-    HeldReach,
-    OwnTaskRow,
-    ReopenedTask,
-    StrayTask,
-    TaskChoice,
-    TaskInsertParams,
-    TaskMoves,
-    WorkflowHead,
-    WorkflowInsertParams,
-    WorkflowTables,
-)
+from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.own.waits import WaitNotices
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import instant
+from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment
+
+WORKFLOW_TABLE = OwnTable("riverui_workflow", 8)
+"""Where they are kept, with the tables of their tasks and edges."""
+
+
+class WorkflowTables(NamedTuple):
+    """Which tables of workflows there are."""
+
+    own: bool
+    pro: bool
+    """River Pro's."""
+    waits: bool = False
+    """What signals and waits need."""
+
+
+class WorkflowInsertParams(NamedTuple):
+    """A workflow that tasks are added to."""
+
+    id: str
+    name: str = ""
+    parent_job_id: int | None = None
+
+
+class TaskInsertParams(NamedTuple):
+    """A task whose job has just been inserted."""
+
+    workflow_id: str
+    name: str
+    job_id: int
+    deps: tuple[str, ...] = ()
+    ignored: str = ""
+    wait: str | None = None
+
+
+class TaskMoves(NamedTuple):
+    """What became of tasks that waited for others."""
+
+    staged: tuple[tuple[int, JobState], ...] = ()
+    """Jobs that may be worked now, with their states: available, or scheduled."""
+    wait: tuple[int, ...] = ()
+    """Jobs whose tasks go on to wait for what their own `wait` says."""
+    cancelled: tuple[int, ...] = ()
+    """Jobs cancelled as a task that they wait for has failed."""
+
+
+class WorkflowHead(NamedTuple):
+    """One workflow."""
+
+    id: str
+    name: str
+    attempt: int
+    open: int
+    """Tasks that have not ended."""
+    cancelled_at: datetime | None
+    age: timedelta
+    """Since this attempt at it began, by the database's clock."""
+
+
+class FamilyMember(NamedTuple):
+    """A workflow that is held together with others."""
+
+    id: str
+    roots: tuple[int, ...]
+    """Jobs, of those asked about, that wait for it, directly or not."""
+
+
+class EndedWorkflow(NamedTuple):
+    """Where a workflow stands among those that have ended."""
+
+    ended_at: datetime
+    id: str
+
+
+class HeldReach(NamedTuple):
+    """What a look at old jobs has found whose workflows are open."""
+
+    looked: int
+    held: int
+    behind: Mapping[JobState, datetime]
+    """When the last jobs finished of each state before which all are held."""
+
+
+class StrayTask(NamedTuple):
+    """A task, and where its job stands."""
+
+    job_id: int
+    job_state: JobState | None
+    """None where it is gone."""
+
+    @property
+    def ended(self) -> TaskState | None:
+        """Return how the task has ended by its job; None where it has not."""
+        return TaskState.DELETED if self.job_state is None else ENDS.get(self.job_state)
+
+
+class ReopenedTask(NamedTuple):
+    """A task that is to be worked again."""
+
+    job_id: int
+    waits_for: int
+    waits_on: bool
+    """Whether it has something of its own to wait for."""
+
+
+class OwnTaskRow(NamedTuple):
+    """A task, without its job."""
+
+    name: str
+    state: TaskState
+    job_id: int
+    deps: tuple[str, ...]
+
+
+class TaskChoice(StrEnum):
+    """Which tasks of a workflow are read."""
+
+    ALL = "all"
+    """By name, those behind a name."""
+    NAMED = "named"
+    """The one of a name."""
+    DEPS = "deps"
+    """Those that the one of a name waits for …"""
+    DEPS_RECURSIVE = "deps_recursive"
+    """… and all that these wait for in turn."""
+
 
 _ENDS = Fragment("workflow_moved_by_ends")
 _HELD_JOBS = Fragment("workflow_held_jobs", held=Fragment("workflow_holds_job"))
@@ -55,48 +168,57 @@ def _stray(row: Any) -> StrayTask:
     return StrayTask(job_id=row.job_id, job_state=None if row.gone else known_state(row.job_state))
 
 
-class OwnWorkflows(WaitNotices):
+class WorkflowStore(WaitNotices):
     """Operations on workflows."""
 
     async def workflow_tables(self) -> WorkflowTables:
         """Return which tables there are."""
-        row = await self._row("workflow_tables", {})
+        row = await self._sql.row("workflow_tables", {})
         return WorkflowTables(own=row.own, pro=row.pro, waits=row.waits)
 
     async def workflow_begin_many(self, workflows: Sequence[WorkflowInsertParams]) -> Sequence[str]:
-        """Make and lock workflows; return the ids of those that were cancelled."""
+        """Make workflows where they are not there yet, and lock them; return the ids of those that
+        were cancelled.
+        """
         values = {
             "ids": array_literals.texts([workflow.id for workflow in workflows]),
             "names": array_literals.texts([workflow.name for workflow in workflows]),
             "parents": array_literals.numbers([workflow.parent_job_id for workflow in workflows]),
         }
-        rows = await self._rows("workflow_begin_many", values)
+        rows = await self._sql.rows("workflow_begin_many", values)
         return [row.id for row in rows.records() if row.cancelled]
 
     async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
-        """Lock the workflows of these jobs; return their ids."""
+        """Lock the workflows of these jobs, in one order for all who do, until the end of the
+        transaction; return their ids.
+        """
         values = {"job_ids": array_literals.numbers(job_ids)}
-        found: Sequence[str] = (await self._rows("workflow_lock_by_job", values)).values()
+        found: Sequence[str] = (await self._sql.rows("workflow_lock_by_job", values)).values()
         return found
 
     async def workflow_lock_family(
         self, job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
     ) -> Sequence[FamilyMember]:
-        """Lock workflows and those below them; see OwnWorkflowExecutor."""
+        """Lock the workflows of jobs, or one workflow, and up to `limit` below them, as
+        workflow_lock_by_job does: those that the jobs have begun and wait for, directly or not. Of
+        these the open ones, or those that were cancelled.
+        """
         values = {
             "job_ids": array_literals.numbers([each for each in job_ids if is_bigint(each)]),
             "id": id if id is None or is_storable(id) else None,
             "cancelled": cancelled,
             "limit": limit,
         }
-        rows = await self._rows("workflow_lock_family", values)
+        rows = await self._sql.rows("workflow_lock_family", values)
         return [FamilyMember(row.id, tuple(row.roots)) for row in rows.records()]
 
     async def workflow_forsaken_list(
         self, *, after: str, limit: int
     ) -> tuple[Sequence[str], str | None]:
-        """Return open workflows whose parent was cancelled, and the last id looked at."""
-        rows = await self._rows("workflow_forsaken_list", {"after": after, "limit": limit})
+        """Return open workflows whose parent was cancelled, of `limit` open ones behind the id
+        `after`, and the last id looked at; None where there are no more.
+        """
+        rows = await self._sql.rows("workflow_forsaken_list", {"after": after, "limit": limit})
         found = rows.records()
         last = found[-1].id if found else None
         return [row.id for row in found if row.forsaken], last
@@ -104,7 +226,9 @@ class OwnWorkflows(WaitNotices):
     async def workflow_task_insert_many(
         self, tasks: Sequence[TaskInsertParams]
     ) -> tuple[str, str] | None:
-        """Add tasks to workflows; return None, or one that was there already."""
+        """Add tasks to workflows; return None, or the workflow and name of one that was there
+        already: nothing may be kept then.
+        """
         edges = [(task.workflow_id, dep, task.name) for task in tasks for dep in task.deps]
         values = {
             "workflow_ids": array_literals.texts([task.workflow_id for task in tasks]),
@@ -117,53 +241,59 @@ class OwnWorkflows(WaitNotices):
             "edge_dependencies": array_literals.texts([edge[1] for edge in edges]),
             "edge_tasks": array_literals.texts([edge[2] for edge in edges]),
         }
-        row = await self._row("workflow_task_insert_many", values)
+        row = await self._sql.row("workflow_task_insert_many", values)
         if any(task.wait is not None and not task.deps for task in tasks):
             await self._notify_waits()
         return None if row is None else (row.workflow_id, row.name)
 
     async def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
-        """Return a task of these jobs and the name of one that it waits for in vain, or None."""
+        """Return a task of these jobs and the name of one that it waits for and that is not there;
+        None where all are.
+        """
         values = {"job_ids": array_literals.numbers(job_ids)}
-        row = await self._row("workflow_task_missing", values)
+        row = await self._sql.row("workflow_task_missing", values)
         return None if row is None else (row.name, row.dependency)
 
     async def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
         """Take into account what has ended before these tasks came to wait for it."""
         settled = {"settled": array_literals.numbers(job_ids)}
-        values = {"job_ids": "{}", "states": "{}", **settled, **_told(self._schema)}
-        rows = await self._rows("workflow_stage", values, moved=_BEFORE)
+        values = {"job_ids": "{}", "states": "{}", **settled, **_told(self._sql.schema)}
+        rows = await self._sql.rows("workflow_stage", values, moved=_BEFORE)
         return await self._moves(rows)
 
     async def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
-        """Write how tasks ended, and move on those that wait for them."""
+        """Write how tasks ended, and move on those that wait for them: by job, each once.
+        Tasks that had ended before stay as they were.
+        """
         states = dict(sorted(ended))
         values = {
             "job_ids": array_literals.numbers(states),
             "states": array_literals.texts([state.value for state in states.values()]),
-            **_told(self._schema),
+            **_told(self._sql.schema),
         }
-        rows = await self._prepared("workflow_stage", values, moved=_ENDS)
+        rows = await self._sql.prepared("workflow_stage", values, moved=_ENDS)
         return await self._moves(rows)
 
     async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
-        """Let the jobs of tasks be worked whose own `wait` is over."""
-        values = {"job_ids": array_literals.numbers(job_ids), **_told(self._schema)}
-        rows = await self._rows("workflow_stage", values)
+        """Let the jobs of tasks be worked whose own `wait` is over, and tell the workers."""
+        values = {"job_ids": array_literals.numbers(job_ids), **_told(self._sql.schema)}
+        rows = await self._sql.rows("workflow_stage", values)
         return await self._moves(rows)
 
     async def workflow_lock_by_id(self, id: str) -> WorkflowHead | None:
-        """Lock one workflow and return it, or None."""
+        """Lock one workflow until the end of the transaction and return it; None where there is
+        none.
+        """
         if not is_storable(id):
             return None
-        row = await self._row("workflow_lock_by_id", {"id": id})
+        row = await self._sql.row("workflow_lock_by_id", {"id": id})
         return None if row is None else WorkflowHead(**row._asdict())
 
     async def workflow_head_get(self, id: str) -> WorkflowHead | None:
         """Return one workflow, or None."""
         if not is_storable(id):
             return None
-        row = await self._row("workflow_head_get", {"id": id})
+        row = await self._sql.row("workflow_head_get", {"id": id})
         return None if row is None else WorkflowHead(**row._asdict())
 
     async def workflow_task_list_of(
@@ -174,50 +304,56 @@ class OwnWorkflows(WaitNotices):
             return []
         slots = {} if choice is TaskChoice.ALL else {"which": _CHOICES[choice]}
         values = {"id": id, "after": name, "limit": limit}
-        rows = await self._rows("workflow_task_list_of", values, **slots)
+        rows = await self._sql.rows("workflow_task_list_of", values, **slots)
         return [
             OwnTaskRow(row.name, TaskState(row.state), row.job_id, tuple(row.deps))
             for row in rows.records()
         ]
 
     async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
-        """Take tasks as open again whose jobs somebody has let run."""
-        await self._rows("workflow_task_restage", {"job_ids": list(job_ids)})
+        """Take tasks as open again whose jobs somebody has let run, whatever they waited for."""
+        await self._sql.rows("workflow_task_restage", {"job_ids": list(job_ids)})
 
     async def workflow_task_reopen(
         self, id: str, mode: str, *, reset: bool
     ) -> Sequence[ReopenedTask]:
-        """Begin a new attempt at a workflow; see OwnWorkflowExecutor."""
+        """Begin a new attempt at a workflow whose tasks have all ended: those of `mode` are to be
+        worked again, and their jobs are pending. UniqueConflict where a job's unique key is taken.
+        """
         values = {"id": id, "mode": mode, "reset": reset}
-        rows = await self._rows("workflow_task_reopen", values)
+        rows = await self._sql.rows("workflow_task_reopen", values)
         return [ReopenedTask(**row._asdict()) for row in rows.records()]
 
     async def workflow_cancel(self, id: str) -> Sequence[int]:
         """Note that a workflow is cancelled; return the jobs of its tasks that have not ended."""
-        found: Sequence[int] = (await self._rows("workflow_cancel", {"id": id})).values()
+        found: Sequence[int] = (await self._sql.rows("workflow_cancel", {"id": id})).values()
         return found
 
     async def workflow_task_staged_list(self, id: str) -> Sequence[int]:
         """Return the jobs of a workflow's tasks that can be worked and have not ended."""
-        rows = await self._rows("workflow_task_staged_list", {"id": id})
+        rows = await self._sql.rows("workflow_task_staged_list", {"id": id})
         found: Sequence[int] = rows.values()
         return found
 
     async def workflow_task_stray_list(self, *, after: int, limit: int) -> Sequence[StrayTask]:
-        """Return tasks that can be worked, by job, and where their jobs stand."""
-        rows = await self._rows("workflow_task_stray_list", {"after": after, "limit": limit})
+        """Return tasks that can be worked, by job and behind this one, and where their jobs
+        stand.
+        """
+        rows = await self._sql.rows("workflow_task_stray_list", {"after": after, "limit": limit})
         return [_stray(row) for row in rows.records()]
 
     async def workflow_task_stray_get_many(self, job_ids: Sequence[int]) -> Sequence[StrayTask]:
-        """Return tasks of these jobs that have not ended, and where the jobs stand."""
+        """Return those of the tasks of these jobs that have not ended, and where the jobs stand."""
         values = {"job_ids": array_literals.numbers(job_ids)}
-        rows = await self._rows("workflow_task_stray_list", values, which=_GIVEN)
+        rows = await self._sql.rows("workflow_task_stray_list", values, which=_GIVEN)
         return [_stray(row) for row in rows.records()]
 
     async def workflow_held_reach(self, params: JobDeleteBeforeParams) -> HeldReach:
-        """Return how far the old jobs reach whose workflows are open."""
+        """Return how far the jobs reach that `job_delete_before` would look at next and leave, as
+        their workflows are open.
+        """
         block = old_jobs(replace(params, keep_open_workflows=False), deleted=_HELD_JOBS)
-        rows = (await self._rows("job_delete_before", block.values, **block.slots)).records()
+        rows = (await self._sql.rows("job_delete_before", block.values, **block.slots)).records()
         return HeldReach(
             looked=sum(row.looked for row in rows),
             held=sum(row.held for row in rows),
@@ -227,7 +363,9 @@ class OwnWorkflows(WaitNotices):
     async def workflow_gone_list(
         self, *, after: EndedWorkflow | None, limit: int
     ) -> tuple[Sequence[str], EndedWorkflow | None]:
-        """Return ended workflows without jobs, and the last one looked at."""
+        """Return those of `limit` ended workflows, the first ended first and behind `after`, that
+        have no job left, and the last one looked at; None where there are no more behind it.
+        """
         values = {
             "after_at": instant(
                 datetime.min.replace(tzinfo=UTC) if after is None else after.ended_at
@@ -235,7 +373,7 @@ class OwnWorkflows(WaitNotices):
             "after_id": "" if after is None else after.id,
             "limit": limit,
         }
-        found = (await self._rows("workflow_gone_list", values)).records()
+        found = (await self._sql.rows("workflow_gone_list", values)).records()
         gone = [row.id for row in found if row.gone]
         if not found or found[-1].looked < limit:
             return gone, None
@@ -244,10 +382,12 @@ class OwnWorkflows(WaitNotices):
     async def workflow_delete_before(
         self, before: datetime, *, ids: Sequence[str] | None = None, limit: int
     ) -> Sequence[str]:
-        """Forget workflows that ended before then, or given ones; return their ids."""
+        """Forget workflows that ended before then, the first ended first, or given ones that have
+        ended; return their ids. Those whose parents have not ended stay.
+        """
         values = {"before": instant(before), "ids": list(ids or ()), "limit": limit}
         slots = {} if ids is None else {"which": _WORKFLOWS_GIVEN}
-        return (await self._rows("workflow_delete_before", values, **slots)).values()
+        return (await self._sql.rows("workflow_delete_before", values, **slots)).values()
 
     async def _moves(self, rows: Rows) -> TaskMoves:
         """Return what has moved, and tell the leader of waits that have begun."""

@@ -13,27 +13,34 @@ from riverui.domain.error_groups import (
     ErrorState,
     Reopening,
 )
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.interface.own_tables import OwnTable
+from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
+from riverui.storage.store import Store
+
+ERROR_GROUP_TABLE = OwnTable("riverui_error_group", 4)
+"""Where it is remembered when a group was seen first, and what was decided about it."""
 
 _COLUMNS = Fragment("error_group_columns")
 
 
-class ErrorGroups(Statements):
+class ErrorGroupStore(Store):
     """Operations on the table of groups."""
 
     async def error_group_list(self, fingerprints: Collection[str]) -> Sequence[ErrorGroupRow]:
         """Return what is remembered of these groups."""
         values = {"fingerprints": list(fingerprints)}
-        rows = await self._rows("error_group_list", values, columns=_COLUMNS)
+        rows = await self._sql.rows("error_group_list", values, columns=_COLUMNS)
         return [_group(row) for row in rows.records()]
 
     async def error_group_turn(self) -> bool:
-        """Return whether it is our turn to write, until the end of the transaction."""
-        return bool((await self._row("error_group_turn", {"schema": self._schema})).ours)
+        """Return whether it is our turn to write down what was seen, until the end of the
+        transaction: one dashboard at a time does.
+        """
+        return bool((await self._sql.row("error_group_turn", {"schema": self._sql.schema})).ours)
 
     async def error_group_see(self, seen: Sequence[ErrorGroupSighting], *, most: int) -> None:
-        """Write down what was seen of groups; see ErrorGroupExecutor."""
+        """Write down what was seen of groups; new ones only while there are fewer than `most`."""
         values = {
             "fingerprints": [group.fingerprint for group in seen],
             "titles": [group.title for group in seen],
@@ -43,21 +50,23 @@ class ErrorGroups(Statements):
             "samples": [group.sample_job_id for group in seen],
             "most": most,
         }
-        await self._rows("error_group_see", values)
+        await self._sql.rows("error_group_see", values)
 
     async def error_group_reopen(self, ended: Sequence[Reopening]) -> None:
-        """Make groups unresolved whose decision no longer holds; see ErrorGroupExecutor."""
+        """Make groups unresolved whose decision no longer holds, unless there is a later one."""
         values = {
             "fingerprints": [group.fingerprint for group in ended],
             "decided": [group.decided_at for group in ended],
             "regressed": [group.regressed_at for group in ended],
         }
-        await self._rows("error_group_reopen", values)
+        await self._sql.rows("error_group_reopen", values)
 
     async def error_group_decide(
         self, seen: ErrorGroupSighting, decision: ErrorDecision, *, username: str
     ) -> ErrorGroupRow:
-        """Write down what somebody has decided about a group, and return it."""
+        """Write down what somebody has decided about a group, and return it. A group of which
+        nothing is remembered is written down with it.
+        """
         values = {
             "fingerprint": seen.fingerprint,
             "title": seen.title,
@@ -74,12 +83,14 @@ class ErrorGroups(Statements):
             "until_rate": decision.until_rate,
             "until_total": decision.until_total,
         }
-        return _group(await self._row("error_group_decide", values, columns=_COLUMNS))
+        return _group(await self._sql.row("error_group_decide", values, columns=_COLUMNS))
 
     async def error_group_delete_before(self, before: datetime, *, limit: int) -> int:
-        """Forget groups that were seen and decided about before then; return how many."""
+        """Forget groups that were seen and decided about before then for the last time, at most
+        `limit`; return how many.
+        """
         values = {"before": instant(before), "limit": limit}
-        return len(await self._rows("error_group_delete_before", values))
+        return len(await self._sql.rows("error_group_delete_before", values))
 
 
 def _group(row: Any) -> ErrorGroupRow:

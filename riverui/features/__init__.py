@@ -1,0 +1,1 @@
+"""What riverui adds to a plain queue: a folder a feature."""

@@ -1,0 +1,1 @@
+"""Discarded and deleted jobs that are kept, and can be put back."""

@@ -1,0 +1,1 @@
+"""Periodic jobs whose next run survives a restart."""

@@ -1,0 +1,1 @@
+"""Which clients are alive, and the jobs of those that are not."""

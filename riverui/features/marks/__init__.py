@@ -1,0 +1,1 @@
+"""Deploys and other moments marked on charts."""

@@ -1,0 +1,1 @@
+"""Limits on how fast jobs of a queue begin, in all clients together."""

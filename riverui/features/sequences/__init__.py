@@ -1,0 +1,1 @@
+"""Jobs of a key that run one after the other."""

@@ -1,0 +1,1 @@
+"""Workflow tasks that wait for signals, timers and conditions."""

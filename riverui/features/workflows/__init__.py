@@ -1,0 +1,1 @@
+"""Jobs that depend on one another."""

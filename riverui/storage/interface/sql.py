@@ -1,0 +1,43 @@
+"""Named SQL blocks on one connection: what the stores of features are built on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from riverui.storage.rows import Rows
+from riverui.storage.sql import Fragment
+
+
+class Sql(Protocol):
+    """Runs SQL blocks, in whatever transaction the connection is in.
+
+    Every method may raise DatabaseError and its kinds.
+    """
+
+    @property
+    def schema(self) -> str | None:
+        """The schema of the tables; None leaves it to the search path."""
+        ...
+
+    async def rows(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Rows:
+        """Return every row of one block, its slots filled and its parameters given."""
+        ...
+
+    async def row(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Any:
+        """Return the first row, its columns as attributes; None without one."""
+        ...
+
+    async def prepared(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Rows:
+        """Return the rows of a statement that runs often and is always planned alike."""
+        ...
+
+    async def guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
+        """Return the rows of a block whose failure leaves the transaction usable."""
+        ...
