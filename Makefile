@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist loadfile --durations 10
 
 # What may differ with the versions of Python and of other packages: regular expressions, and a walk through all the rest.
-LOWEST := tests/domain tests/test_public.py tests/web/test_app.py tests/web/test_error_groups.py tests/web/test_jobs.py \
+LOWEST := tests/domain tests/test_public.py tests/web/test_app.py tests/features/error_groups/test_section.py tests/web/test_jobs.py \
 	tests/web/test_query.py tests/worker/test_worker.py tests/worker/test_sentry.py tests/worker/test_telemetry.py \
 	tests/worker/test_metrics.py
 

@@ -15,32 +15,18 @@ if TYPE_CHECKING:
 
     from riverui import errors as errors, testing as testing
     from riverui.actions.new_jobs import JobInserter
-    from riverui.actions.wait_diagnosis import WaitDiagnosis
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
     from riverui.contrib.prometheus import PrometheusPlugin
     from riverui.contrib.sentry import SentryPlugin as SentryPlugin
-    from riverui.domain.concurrency import ConcurrencyConfig
-    from riverui.domain.dead_jobs import DeadJob
-    from riverui.domain.fair_shares import FairShare
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.partitions import PartitionConfig
     from riverui.domain.queues import QueueRow
-    from riverui.domain.rate_limits import RateLimit
     from riverui.domain.retries import Retry, exponential, fixed, fourth_power, linear
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
-    from riverui.domain.sealed_args import ArgsKeys
-    from riverui.domain.waits import SignalTerm, Term, TimerTerm, Wait, task_finalized_at
     from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
     from riverui.engine.client import AsyncClient, Client, client_from_context
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-    from riverui.engine.dead_letter_methods import DeadLetterListParams, DeadLetterListResult
     from riverui.engine.events import Event, EventKind, JobStats
-    from riverui.engine.features.encryption import Encryption
-    from riverui.engine.features.retention import QueueRetention
-    from riverui.engine.features.waits.methods import Signal, SignalList
-    from riverui.engine.features.workflows.builder import WorkflowMap, WorkflowTask
-    from riverui.engine.features.workflows.loading import LoadedTask, LoadedTasks
-    from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
     from riverui.engine.hooks import (
         DoInner,
         Hook,
@@ -64,10 +50,7 @@ if TYPE_CHECKING:
         JobListParams,
         JobListResult,
     )
-    from riverui.engine.lead.dead_letter_config import DeadLetterConfig
-    from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
     from riverui.engine.lead.periodic import PeriodicJob
-    from riverui.engine.lead.retention import Retention
     from riverui.engine.sync_client import SyncClient
     from riverui.engine.work.context import (
         as_job,
@@ -100,6 +83,32 @@ if TYPE_CHECKING:
         Worker,
     )
     from riverui.engine.work.workers import Workers
+    from riverui.features.concurrency.domain import ConcurrencyConfig
+    from riverui.features.dead_letters.domain import DeadJob
+    from riverui.features.dead_letters.engine.config import DeadLetterConfig
+    from riverui.features.dead_letters.engine.methods import (
+        DeadLetterListParams,
+        DeadLetterListResult,
+    )
+    from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
+    from riverui.features.encryption.domain import ArgsKeys
+    from riverui.features.encryption.engine import Encryption
+    from riverui.features.fair_shares.domain import FairShare
+    from riverui.features.rate_limits.domain import RateLimit
+    from riverui.features.retention.domain import Retention
+    from riverui.features.retention.engine import QueueRetention
+    from riverui.features.workflows.engine.builder import WorkflowMap, WorkflowTask
+    from riverui.features.workflows.engine.loading import LoadedTask, LoadedTasks
+    from riverui.features.workflows.engine.workflow import SyncWorkflow, Workflow
+    from riverui.features.workflows.waits.domain import (
+        SignalTerm,
+        Term,
+        TimerTerm,
+        Wait,
+        task_finalized_at,
+    )
+    from riverui.features.workflows.waits.engine.methods import Signal, SignalList
+    from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
     from riverui.storage.interface.engine_params import InsertResult
@@ -222,18 +231,18 @@ __all__ = [
 
 _PLACES = {
     "web.config": "DashboardConfig",
-    "actions.wait_diagnosis": "WaitDiagnosis",
-    "domain.concurrency": "ConcurrencyConfig",
-    "domain.dead_jobs": "DeadJob",
-    "domain.fair_shares": "FairShare",
+    "features.workflows.waits.verbs.diagnosis": "WaitDiagnosis",
+    "features.concurrency.domain": "ConcurrencyConfig",
+    "features.dead_letters.domain": "DeadJob",
+    "features.fair_shares.domain": "FairShare",
     "domain.jobs": "AttemptError JobRow JobState",
     "domain.partitions": "PartitionConfig",
     "domain.queues": "QueueRow",
-    "domain.rate_limits": "RateLimit",
+    "features.rate_limits.domain": "RateLimit",
     "domain.retries": "Retry exponential fixed fourth_power linear",
-    "domain.sealed_args": "ArgsKeys",
+    "features.encryption.domain": "ArgsKeys",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
-    "domain.waits": "SignalTerm Term TimerTerm Wait task_finalized_at",
+    "features.workflows.waits.domain": "SignalTerm Term TimerTerm Wait task_finalized_at",
     "engine.args.job_args": "JobArgs JsonArgs Unique",
     "engine.client": "AsyncClient Client client_from_context",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
@@ -241,14 +250,14 @@ _PLACES = {
         "as_job cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled "
         "record_output"
     ),
-    "engine.dead_letter_methods": "DeadLetterListParams DeadLetterListResult",
+    "features.dead_letters.engine.methods": "DeadLetterListParams DeadLetterListResult",
     "engine.events": "Event EventKind JobStats",
-    "engine.features.encryption": "Encryption",
-    "engine.features.retention": "QueueRetention",
-    "engine.features.waits.methods": "Signal SignalList",
-    "engine.features.workflows.builder": "WorkflowMap WorkflowTask",
-    "engine.features.workflows.loading": "LoadedTask LoadedTasks",
-    "engine.features.workflows.workflow": "SyncWorkflow Workflow",
+    "features.encryption.engine": "Encryption",
+    "features.retention.engine": "QueueRetention",
+    "features.workflows.waits.engine.methods": "Signal SignalList",
+    "features.workflows.engine.builder": "WorkflowMap WorkflowTask",
+    "features.workflows.engine.loading": "LoadedTask LoadedTasks",
+    "features.workflows.engine.workflow": "SyncWorkflow Workflow",
     "contrib.prometheus": "PrometheusPlugin",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin WorkingClient",
     "engine.insert.insert_opts": (
@@ -257,10 +266,10 @@ _PLACES = {
     "engine.job_lists": (
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
     ),
-    "engine.lead.dead_letter_config": "DeadLetterConfig",
-    "engine.lead.durable_periodic_config": "DurablePeriodicJobsConfig",
+    "features.dead_letters.engine.config": "DeadLetterConfig",
+    "features.durable_periodic.engine.config": "DurablePeriodicJobsConfig",
     "engine.lead.periodic": "PeriodicJob",
-    "engine.lead.retention": "Retention",
+    "features.retention.domain": "Retention",
     "engine.work.resumable": (
         "resumable_set_cursor resumable_set_step_cursor_tx resumable_set_step_tx resumable_step "
         "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"

@@ -13,7 +13,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, DataError, IntegrityError, OperationalError
 
-from riverui.domain.fingerprints import error_signature
+from riverui.features.error_groups.domain.fingerprints import error_signature
 
 STATES = (
     "available",

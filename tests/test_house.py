@@ -49,6 +49,27 @@ def test_imports_go_one_way() -> None:
     assert told.returncode == 0, told.stdout
 
 
+BESIDE = {
+    ("concurrency", "heartbeats"): "slots of a client that is dead are free again",
+    ("concurrency", "workflows"): "River Pro's producers",
+    ("error_groups", "encryption"): "samples of encrypted args",
+    ("error_groups", "marks"): "deploys on the charts of errors",
+    ("sequences", "workflows"): "a task of a workflow is in no sequence",
+    ("workflows", "concurrency"): "River Pro's producers",
+    ("workflows", "durable_periodic"): "River Pro's periodic jobs",
+}
+"""Features that import another one, and why."""
+
+
+def test_features_know_nothing_of_one_another() -> None:
+    found = set()
+    for path in (PACKAGE / "features").rglob("*.py"):
+        feature = path.relative_to(PACKAGE / "features").parts[0]
+        for other in re.findall(r"^from riverui\.features\.(\w+)", path.read_text(), re.M):
+            found |= {(feature, other)} - {(feature, feature)}
+    assert found == set(BESIDE)
+
+
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [name(path) for path in PYTHON if path.stem.strip("_") in VAGUE] == []
 
@@ -93,7 +114,7 @@ def unused_blocks(folder: Path, code: set[str]) -> dict[str, str]:
     """
     return {
         block: path.name
-        for path in folder.glob("*/*.sql")
+        for path in folder.rglob("*.sql")
         for block in read_blocks(path.read_text())
         if block not in code
     }
@@ -161,8 +182,10 @@ def test_every_number_of_a_module_says_what_it_is() -> None:
 
 
 def test_every_sql_block_is_used_by_its_name(tmp_path: Path) -> None:
-    code = set().union(*(constants(path) for path in SQL.rglob("*.py")))
-    assert unused_blocks(SQL, code) == {}
+    folders = (SQL, PACKAGE / "features")
+    code = set().union(*(constants(path) for folder in folders for path in folder.rglob("*.py")))
+    for folder in folders:
+        assert unused_blocks(folder, code) == {}
     # A block that nobody asks for is found, whatever it begins or ends with.
     planted = tmp_path / "browse/planted.sql"
     planted.parent.mkdir()
@@ -241,17 +264,17 @@ def test_only_the_command_line_reads_from_outside() -> None:
 def test_only_these_modules_make_markup() -> None:
     """Everything else goes through the templates' escaping."""
     allowed = {
-        PACKAGE / f"web/view/{name}.py"
+        PACKAGE / f"{name}.py"
         for name in (
-            "charts",
-            "format",
-            "histogram",
-            "job_table",
-            "long_text",
-            "run_bars",
-            "tables",
-            "time_chart",
-            "workflow_graph",
+            "features/workflows/section/graph",
+            "web/view/charts",
+            "web/view/format",
+            "web/view/histogram",
+            "web/view/job_table",
+            "web/view/long_text",
+            "web/view/run_bars",
+            "web/view/tables",
+            "web/view/time_chart",
         )
     }
     makers = [

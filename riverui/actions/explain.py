@@ -6,15 +6,16 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from riverui.actions import holds, sequences
+from riverui.actions import holds
 from riverui.domain.explain import LATE_AFTER, Explanation, explain
 from riverui.domain.job_facts import JobFacts, JobLine, JobLock, Overtaking, QueueWork, Unread
 from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
-from riverui.domain.sequences import SequencePlace
-from riverui.domain.workflow_pages import TaskPlace
 from riverui.errors import DatabaseError, QueryTimeout
+from riverui.features.sequences import verbs as sequences
+from riverui.features.sequences.domain import SequencePlace
+from riverui.features.workflows.domain.pages import TaskPlace
 from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import EXPLANATIONS, OWN_TABLES, WORKFLOW_PAGES, Driver, Executor
 

@@ -25,10 +25,10 @@ from riverui.domain.health_success import failing_kinds
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
 from riverui.domain.jobs import JobState
-from riverui.domain.marks import Mark
 from riverui.domain.stored_json import ODD_VALUE
 from riverui.errors import DatabaseError
 from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
+from riverui.features.marks.domain import Mark
 from riverui.storage.interface import HEALTH, OWN_TABLES, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from riverui.actions import concurrency
 from riverui.domain.job_facts import KindReports, QueueSlots, Unread
 from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import BatchTerms, QueueTerms
 from riverui.domain.queues import QueueRow
-from riverui.domain.rate_limits import RateLimit
 from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError
+from riverui.features.concurrency import verbs as concurrency
 from riverui.features.concurrency.store import LimitStore
 from riverui.features.heartbeats.store import CLIENT_TABLE, ClientRow, ClientStore
+from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import RATE_TABLE, RateStore
 from riverui.storage.interface import CANDIDATES, EXPLANATIONS, OWN_TABLES, Driver, Executor
 
@@ -145,7 +145,7 @@ async def rate_hold(
 ) -> RateHold | Unread | None:
     """Return how the bucket of a job stands; None where no rate limit is known of its queue."""
     configured = terms.rate_limit
-    if configured is None or not OWN_TABLES in driver.capabilities:
+    if configured is None or OWN_TABLES not in driver.capabilities:
         return None
     limit: RateLimit = configured.overridden(queue.metadata.text)
 

@@ -11,8 +11,8 @@ from typing import Protocol
 from riverui.domain.jobs import JobState
 from riverui.domain.json_text import object_problem
 from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
-from riverui.domain.workflow_tasks import MARK
 from riverui.errors import JobRefused
+from riverui.features.workflows.domain.tasks import MARK
 from riverui.storage.interface.engine_params import InsertResult
 
 MAX_ARGS_BYTES = 300_000

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from riverui.domain.durable_periodic import (
+from riverui.errors import BadRequest, ConfigError, NotFound, SchemaMissing
+from riverui.features.durable_periodic.domain import (
     MOST_SCHEDULE,
     MOST_USER,
     DurablePeriodicRow,
     PeriodicChange,
 )
-from riverui.errors import BadRequest, ConfigError, NotFound, SchemaMissing
 from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE, DurablePeriodicStore
 from riverui.storage.interface import Driver
 

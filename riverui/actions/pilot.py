@@ -10,8 +10,8 @@ from functools import partial
 from typing import Protocol
 
 from riverui.actions.job_part import Inner, JobPart, JobPartCall, KnownTables
-from riverui.actions.sequences import PRO_SEQUENCE_PART, SEQUENCE_PART
-from riverui.actions.workflow_jobs import WORKFLOW_PART
+from riverui.features.sequences.verbs import PRO_SEQUENCE_PART, SEQUENCE_PART
+from riverui.features.workflows.verbs.jobs import WORKFLOW_PART
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges
 

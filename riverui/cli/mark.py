@@ -13,7 +13,7 @@ from riverui.errors import BadRequest, ConfigError, NotSupported
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from riverui.domain.marks import Mark
+    from riverui.features.marks.domain import Mark
     from riverui.features.marks.store import MarkInsertParams
 
 
@@ -72,7 +72,7 @@ def _marked(
     """Make the mark; ConfigError for what cannot be one, and where there is no table for it."""
     import asyncio
 
-    from riverui.actions.marks import mark_insert
+    from riverui.features.marks.verbs import mark_insert
     from riverui.storage.connect import connect
 
     values = choose(texts(flags), environ)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from riverui.cli.settings import Values
-from riverui.domain.sealed_args import ArgsKeys, keys_of
 from riverui.errors import ConfigError
+from riverui.features.encryption.domain import ArgsKeys, keys_of
 from riverui.web.config import REDACT_KEYS, ServeConfig
 
 

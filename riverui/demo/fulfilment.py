@@ -13,24 +13,24 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, ClassVar
 
-from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.partitions import PartitionConfig
-from riverui.domain.rate_limits import RateLimit
 from riverui.domain.schedules import CronSchedule
-from riverui.domain.waits import SignalTerm, TimerTerm, Wait
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.features.encryption import Encryption
-from riverui.engine.features.retention import QueueRetention
 from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
-from riverui.engine.lead.dead_letter_config import DeadLetterConfig
-from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
 from riverui.engine.lead.periodic import PeriodicJob
-from riverui.engine.lead.retention import Retention
 from riverui.engine.work.context import record_output
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
 from riverui.errors import DatabaseError
+from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.dead_letters.engine.config import DeadLetterConfig
+from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
+from riverui.features.encryption.engine import Encryption
+from riverui.features.rate_limits.domain import RateLimit
+from riverui.features.retention.domain import Retention
+from riverui.features.retention.engine import QueueRetention
+from riverui.features.workflows.waits.domain import SignalTerm, TimerTerm, Wait
 from riverui.storage.interface import Driver
 
 log = logging.getLogger("shop.fulfilment")

@@ -20,8 +20,8 @@ from riverui.domain.job_facts import (
 )
 from riverui.domain.jobs import FINALIZED, UNKNOWN_KIND, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
-from riverui.domain.sequences import SequencePlace
-from riverui.domain.workflow_pages import FAILED_TASKS, TaskNeighbour, TaskPlace
+from riverui.features.sequences.domain import SequencePlace
+from riverui.features.workflows.domain.pages import FAILED_TASKS, TaskNeighbour, TaskPlace
 
 REPORTED_WITHIN = timedelta(minutes=12)
 """How old the newest sign of a queue's clients may be.

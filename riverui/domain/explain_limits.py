@@ -11,7 +11,7 @@ from riverui.domain.job_facts import JobFacts, Unread
 from riverui.domain.job_holds import LimitHold
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import Partition
-from riverui.domain.rate_limits import number
+from riverui.features.rate_limits.domain import number
 
 _FEWEST = 1e-6
 """Tokens that may lack, as in a bucket."""

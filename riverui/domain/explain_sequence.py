@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.domain.checks import Check, Place, PlaceKind, Result, check, cut, unread, up_to
 from riverui.domain.job_facts import JobFacts, Unread
 from riverui.domain.jobs import JobState
-from riverui.domain.sequences import SequencePlace
+from riverui.features.sequences.domain import SequencePlace
 
 _ENDED = (JobState.CANCELLED, JobState.DISCARDED)
 """States in which a job may halt its sequence."""

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.job_facts import Unread
-from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow, QueueListRow
+from riverui.features.marks.domain import Mark
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

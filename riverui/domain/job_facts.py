@@ -10,8 +10,8 @@ from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queue_terms import BatchTerms
 from riverui.domain.queues import LeaderRow, QueueRow
-from riverui.domain.sequences import SequencePlace
-from riverui.domain.workflow_pages import TaskPlace
+from riverui.features.sequences.domain import SequencePlace
+from riverui.features.workflows.domain.pages import TaskPlace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

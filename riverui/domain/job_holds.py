@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from riverui.domain.concurrency import ConcurrencyConfig
-from riverui.domain.fair_shares import FairShare
-from riverui.domain.rate_limits import RateLimit
+from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
 
 
 class JobHolder(NamedTuple):

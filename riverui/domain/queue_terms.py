@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
-from riverui.domain.rate_limits import RateLimit
 from riverui.domain.stored_json import ODD_VALUE
 from riverui.errors import ConfigError
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
 
 _MOST_BATCHES = 20
 """Kinds that are worked in batches of which is told."""

@@ -18,11 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from riverui.engine.admin import AdminMethods
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.dead_letter_methods import DeadLetterMethods
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.feature_list import features_of
-from riverui.engine.features.waits.methods import WaitMethods
-from riverui.engine.features.workflows.methods import WorkflowMethods
 from riverui.engine.hooks import settle
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.job_results import JobResults
@@ -37,6 +34,9 @@ from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
 from riverui.engine.work.context import in_job_without_loop, own_client
 from riverui.errors import ConfigError, OutsideJob, QueueAlreadyAdded, QueueNotFound
+from riverui.features.dead_letters.engine.methods import DeadLetterMethods
+from riverui.features.workflows.engine.methods import WorkflowMethods
+from riverui.features.workflows.waits.engine.methods import WaitMethods
 from riverui.storage.connect import driver_of
 from riverui.storage.interface import WORKING
 

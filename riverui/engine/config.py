@@ -10,10 +10,7 @@ from datetime import timedelta
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.domain.retries import Retry
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
-from riverui.engine.lead.dead_letter_config import DeadLetterConfig
-from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
-from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
 from riverui.engine.queue_config import QueueConfig as QueueConfig
 from riverui.engine.setting_checks import check_number, check_retry, check_span
@@ -21,6 +18,9 @@ from riverui.engine.spans import NO_LIMIT as NO_LIMIT
 from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
+from riverui.features.dead_letters.engine.config import DeadLetterConfig
+from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
+from riverui.features.retention.domain import Retention
 from riverui.storage.sql import check_schema
 
 _HOUR = timedelta(hours=1)

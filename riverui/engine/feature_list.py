@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from riverui.engine.config import ClientConfig
-from riverui.engine.features.concurrency.feature import ConcurrencyLimits
-from riverui.engine.features.dead_letters import DeadLetters
-from riverui.engine.features.durable_periodic import DurablePeriodicJobs
-from riverui.engine.features.fair_shares import FairShares
-from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
-from riverui.engine.features.rate_limits import RateLimits
-from riverui.engine.features.retention import QueueRetention
-from riverui.engine.features.sequences.feature import Sequences
-from riverui.engine.features.waits.feature import WorkflowWaits
-from riverui.engine.features.workflows.feature import Workflows
-from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
 from riverui.errors import ConfigError
+from riverui.features.concurrency.engine.feature import ConcurrencyLimits
+from riverui.features.dead_letters.engine.feature import DeadLetters
+from riverui.features.durable_periodic.engine.feature import DurablePeriodicJobs
+from riverui.features.fair_shares.engine import FairShares
+from riverui.features.known_kinds.engine import FetchOnlyKnownKinds
+from riverui.features.rate_limits.engine import RateLimits
+from riverui.features.retention.domain import Retention
+from riverui.features.retention.engine import QueueRetention
+from riverui.features.sequences.engine.feature import Sequences
+from riverui.features.workflows.engine.feature import Workflows
+from riverui.features.workflows.waits.engine.feature import WorkflowWaits
 
 
 def features_of(config: ClientConfig) -> tuple[Feature, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from riverui.domain.concurrency import ConcurrencyConfig
-from riverui.domain.fair_shares import FairShare
-from riverui.domain.rate_limits import RateLimit
-from riverui.engine.lead.retention import Retention
 from riverui.engine.setting_checks import check_number, check_span
 from riverui.errors import ConfigError
+from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
+from riverui.features.retention.domain import Retention
 
 _MILLISECOND = timedelta(milliseconds=1)
 _MOST_WORKERS = 10_000

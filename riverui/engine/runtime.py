@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from riverui.actions.marks import mark_insert_release
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
-from riverui.engine.heartbeats.heartbeats import Heartbeats
 from riverui.engine.lead.elector import ElectionTimes, Elector, Lead, steady_clock
 from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext
@@ -40,6 +38,8 @@ from riverui.errors import (
     QueueNotFound,
     TooManyConnections,
 )
+from riverui.features.heartbeats.engine.heartbeats import Heartbeats
+from riverui.features.marks.verbs import mark_insert_release
 from riverui.storage.interface import (
     LISTENING,
     NOTIFYING,

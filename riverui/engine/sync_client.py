@@ -14,16 +14,7 @@ from riverui.actions.expressions import Evaluation, Expressions
 from riverui.domain.jobs import JobRow
 from riverui.engine.admin import AdminMethods
 from riverui.engine.config import ClientConfig
-from riverui.engine.dead_letter_methods import DeadLetterMethods
 from riverui.engine.feature_list import features_of
-from riverui.engine.features.waits.methods import WaitMethods
-from riverui.engine.features.workflows.methods import (
-    IgnoreKeywords,
-    WorkflowMaker,
-    WorkflowMethods,
-    existing,
-)
-from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd, Pilot
@@ -31,6 +22,15 @@ from riverui.engine.sync_results import SyncJobResults, SyncResultMethods
 from riverui.engine.work.context import completed_row, completion_of
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError
+from riverui.features.dead_letters.engine.methods import DeadLetterMethods
+from riverui.features.workflows.engine.methods import (
+    IgnoreKeywords,
+    WorkflowMaker,
+    WorkflowMethods,
+    existing,
+)
+from riverui.features.workflows.engine.workflow import SyncWorkflow, Workflow
+from riverui.features.workflows.waits.engine.methods import WaitMethods
 from riverui.storage.connect import sync_driver_of
 from riverui.storage.interface import Driver, SyncDriver, TwoSidedDriver, WouldWait, at_once
 

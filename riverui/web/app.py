@@ -24,6 +24,8 @@ from riverui.actions.pilot import JobPilot, PartsPilot
 from riverui.errors import DatabaseError
 from riverui.features.dead_letters.store import DEAD_JOB_TABLE
 from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
+from riverui.features.error_groups.reader import ErrorGroups
+from riverui.features.marks.reader import Marks
 from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES, Driver
 from riverui.web import assets
@@ -47,10 +49,8 @@ from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.ended_totals import EndedTotals
-from riverui.web.live.error_groups import ErrorGroups
 from riverui.web.live.kept_figures import KeptFigures
 from riverui.web.live.kept_reading import KeptReading
-from riverui.web.live.marks import Marks
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
@@ -62,7 +62,7 @@ from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.process_name import process_name
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
-from riverui.web.sections import SECTIONS
+from riverui.web.sections import SECTIONS, TEMPLATE_GLOBALS
 from riverui.web.view import render
 from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.navigation import Shortcut
@@ -150,7 +150,7 @@ def build_app(
         dead_letters=OwnTableWatch(reads, DEAD_JOB_TABLE, OWN_TABLES, clock=clock),
         driver=MeasuredDriver(reads, metrics.transacted),
         durable_periodic=OwnTableWatch(reads, PERIODIC_JOB_TABLE, OWN_TABLES, clock=clock),
-        environment=render.environment(),
+        environment=render.environment(TEMPLATE_GLOBALS),
         error_groups=ErrorGroups(reads, config, limits.errors, clock=clock),
         expressions=Expressions(),
         figures=figures,

@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from riverui.domain.sealed_args import ArgsKeys
 from riverui.errors import ConfigError
+from riverui.features.encryption.domain import ArgsKeys
 
 ENV_COLORS = ("red", "amber", "green", "blue", "violet", "grey")
 LOG_FORMATS = ("text", "json")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from riverui.features.error_groups.reader import ErrorGroupLimits
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
-from riverui.web.live.error_groups import ErrorGroupLimits
 from riverui.web.live.figure_readings import CollectorLimits
 from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.read_replica import ReplicaTimes

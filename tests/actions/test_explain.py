@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.actions import sequences
 from riverui.actions.explain import job_explain
 from riverui.domain.checks import Result
 from riverui.domain.explain import Explanation
 from riverui.domain.jobs import JobState
 from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
+from riverui.features.sequences import verbs as sequences
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate

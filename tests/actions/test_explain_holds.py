@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.actions import concurrency
 from riverui.actions.explain import job_explain
 from riverui.domain.checks import Check, PlaceKind, Result
-from riverui.domain.concurrency import ConcurrencyConfig
-from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import BatchTerms, QueueTerms
-from riverui.domain.rate_limits import RateLimit
+from riverui.features.concurrency import verbs as concurrency
+from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.concurrency.store import LeaseParams, LimitStore
+from riverui.features.fair_shares.domain import FairShare
 from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientStatus, ClientStore
+from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import BucketParams, RateStore, Take
 from riverui.storage.interface import CANDIDATES, Driver
 from tests.factory import WORKER, job, queue

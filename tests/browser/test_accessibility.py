@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
-from riverui.domain.fingerprints import error_signature
+from riverui.features.error_groups.domain.fingerprints import error_signature
 from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site, Watch
 

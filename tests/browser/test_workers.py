@@ -11,8 +11,8 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import expect
 
 from tests.browser.conftest import LOOP, NewPage, Site, Watch
+from tests.features.heartbeats.test_section import client_row, held
 from tests.own_tables import OWN_TABLES
-from tests.web.test_workers import client_row, held
 
 pytestmark = [pytest.mark.browser, LOOP]
 

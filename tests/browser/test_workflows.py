@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 from psycopg import AsyncConnection
 
-from riverui.domain.waits import SignalTerm, Wait
+from riverui.features.workflows.waits.domain import SignalTerm, Wait
 from tests.browser.conftest import LOOP, NewPage, Site, Watch
 from tests.browser.test_accessibility import axe_violations
 from tests.own_tables import OWN_TABLES

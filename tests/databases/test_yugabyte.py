@@ -20,11 +20,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 import riverui
 from riverui import Client, ClientConfig, InsertOpts, QueueConfig, SyncClient, UniqueOpts, Workers
 from riverui.actions.job_verbs import CANCEL
-from riverui.actions.marks import mark_insert
 from riverui.domain.figures import Tally
 from riverui.domain.rollups import RollupRow
 from riverui.errors import NotSupported
 from riverui.features.marks.store import MarkInsertParams
+from riverui.features.marks.verbs import mark_insert
 from riverui.storage.interface import EXPLANATIONS, LISTENING, ROLLUPS
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.products import Product

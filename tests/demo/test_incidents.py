@@ -21,12 +21,12 @@ from riverui.domain.checks import Result
 from riverui.domain.figures import WINDOWS, Figures, Window
 from riverui.domain.health import Cause, HealthReport, Level
 from riverui.domain.health_facts import UsualHour
+from riverui.features.marks.reader import Marks
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
-from riverui.web.live.marks import Marks
 from tests.demo.test_demo import Demo
 from tests.demo.test_workers import until
 from tests.health_facts import tally

@@ -33,13 +33,13 @@ from riverui import (
     Wait,
     Workers,
 )
-from riverui.engine.features.dead_letters import DeadLetterCleaner
-from riverui.engine.features.rate_limits import RateCleaner
-from riverui.engine.features.retention import QueueRetentionCleaner
 from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
 from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
+from riverui.features.dead_letters.engine.feature import DeadLetterCleaner
+from riverui.features.rate_limits.engine import RateCleaner
+from riverui.features.retention.engine import QueueRetentionCleaner
 from tests.docs.programs import DOCS
 from tests.factory import job, queue
 from tests.interop.look import eventually, jobs, settled

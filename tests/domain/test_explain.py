@@ -9,9 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from riverui.domain.checks import Result
 from riverui.domain.clock import FIRST, LAST
-from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.explain import CHECKS, explain, pace
-from riverui.domain.fair_shares import FairShare
 from riverui.domain.job_facts import (
     JobFacts,
     JobLine,
@@ -26,9 +24,11 @@ from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import BatchTerms
 from riverui.domain.queues import LeaderRow, QueueRow
-from riverui.domain.rate_limits import RateLimit
-from riverui.domain.sequences import SequencePlace
-from riverui.domain.workflow_pages import TASK_STATES, TaskNeighbour, TaskPlace
+from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
+from riverui.features.sequences.domain import SequencePlace
+from riverui.features.workflows.domain.pages import TASK_STATES, TaskNeighbour, TaskPlace
 from tests.scale import scaled
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)

@@ -27,7 +27,7 @@ from riverui.domain.health_facts import (
 from riverui.domain.health_usual import grade_failing, grade_wait, percent, usual
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
-from riverui.domain.marks import Mark
+from riverui.features.marks.domain import Mark
 from tests.health_facts import (
     CLIENT,
     MINUTE,

@@ -26,8 +26,8 @@ from riverui.domain.health_facts import (
 )
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
-from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow
+from riverui.features.marks.domain import Mark
 from tests.health_facts import NOW, SECOND, figures, queue, tally
 from tests.scale import scaled
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import BatchTerms, QueueTerms
-from riverui.domain.rate_limits import RateLimit
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
 
 BY_TENANT = Partition(by_args=("tenant",), by_kind=True)
 JSON = st.recursive(

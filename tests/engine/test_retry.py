@@ -13,15 +13,15 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from riverui import Retry, SyncClient, exponential, fixed, fourth_power, linear
-from riverui.domain.fingerprints import error_signature
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
 from riverui.engine.work.worker import BatchError, ErrorResult, Job, JobSnooze, Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
+from riverui.features.error_groups.domain.fingerprints import error_signature
 from tests.engine.conftest import Playground, Task, about
-from tests.engine.features.conftest import Step, Workshop, shop as shop
+from tests.features.conftest import Step, Workshop, shop as shop
 from tests.own_tables import OWN_TABLES
 
 HOUR = timedelta(hours=1)

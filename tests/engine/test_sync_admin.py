@@ -27,8 +27,8 @@ from riverui import (
     SyncClient,
     UniqueOpts,
 )
-from riverui.engine.dead_letter_methods import DeadLetterListParams
 from riverui.errors import RiveruiError
+from riverui.features.dead_letters.engine.methods import DeadLetterListParams
 from riverui.storage.interface import at_once
 from riverui.storage.migrations import migrate
 from tests.drivers import connect

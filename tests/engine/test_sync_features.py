@@ -14,7 +14,7 @@ import pytest
 from psycopg import AsyncConnection, sql
 
 from riverui import InsertManyParams, InsertOpts, SequenceOpts, SyncClient
-from riverui.domain.waits import SignalTerm, Wait
+from riverui.features.workflows.waits.domain import SignalTerm, Wait
 from riverui.storage.interface import at_once
 from tests.engine.test_sync_admin import (
     DATABASES,

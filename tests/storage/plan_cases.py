@@ -13,9 +13,7 @@ from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
-from riverui.features.dead_letters.store import DeadJobListParams, DeadLetterStore
 from riverui.features.heartbeats.store import ClientLife
-from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface.candidates import KeyRange
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
@@ -35,6 +33,10 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.postgres.executor import PostgresExecutor
+from tests.features.dead_letters.plans import dead_letter_cases
+from tests.features.sequences.plans import sequence_cases
+from tests.features.workflows.plans import workflow_cases
+from tests.features.workflows.waits.plans import wait_cases
 from tests.storage.client_plans import client_cases
 from tests.storage.figure_cases import figure_cases
 from tests.storage.plan_case import (
@@ -48,8 +50,6 @@ from tests.storage.plan_case import (
     Call,
     Case,
 )
-from tests.storage.wait_plans import wait_cases
-from tests.storage.workflow_plans import workflow_cases
 
 ROWS = 200_000
 """Jobs in the table: as many as make a scan of it stand out from what an index reads."""
@@ -426,7 +426,6 @@ def _others() -> Iterator[tuple[str, Case]]:
 def _engine() -> Iterator[tuple[str, Case]]:
     now = datetime.now(UTC)
     some = list(range(1, 2000, 2))
-    keys = [f"k{n}" for n in range(1, 501)]
     everything = JobSelectParams(kinds=("retired",))
     # Jobs wait in 6 queues, in 4 priorities each.
     pairs = 2 * 6 * 4
@@ -592,32 +591,6 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FINALIZED, PKEY},
             4 * 1000,
         ),
-        "clean and keep": (
-            lambda x: DeadLetterStore(x).dead_job_move_before(_old(now)),
-            {FINALIZED, PKEY},
-            4 * 1000,
-        ),
-        "keep what is deleted": (
-            lambda x: DeadLetterStore(x).dead_job_keep_many(some, user="ops"),
-            {PKEY},
-            4 * 1000,
-        ),
-        "what was deleted": (
-            lambda x: DeadLetterStore(x).dead_job_deleted_list(now, user="ops", limit=50),
-            set(),
-            0,
-        ),
-        "deleted jobs back": (lambda x: DeadLetterStore(x).dead_job_undo_many([1, 2, 3]), set(), 0),
-        "count dead letters": (
-            lambda x: DeadLetterStore(x).dead_job_count(DeadJobListParams(kind="k", error="boom")),
-            set(),
-            0,
-        ),
-        "dead letters back": (
-            lambda x: DeadLetterStore(x).dead_job_restore_many([1, 2, 3]),
-            set(),
-            0,
-        ),
         "remove the completed": (
             lambda x: x.job_delete_completed_many(some, of_attempts=[1] * 1000),
             {PKEY},
@@ -632,33 +605,6 @@ def _engine() -> Iterator[tuple[str, Case]]:
             lambda x: x.job_set_state_many(
                 [JobSetStateParams(n, JobState.COMPLETED, now, ephemeral=True) for n in some]
             ),
-            {PKEY},
-            4 * 1000,
-        ),
-        "sequences go on": (
-            lambda x: SequenceStore(x).sequence_advance(keys),
-            {PKEY},
-            4 * 500 + 2 * 1000,
-        ),
-        "sequences looked at": (
-            lambda x: SequenceStore(x).sequence_look(after="", limit=500),
-            {PKEY},
-            500,
-        ),
-        "sequences of jobs": (lambda x: SequenceStore(x).sequence_key_get_many(some), {PKEY}, 1000),
-        "a place in a sequence": (lambda x: SequenceStore(x).sequence_place(1001), {PKEY}, 8),
-        "past a job of a sequence": (
-            lambda x: SequenceStore(x).sequence_skip("k1", 1001),
-            {PKEY},
-            1,
-        ),
-        "back into sequences": (
-            lambda x: SequenceStore(x).sequence_requeue([(key, 1001) for key in keys]),
-            {PKEY},
-            2 * 500,
-        ),
-        "retry into a sequence": (
-            lambda x: x.job_retry_many(some, pending=True),
             {PKEY},
             4 * 1000,
         ),
@@ -758,6 +704,8 @@ CASES = {
     **dict(_api_cases()),
     **client_cases(ROWS),
     **figure_cases(),
+    **dead_letter_cases(),
+    **sequence_cases(),
     **workflow_cases(),
     **wait_cases(),
 }

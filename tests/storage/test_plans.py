@@ -23,11 +23,11 @@ from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.cases import cases
 from tests.conftest import create_database, drop_database, with_database
 from tests.drivers import connect
+from tests.features.workflows.plans import WORKFLOW
 from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 from tests.storage.plan_case import PKEY, Case
 from tests.storage.plan_cases import CASES, ROWS
-from tests.storage.workflow_plans import WORKFLOW
 
 Statement = tuple[str, str, Sequence[Any]]
 

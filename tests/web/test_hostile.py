@@ -14,8 +14,8 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui.domain.fingerprints import error_signature
 from riverui.domain.jobs import JobState
+from riverui.features.error_groups.domain.fingerprints import error_signature
 from tests.cases import cases
 from tests.factory import job, leader, queue
 from tests.web.html import Element, parse

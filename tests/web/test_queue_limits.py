@@ -14,8 +14,8 @@ from psycopg import AsyncConnection
 from riverui import create_app
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import QueueTerms
-from riverui.domain.rate_limits import RateLimit
 from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
+from riverui.features.rate_limits.domain import RateLimit
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import Access
 from tests.cases import cases

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Match
 
 from riverui import create_app
-from riverui.domain.fingerprints import error_signature
+from riverui.features.error_groups.domain.fingerprints import error_signature
 from riverui.storage.interface import Driver
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access

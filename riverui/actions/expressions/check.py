@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from riverui.domain.waits import TaskFinalizedAt, Wait
 from riverui.errors import ExpressionsUnavailable, WaitInvalid
+from riverui.features.workflows.waits.domain import TaskFinalizedAt, Wait
 
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 FUNCTIONS = (

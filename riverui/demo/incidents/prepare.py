@@ -9,10 +9,10 @@ from random import Random
 
 from psycopg import AsyncConnection
 
-from riverui.actions.marks import mark_insert
 from riverui.demo.incidents.incident import Incident, Past
 from riverui.demo.seed import write
 from riverui.features.marks.store import MarkInsertParams
+from riverui.features.marks.verbs import mark_insert
 from riverui.storage.interface import Driver
 
 _FORGETFUL = "nightly-report"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from riverui.domain.sequences import SEQ_KEY, SEQUENCE
 from riverui.engine.args.job_args import unique_form
 from riverui.engine.args.unique import unique_args
 from riverui.errors import InsertError
+from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE
 
 if TYPE_CHECKING:
     from riverui.engine.insert.insert_opts import SequenceOpts

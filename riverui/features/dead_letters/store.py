@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from riverui.domain.dead_jobs import (
+from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest, LockTimeout
+from riverui.features.dead_letters.domain import (
     MOST_DELETED_BY,
     DeadJob,
     DeadJobDeath,
@@ -22,9 +25,6 @@ from riverui.domain.dead_jobs import (
     DeadJobShowRow,
     DeadReason,
 )
-from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
-from riverui.domain.numbers import is_bigint
-from riverui.errors import BadRequest, LockTimeout
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.own_tables import OwnTable

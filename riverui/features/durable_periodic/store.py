@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from riverui.domain.durable_periodic import (
+from riverui.features.durable_periodic.domain import (
     DurablePeriodicRow,
     DurablePeriodicSave,
     PeriodicChange,

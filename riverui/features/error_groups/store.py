@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.error_groups import (
+from riverui.features.error_groups.domain.groups import (
     ErrorDecision,
     ErrorGroupRow,
     ErrorGroupSighting,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from riverui.domain.marks import Mark
+from riverui.features.marks.domain import Mark
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from riverui.domain.rates import PACE_SECONDS, SPARE, Rate, RateRow, pace_now
+from riverui.features.rate_limits.buckets import PACE_SECONDS, SPARE, Rate, RateRow, pace_now
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.sql import Fragment

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from riverui.domain.numbers import is_bigint
-from riverui.domain.sequences import SequenceJob, SequencePlace
+from riverui.features.sequences.domain import SequenceJob, SequencePlace
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.store import Store

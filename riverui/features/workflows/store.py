@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
 from riverui.domain.numbers import is_bigint
-from riverui.domain.workflow_tasks import ENDS, TaskState
-from riverui.features.waits.store import WaitNotices
+from riverui.features.workflows.domain.tasks import ENDS, TaskState
+from riverui.features.workflows.waits.store import WaitNotices
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals

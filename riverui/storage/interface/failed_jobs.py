@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from riverui.domain.error_groups import FailedJobPlace, JobErrorRow
+from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
 from riverui.storage.interface.capabilities import Capability
 
 

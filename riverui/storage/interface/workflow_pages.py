@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from riverui.domain.jobs import JobTextRow
-from riverui.domain.workflow_pages import (
+from riverui.features.workflows.domain.pages import (
     TaskPlace,
     WorkflowGraph,
     WorkflowPageList,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from riverui.domain.jobs import JobTextRow
-from riverui.domain.workflows import (
+from riverui.features.workflows.domain.workflows import (
     PeriodicJobRow,
     ProducerRow,
     SignalRow,

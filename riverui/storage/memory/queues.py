@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from operator import attrgetter
 
-from riverui.domain.concurrency import METADATA_KEY as CONCURRENCY
 from riverui.domain.jobs import JsonText
 from riverui.domain.queues import ALL_QUEUES, QueueRow
-from riverui.domain.rate_limits import OVERRIDE as RATE_LIMIT
 from riverui.domain.stored_json import read_json, read_object
 from riverui.errors import NotFound
+from riverui.features.concurrency.domain import METADATA_KEY as CONCURRENCY
+from riverui.features.rate_limits.domain import OVERRIDE as RATE_LIMIT
 from riverui.storage.memory.statements import Statements, statement
 from riverui.storage.memory.values import checked_json, checked_text, written
 

@@ -51,6 +51,7 @@ class SqlAlchemyExecutor(PostgresTransaction):
         return True
 
     async def run(self, statement: str) -> None:
+        """Run a statement that gives no rows."""
         for part in statement.split(";"):
             await self._send(part)
 

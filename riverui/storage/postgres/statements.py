@@ -38,7 +38,7 @@ class PostgresQueries(Queries):
     def __init__(self, schema: str | None, product: Product = POSTGRES) -> None:
         here = Path(__file__).parent
         features = here.parents[1] / "features"
-        files = sorted([*here.glob("*/*.sql"), *features.glob("*/*.sql")])
+        files = sorted([*here.glob("*/*.sql"), *features.rglob("*.sql")])
         super().__init__(files, schema, adapt=product.adapted)
         self.product = product
         self.executor_offers = product.executor_offers

@@ -80,6 +80,7 @@ class _AtOnce(Statements):
         return self._sync.in_transaction
 
     async def run(self, statement: str) -> None:
+        """Run a statement that gives no rows."""
         self._sync.run(statement)
 
     async def ask(

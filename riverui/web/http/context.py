@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from itsdangerous import URLSafeTimedSerializer
 from jinja2 import Environment
@@ -22,10 +23,8 @@ from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
-from riverui.web.live.error_groups import ErrorGroups
 from riverui.web.live.figure_reader import FigureReader
 from riverui.web.live.kept_reading import KeptReading
-from riverui.web.live.marks import Marks
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
@@ -39,6 +38,10 @@ from riverui.web.search.suggestions import Suggestions
 from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.navigation import NavEntry, Shortcut
 from riverui.web.view.preferences import Preferences
+
+if TYPE_CHECKING:
+    from riverui.features.error_groups.reader import ErrorGroups
+    from riverui.features.marks.reader import Marks
 
 
 @dataclass(kw_only=True, slots=True)

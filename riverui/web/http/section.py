@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.view.navigation import NavEntry, Shortcut
@@ -16,7 +17,7 @@ class Section:
     """
 
     name: str
-    """Its folder in riverui/web/sections and in templates, and what the names of its routes begin
+    """Its folder in templates, and what the names of its routes begin
     with.
     """
     navigation: NavEntry | None = None
@@ -31,3 +32,5 @@ class Section:
     """
     shortcuts: tuple[Shortcut, ...] = ()
     """Keys of its pages for the help page, besides those of its navigation entry."""
+    template_globals: Mapping[str, Any] = field(default_factory=dict)
+    """Names that its templates may use besides those of riverui.web.view.render."""

@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from riverui.actions import dead_letters, jobs
+from riverui.actions import jobs
 from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import Given, JobVerb
 from riverui.domain.pace import Pace, Watch
 from riverui.errors import DatabaseUnavailable, QueryTimeout, RiveruiError
+from riverui.features.dead_letters import filter as dead_letter_filter, verbs as dead_letters
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -34,7 +35,6 @@ from riverui.storage.interface.params import (
 )
 from riverui.web.config import DashboardConfig
 from riverui.web.live.operation_pace import PaceKeeper, PaceTimes
-from riverui.web.search import dead_letter_filter
 
 log = logging.getLogger("riverui.operations")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from riverui.domain.error_groups import ErrorGroup
+from riverui.features.error_groups.domain.groups import ErrorGroup
 from riverui.storage.interface.params import Field, Term
 from riverui.web.search import query
 

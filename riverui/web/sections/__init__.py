@@ -5,21 +5,24 @@ A section is added by a folder with its record, its templates, and one line belo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from riverui.features.dead_letters import section as dead_letters
+from riverui.features.error_groups import section as errors
+from riverui.features.heartbeats import section as workers
+from riverui.features.marks import section as marks
+from riverui.features.workflows import section as workflows
 from riverui.web.http.section import Section
 from riverui.web.sections import (
     about,
-    dead_letters,
-    errors,
     jobs,
     kinds,
-    marks,
     operations,
     overview,
     periodic,
     queues,
     river_ui,
-    workers,
-    workflows,
 )
 
 SECTIONS: tuple[Section, ...] = (
@@ -38,3 +41,8 @@ SECTIONS: tuple[Section, ...] = (
     river_ui.SECTION,
 )
 """In the order of the navigation. The first one's list is where people without another aim go."""
+
+TEMPLATE_GLOBALS: Mapping[str, Any] = {
+    name: value for section in SECTIONS for name, value in section.template_globals.items()
+}
+"""Names that sections bring for their templates."""

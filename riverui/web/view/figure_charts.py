@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from riverui.domain import marks as domain
 from riverui.domain.figures import FigureColumn, Figures, Tally
 from riverui.domain.sketch import Sketch
+from riverui.features.marks import domain
 from riverui.web.view.chart_axes import Unit
 from riverui.web.view.chart_data import Mark, Series, Shape, TimeChart
 

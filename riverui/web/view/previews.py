@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from riverui.domain.jobs import JobListRow
-from riverui.domain.sealed_args import told_args
+from riverui.features.encryption.domain import told_args
 
 _CHARS = 280
 """Characters of a preview: what fits a wide screen."""

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from riverui import __version__
 from riverui.domain.jobs import JsonText
-from riverui.domain.sealed_args import sealed_args, told_args
+from riverui.features.encryption.domain import sealed_args, told_args
 from riverui.web.assets import TEMPLATES
 from riverui.web.auth.access import access as who
 from riverui.web.http.context import dashboard
@@ -30,16 +30,7 @@ from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
-from riverui.web.view import (
-    charts,
-    format as shown,
-    job_table,
-    long_text,
-    tables,
-    time_chart,
-    workflow_graph,
-    workflow_words,
-)
+from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
 from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.histogram import histogram
 from riverui.web.view.job_table import JobTable
@@ -157,8 +148,9 @@ def _job_rows(table: JobTable) -> Iterator[str]:
     return job_table.draw_rows(table, _CONTEXT.get())
 
 
-def _workflow_graph(view: workflow_graph.GraphView) -> str:
-    return workflow_graph.graph(view, _CONTEXT.get().icons)
+def icons() -> charts.Icons:
+    """Return the icons of the page that is rendered."""
+    return _CONTEXT.get().icons
 
 
 def _table(table: Table[Any]) -> str:
@@ -173,8 +165,11 @@ class _Environment(Environment):
         return {**self.globals, **(d or {})}
 
 
-def environment() -> Environment:
-    """Return the Jinja environment: everything is escaped, every unknown name an error."""
+def environment(names: Mapping[str, Any]) -> Environment:
+    """Return the Jinja environment: everything is escaped, every unknown name an error.
+
+    `names` are those that sections bring.
+    """
     env = _Environment(
         loader=FileSystemLoader(TEMPLATES),
         bytecode_cache=CompiledTemplates(TEMPLATES),
@@ -211,7 +206,6 @@ def environment() -> Environment:
         "slot_bar": charts.slot_bar,
         "stacked_bar": charts.stacked_bar,
         "state_icons": charts.STATE_ICONS,
-        "task_icons": workflow_words.TASK_ICONS,
         "sparkline": time_chart.sparkline,
         "time_chart": time_chart.time_chart,
     }
@@ -228,7 +222,7 @@ def environment() -> Environment:
         "static": _static,
         "table": _table,
         "url": _url,
-        "workflow_graph": _workflow_graph,
+        **names,
     }
     return env
 

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
-from riverui.domain.rate_limits import RateLimit
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
 from riverui.storage.interface import CANDIDATES
 from riverui.storage.migrations import migrate
 

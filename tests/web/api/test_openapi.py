@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
-from riverui.domain.fingerprints import error_signature
+from riverui.features.error_groups.domain.fingerprints import error_signature
 from riverui.web.api.endpoints import JSON, Endpoint
 from riverui.web.api.openapi import document, endpoints, schemas
 from riverui.web.auth.rights import RIGHTS

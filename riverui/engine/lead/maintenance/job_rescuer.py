@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from riverui.actions.rescue import cancel_requested, ended, retried
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.numbers import counted
 from riverui.engine.config import ClientConfig
-from riverui.engine.features.encryption import opened
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
     BatchSize,
@@ -26,7 +24,9 @@ from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
 from riverui.engine.work.worker import Job, WorkUnit, retry_for
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
+from riverui.features.encryption.engine import opened
 from riverui.features.heartbeats.store import ClientStore, DeadClient
+from riverui.features.heartbeats.verbs import cancel_requested, ended, retried
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobRescueParams
 

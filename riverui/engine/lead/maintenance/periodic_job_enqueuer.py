@@ -9,11 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from riverui.domain.durable_periodic import DurablePeriodicSave
 from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
 from riverui.engine.hooks import Hook, settle
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
-from riverui.engine.lead.durable_plan import LOOK, DurablePlan, Overtaken
 from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import TIMEOUT, ServiceContext, run_round
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
@@ -25,6 +23,8 @@ from riverui.errors import (
     QueryTimeout,
     SchemaMissing,
 )
+from riverui.features.durable_periodic.domain import DurablePeriodicSave
+from riverui.features.durable_periodic.engine.plan import LOOK, DurablePlan, Overtaken
 from riverui.storage.interface import TRANSACTION_STATUS, Executor
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]

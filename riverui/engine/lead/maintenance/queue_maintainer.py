@@ -9,7 +9,6 @@ from typing import Protocol
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
-from riverui.engine.lead.durable_plan import DurablePlan
 from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
@@ -25,6 +24,7 @@ from riverui.engine.lead.maintenance.service import (
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.pilot import Pilot
 from riverui.engine.waiting import backoff
+from riverui.features.durable_periodic.engine.plan import DurablePlan
 from riverui.storage.interface import Executor
 
 _STARTS = 3

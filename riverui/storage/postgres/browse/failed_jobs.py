@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from riverui.domain.error_groups import FailedJobPlace, JobErrorRow
-from riverui.domain.fingerprints import MOST_ERROR, MOST_TRACE
 from riverui.domain.jobs import JobState
+from riverui.features.error_groups.domain.fingerprints import MOST_ERROR, MOST_TRACE
+from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
 from riverui.storage.interface.failed_jobs import FailedJobs
 from riverui.storage.postgres.job_list.rows import go_time
 from riverui.storage.postgres.statements import Statements

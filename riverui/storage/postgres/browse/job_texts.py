@@ -82,6 +82,7 @@ class JobTexts(JobListPlans):
     async def job_text(
         self, id: int, *, unknown: JobState | None = None, **slots: Fragment
     ) -> JobTextRow | None:
+        """Return one job with its JSON as text; slots may name another table like river_job."""
         if not is_bigint(id):
             return None
         found = await self.prepared(

@@ -128,6 +128,7 @@ class JobStatements(JobListPlans):
     async def job_get(
         self, id: int, *, cut: int = 200_000, lean: bool = False
     ) -> JobShowRow | None:
+        """Return one job as its page shows it, or a row like it from the table of a slot."""
         """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
 
         `lean` leaves out what is in its JSON, for a job too large to be read in time.
@@ -163,6 +164,7 @@ class JobStatements(JobListPlans):
     async def job_show(
         self, id: int, *, cut: int, lean: bool, unknown: JobState | None = None, **slots: Fragment
     ) -> JobShowRow | None:
+        """Return one job as its page shows it; slots may name another table like river_job."""
         if not is_bigint(id):
             return None
         values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
@@ -170,5 +172,6 @@ class JobStatements(JobListPlans):
         return None if row is None else job_show_row(row, unknown)
 
     async def piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
+        """Return `size` bytes of a text from byte `start`."""
         row = await self.row("job_text_piece", {"start": start, "size": size}, text=text)
         return None if row is None else TextPiece(**row._asdict())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from riverui.domain.jobs import JobState, JobTextRow
-from riverui.domain.workflows import (
+from riverui.features.workflows.domain.workflows import (
     PeriodicJobRow,
     ProducerRow,
     SignalRow,

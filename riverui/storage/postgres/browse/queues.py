@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.concurrency import METADATA_KEY as CONCURRENCY
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
-from riverui.domain.rate_limits import OVERRIDE as RATE_LIMIT
 from riverui.errors import NotFound
+from riverui.features.concurrency.domain import METADATA_KEY as CONCURRENCY
+from riverui.features.rate_limits.domain import OVERRIDE as RATE_LIMIT
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.jobs import PREVIEW

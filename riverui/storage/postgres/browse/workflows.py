@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobState, JobTextRow
-from riverui.domain.workflow_pages import (
+from riverui.features.workflows.domain.pages import (
     DELETED,
     TASK_STATES,
     TaskNeighbour,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from riverui.domain.jobs import JobShowRow
-from riverui.domain.workflow_pages import WorkflowPageParams, WorkflowPageRow
 from riverui.errors import DatabaseError
+from riverui.features.workflows.domain.pages import WorkflowPageParams, WorkflowPageRow
+from riverui.features.workflows.section.words import counts_parts, counts_words
 from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
-from riverui.web.view.workflow_words import counts_parts, counts_words
 
 MOST = 5
 """Workflows shown: nearly every job that has begun some has begun one."""

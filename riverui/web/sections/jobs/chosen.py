@@ -14,7 +14,7 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import dead_letters, jobs as actions
+from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import DELETE, JOB_VERBS, UNDELETE
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import Given, JobVerb
@@ -22,6 +22,7 @@ from riverui.domain.clock import aware_instant
 from riverui.domain.jobs import JobListRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest, DatabaseError, NotSupported
+from riverui.features.dead_letters import verbs as dead_letters
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.auth.access import access

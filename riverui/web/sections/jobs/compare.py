@@ -14,8 +14,8 @@ from riverui.domain.clock import duration
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.json_diff import JsonDiff, json_diff
 from riverui.domain.numbers import is_bigint
-from riverui.domain.sealed_args import sealed_args
 from riverui.errors import BadRequest, NotFound
+from riverui.features.encryption.domain import sealed_args
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.web.http.context import dashboard
 from riverui.web.http.routes import GuardedRoute

@@ -15,8 +15,8 @@ from riverui.actions import new_jobs as actions
 from riverui.actions.new_jobs import JobInserter, NewJob
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.numbers import is_bigint
-from riverui.domain.sealed_args import is_sealed
 from riverui.errors import BadRequest, DatabaseError, JobRefused, NotFound, NotSupported
+from riverui.features.encryption.domain import is_sealed
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.auth.access import access, need

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import sequences as actions
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
-from riverui.domain.sequences import SEQ_KEY, SequenceJob, SequencePlace
 from riverui.errors import BadRequest, DatabaseError, NotFound
+from riverui.features.sequences import verbs as actions
+from riverui.features.sequences.domain import SEQ_KEY, SequenceJob, SequencePlace
 from riverui.storage.interface.params import Field
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path

@@ -16,7 +16,6 @@ from starlette.responses import RedirectResponse, Response
 from riverui.actions.explain import explain_row
 from riverui.actions.verbs import JobVerb
 from riverui.domain.explain import Explanation
-from riverui.domain.fingerprints import METADATA_KEY, error_signature
 from riverui.domain.jobs import (
     CUT,
     FAILED,
@@ -28,10 +27,11 @@ from riverui.domain.jobs import (
     JsonText,
 )
 from riverui.domain.numbers import is_bigint
-from riverui.domain.sealed_args import sealed_args
 from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.features.encryption.domain import sealed_args
+from riverui.features.error_groups.domain.fingerprints import METADATA_KEY, error_signature
 from riverui.storage.interface import EXPLANATIONS, Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access

@@ -9,8 +9,8 @@ from starlette.requests import Request
 
 from riverui.actions.explain import workflow_place
 from riverui.domain.jobs import JobShowRow
-from riverui.domain.workflow_pages import TaskNeighbour, TaskPlace
 from riverui.errors import DatabaseError
+from riverui.features.workflows.domain.pages import TaskNeighbour, TaskPlace
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.error_groups import ErrorState
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally, Window
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseError, NotFound, RiveruiError
+from riverui.features.error_groups.domain.groups import ErrorState
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard

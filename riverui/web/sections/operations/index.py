@@ -14,6 +14,7 @@ from starlette.responses import Response
 from riverui.actions.job_verbs import SKIPPED
 from riverui.actions.verbs import JobVerb
 from riverui.errors import DatabaseError, NotFound
+from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.storage.interface import OPERATIONS, OWN_TABLES, SERVER
 from riverui.storage.interface.operations import OPERATION_TABLE
 from riverui.storage.interface.params import CountKind
@@ -24,7 +25,7 @@ from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.live.operation_run import Operation, OperationStatus
 from riverui.web.live.operation_store import OperationStore
-from riverui.web.search import dead_letter_filter, query
+from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond

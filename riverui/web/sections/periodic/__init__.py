@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from riverui.actions.periodic import PERIODIC_VERBS, RIGHT
+from riverui.features.durable_periodic.section import table as durable
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.periodic import api, durable, index
+from riverui.web.sections.periodic import api, index
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.periodic_runs import PeriodicHistory
+from riverui.features.durable_periodic.section import api as durable_api
+from riverui.features.durable_periodic.section.api import DurablePeriodicJob
 from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.http.context import dashboard
-from riverui.web.sections.periodic import durable_api
-from riverui.web.sections.periodic.durable_api import DurablePeriodicJob
 
 
 class SeenPeriodicJob(Model, frozen=True, kw_only=True):

@@ -12,9 +12,10 @@ from starlette.responses import Response
 
 from riverui.actions.periodic import RIGHT, PeriodicVerb
 from riverui.domain.clock import two_units
-from riverui.domain.durable_periodic import DurablePeriodicRow
 from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.errors import QueryTimeout
+from riverui.features.durable_periodic.domain import DurablePeriodicRow
+from riverui.features.durable_periodic.section.table import read, verbs
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -23,7 +24,6 @@ from riverui.web.http.urls import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
-from riverui.web.sections.periodic.durable import read, verbs
 from riverui.web.view.format import absolute
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond

@@ -13,13 +13,14 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import queues as actions, rates
+from riverui.actions import queues as actions
 from riverui.actions.verbs import QueueVerb
-from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.queues import QueueCountRow
-from riverui.domain.rate_limits import RateOverride
 from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
+from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.rate_limits import verbs as rates
+from riverui.features.rate_limits.domain import RateOverride
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path, limit
 from riverui.web.api.models import (

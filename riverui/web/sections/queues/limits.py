@@ -14,15 +14,17 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.actions import concurrency, queues as actions, rates as rate_actions
+from riverui.actions import queues as actions
 from riverui.actions.holds import queue_clients
-from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.partitions import PartitionConfig
 from riverui.domain.queues import QueueRow
-from riverui.domain.rate_limits import RateLimit, RateOverride, number
-from riverui.domain.rates import RateRow
 from riverui.errors import BadRequest, ConfigError, DatabaseError
+from riverui.features.concurrency import verbs as concurrency
+from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.concurrency.store import LimitRow
+from riverui.features.rate_limits import verbs as rate_actions
+from riverui.features.rate_limits.buckets import RateRow
+from riverui.features.rate_limits.domain import RateLimit, RateOverride, number
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form

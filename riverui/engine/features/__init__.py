@@ -1,1 +1,0 @@
-"""What can be added to a client, one module or folder each; see `riverui.engine.pilot`."""

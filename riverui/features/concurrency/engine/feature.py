@@ -1,0 +1,37 @@
+"""Keeps queues to their limits of jobs at once: those of their config, or of the dashboard."""
+
+from __future__ import annotations
+
+from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.pilot import Feature
+from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.features.concurrency.engine.queue_limit import QueueLimit
+from riverui.storage.interface import CANDIDATES, OWN_TABLES
+
+
+class ConcurrencyLimits(Feature):
+    """Has jobs of limited queues chosen by the slots that are free. A queue without limits is
+    fetched as ever.
+    """
+
+    def __init__(self) -> None:
+        self._connection: DedicatedConnection | None = None
+        self._queues = 0
+
+    def chooser(self, work: QueueWork) -> Chooser | None:
+        """Return who keeps a queue to its limits, those that come later too."""
+        driver = work.client.driver
+        if work.config.concurrency is None and not {CANDIDATES, OWN_TABLES} <= set(
+            driver.capabilities
+        ):
+            return None
+        if self._connection is None:
+            self._connection = work.client.connection()
+        self._queues += 1
+        return QueueLimit(work, self._connection, self._left)
+
+    async def _left(self) -> None:
+        self._queues -= 1
+        if self._queues == 0 and self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.close()

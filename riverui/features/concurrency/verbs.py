@@ -1,0 +1,153 @@
+"""Limits of jobs at once, as a person looks at them and overrides them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from riverui.actions import queues
+from riverui.domain.queues import QueueRow
+from riverui.domain.stored_json import read_object
+from riverui.errors import ConfigError
+from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
+from riverui.features.concurrency.store import LIMIT_TABLE, LimitedProducer, LimitRow, LimitStore
+from riverui.features.workflows.domain.workflows import ProducerRow
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
+
+_MOST_PRODUCERS = 500
+"""Clients of one queue that are read: more than work any."""
+_MOST_ROWS = 10_000
+"""Keys of a queue that are looked at for those with most jobs: some 10 ms."""
+_STALE = timedelta(minutes=5)
+"""Since a client told of itself, after which it counts as gone: River's figure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueConcurrency:
+    """The limits of one queue, and what they hold back."""
+
+    override: ConcurrencyConfig | None
+    """Set for the queue, and kept to instead of what its clients were started with."""
+    problem: str
+    """Why what is set for the queue cannot be read, so that the clients' own limits count; else
+    empty.
+    """
+    configured: Mapping[ConcurrencyConfig, int]
+    """Limits that clients keep to now → how many clients do; should be one."""
+    partitions: Sequence[LimitRow]
+    """Keys with most jobs at work under a global limit, the fullest first."""
+    more: bool
+    """Whether there are more keys than those."""
+    missing: str
+    """Which migration lacks for global limits, as part of a sentence; empty where none does."""
+
+    @property
+    def effective(self) -> ConcurrencyConfig | None:
+        """Return what holds: the override, or what most clients keep to; None without limits."""
+        if self.override is not None:
+            return self.override
+        limits = [found for found in self.configured if found.limits]
+        return max(limits, key=lambda found: self.configured[found], default=None)
+
+
+async def read(
+    executor: Executor, queue: QueueRow, *, now: datetime, limit: int = 100
+) -> QueueConcurrency:
+    """Return a queue's limits and up to `limit` of its keys."""
+    override, problem = None, ""
+    try:
+        override = override_of(queue.metadata)
+    except ConfigError as error:
+        problem = str(error)
+    missing = await lacks(executor)
+    producers: Sequence[LimitedProducer] = ()
+    partitions: Sequence[LimitRow] = ()
+    if not missing:
+        limits = LimitStore(executor)
+        partitions = await limits.limit_list(queue.name, cap=_MOST_ROWS, limit=limit + 1)
+        producers = await limited(executor, queue, now=now)
+    return QueueConcurrency(
+        override=override,
+        problem=problem,
+        configured=Counter(
+            found for producer in producers if (found := _limits(producer)) is not None
+        ),
+        partitions=partitions[:limit],
+        more=len(partitions) > limit,
+        missing=missing,
+    )
+
+
+async def lacks(executor: Executor) -> str:
+    """Return what lacks for global limits, as part of a sentence; empty where nothing does."""
+    if OWN_TABLES not in executor.capabilities:
+        return OWN_TABLES.missing
+    return "" if await LIMIT_TABLE.exists(executor) else LIMIT_TABLE.missing
+
+
+async def set_override(
+    driver: Driver, name: str, limits: ConcurrencyConfig, *, time_limit: timedelta | None = None
+) -> QueueRow:
+    """Have the clients of a queue keep to these limits instead of their own, until that is removed;
+    return the queue's row. NotFound where it has none.
+
+    All else in its metadata stays. Clients are told.
+    """
+    return await queues.set_concurrency(driver, name, limits.as_json(), time_limit=time_limit)
+
+
+async def remove_override(
+    driver: Driver, name: str, *, time_limit: timedelta | None = None
+) -> QueueRow:
+    """Have the clients of a queue keep to their own limits again; return the queue's row.
+    NotFound where it has none.
+    """
+    return await queues.set_concurrency(driver, name, None, time_limit=time_limit)
+
+
+async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:
+    """Return the clients that have told lately how they work a limited queue."""
+    found = await LimitStore(executor).limited_producer_list(
+        queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
+    )
+    return list(found)
+
+
+async def producers(executor: Executor, queue: QueueRow, *, now: datetime) -> Sequence[ProducerRow]:
+    """Return the clients that work a limited queue in the shape of River Pro's, by id; none without
+    the table.
+    """
+    if await lacks(executor):
+        return []
+    found = await limited(executor, queue, now=now)
+    return [
+        ProducerRow(
+            id=row.id,
+            client_id=row.client_id,
+            created_at=row.created_at,
+            max_workers=row.max_workers,
+            metadata=json.dumps(
+                {
+                    "concurrency": {
+                        **read_object(row.concurrency),
+                        "running": read_object(row.running),
+                    }
+                }
+            ),
+            paused_at=queue.paused_at,
+            queue_name=row.queue,
+            updated_at=row.updated_at,
+        )
+        for row in found
+    ]
+
+
+def _limits(producer: LimitedProducer) -> ConcurrencyConfig | None:
+    """Return the limits that a client told of; None where somebody else wrote something there."""
+    try:
+        return ConcurrencyConfig.read(read_object(producer.concurrency))
+    except ConfigError:
+        return None

@@ -1,0 +1,75 @@
+"""Keeps discarded jobs as dead letters, instead of removing them after their retention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from riverui.domain.numbers import counted
+from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
+from riverui.engine.pilot import Feature, Inner, ProducerStatus
+from riverui.engine.spans import NO_LIMIT
+from riverui.errors import ConfigError
+from riverui.features.dead_letters.engine.config import DeadLetterConfig
+from riverui.features.dead_letters.store import DEAD_JOB_TABLE, DeadLetterStore
+from riverui.storage.interface import Executor
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+
+
+class DeadLetters(Feature):
+    """Moves discarded jobs to a table of their own in the statement that removes them.
+
+    It is the innermost feature: what removes finished jobs does so by its statement.
+    """
+
+    def __init__(self, config: DeadLetterConfig) -> None:
+        self._config = config
+
+    async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
+        """Raise ConfigError where the table of dead letters is missing."""
+        if not await DEAD_JOB_TABLE.exists(executor):
+            raise ConfigError(
+                f"dead_letter needs {DEAD_JOB_TABLE.missing}: run `{DEAD_JOB_TABLE.remedy}`."
+            )
+
+    async def delete_before(
+        self,
+        executor: Executor,
+        params: JobDeleteBeforeParams,
+        do_inner: Inner[JobDeleteBeforeParams, int],
+    ) -> int:
+        """Remove finished jobs, and keep those that were discarded."""
+        return await DeadLetterStore(executor).dead_job_move_before(params)
+
+    def services(self, context: ServiceContext) -> Sequence[DeadLetterCleaner]:
+        """Return what removes dead letters, where they are not kept for ever."""
+        period = self._config.retention_period
+        return [] if period == NO_LIMIT else [DeadLetterCleaner(context, period)]
+
+
+class DeadLetterCleaner:
+    """Removes dead letters that have been kept for long enough."""
+
+    name = "dead letter cleaner"
+    interval = timedelta(seconds=30)
+
+    def __init__(self, context: ServiceContext, period: timedelta) -> None:
+        self._context = context
+        self._period = period
+        self._size = BatchSize()
+
+    async def run_once(self) -> int:
+        """Remove all dead letters that are past their retention; return how many."""
+        removed = await in_batches(self._size, self._remove, self._context.timing)
+        if removed:
+            self._context.logger.info("%s: %s removed", self.name, counted(removed, "dead letter"))
+        return removed
+
+    async def _remove(self, limit: int) -> int:
+        try:
+            before = self._context.clock() - self._period
+        except OverflowError:
+            # Longer than there has been a calendar.
+            return 0
+        async with self._context.executor() as executor:
+            return await DeadLetterStore(executor).dead_job_delete_before(before, limit=limit)

@@ -1,0 +1,31 @@
+"""Dead letters: discarded jobs that were kept after their retention."""
+
+from __future__ import annotations
+
+from riverui.actions.job_verbs import DELETE, RETRY
+from riverui.features.dead_letters.section import api, bulk, index, pro_api, show, verbs
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+
+SECTION = Section(
+    name="dead_letters",
+    routes=(
+        GuardedRoute("GET", "/dead-letters", "dead_letters.index", "jobs.read", index.index),
+        *bulk.ROUTES,
+        GuardedRoute(
+            "GET", "/dead-letters/{id:river_bigint}", "dead_letters.show", "jobs.read", show.show
+        ),
+        GuardedRoute(
+            "GET",
+            "/dead-letters/{id:river_bigint}/raw/{field}",
+            "dead_letters.raw",
+            "jobs.read",
+            show.raw,
+        ),
+        GuardedRoute("POST", "/dead-letters/retry", "dead_letters.retry", RETRY.right, verbs.retry),
+        GuardedRoute(
+            "POST", "/dead-letters/delete", "dead_letters.delete", DELETE.right, verbs.delete
+        ),
+    ),
+    api=(*api.ENDPOINTS, *pro_api.ENDPOINTS),
+)

@@ -1,0 +1,138 @@
+"""What a person does to dead letters: they are worked again, or removed for good."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions.job_verbs import DELETE, RETRY
+from riverui.actions.jobs import MAX_IDS
+from riverui.actions.verbs import JobVerb
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest
+from riverui.features.dead_letters import verbs as dead_letters
+from riverui.features.dead_letters.section.missing import missing_told
+from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import Form, form
+from riverui.web.http.urls import local_path, url
+from riverui.web.live import action_notices
+from riverui.web.live.notices import Notice
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.view.render import done, respond
+
+log = logging.getLogger("riverui.actions")
+
+_ID = re.compile(r"-?[0-9]{1,19}")
+_LINKED = 50
+"""Jobs that a notice's link can name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadLettersConfirm:
+    """Asks before dead letters are removed for good; the same page answers a person with or
+    without JavaScript.
+    """
+
+    template: ClassVar[str] = "dead_letters/confirm.html"
+    fragments: ClassVar[Mapping[str, str]] = {"dialog": "dead_letters/_confirm.html"}
+
+    verb: JobVerb
+    ids: tuple[int, ...]
+    next: str
+    """Where to go afterwards."""
+
+
+async def retry(request: Request) -> Response:
+    """Put the chosen dead letters back among the jobs."""
+    posted = await form(request)
+    ids, next_url = _ids(posted), _next(request, posted)
+    if not ids:
+        return _none(request, next_url)
+    board = dashboard(request)
+    with missing_told(BadRequest):
+        changes = await dead_letters.retry(
+            board.driver, ids, pilot=board.pilot, time_limit=board.config.action_timeout
+        )
+    board.counts.expire()
+    return _told(request, RETRY, changes, next_url, link=_link(request, changes))
+
+
+async def delete(request: Request) -> Response:
+    """Remove the chosen dead letters for good, once the form that asks has been sent."""
+    posted = await form(request)
+    ids, next_url = _ids(posted), _next(request, posted)
+    if not ids:
+        return _none(request, next_url)
+    if posted.get("confirmed") != "1":
+        return respond(request, DeadLettersConfirm(verb=DELETE, ids=ids, next=next_url))
+    board = dashboard(request)
+    limit = board.config.action_timeout
+    with missing_told(BadRequest):
+        changes = await dead_letters.delete(board.driver, ids, time_limit=limit)
+    return _told(request, DELETE, changes, next_url)
+
+
+def log_changes(request: Request, verb: JobVerb, changes: JobChanges) -> None:
+    """Write down who did what to dead letters."""
+    log.info(
+        "dead letters %s by %r: %d changed, %d skipped of %s",
+        verb.done,
+        access(request).user,
+        len(changes.changed),
+        len(changes.skipped),
+        [*changes.changed, *(job_id for job_id, _ in changes.skipped)][:_LINKED],
+    )
+
+
+def _told(
+    request: Request,
+    verb: JobVerb,
+    changes: JobChanges,
+    next_url: str,
+    *,
+    link: tuple[str, str] | None = None,
+) -> Response:
+    log_changes(request, verb, changes)
+    gone = {url(request, "dead_letters.show", id=job_id) for job_id in changes.changed}
+    if next_url.partition("?")[0] in gone:
+        next_url = url(request, "dead_letters.index")
+    notice = action_notices.notice(verb, changes, link=link)
+    return done(request, notice, next=next_url, changed="jobs")
+
+
+def _link(request: Request, changes: JobChanges) -> tuple[str, str] | None:
+    ids = changes.changed
+    if not ids or len(ids) > _LINKED:
+        return None
+    if len(ids) == 1:
+        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
+    return "Show them", jobs_url(request, (query.equal(Field.ID, *ids),))
+
+
+def _none(request: Request, next_url: str) -> Response:
+    notice = Notice(level="warning", title="No dead letter was selected")
+    return done(request, notice, next=next_url)
+
+
+def _next(request: Request, posted: Form) -> str:
+    return local_path(request, posted.get("next"), default=url(request, "dead_letters.index"))
+
+
+def _ids(posted: Form) -> tuple[int, ...]:
+    """Return the ids that a form names, each once. BadRequest where they are no ids or too many."""
+    texts = posted.getlist("ids")
+    if len(texts) > MAX_IDS:
+        raise BadRequest(f"One request takes at most {MAX_IDS:,} dead letters.")
+    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
+        raise BadRequest("The id of a dead letter must be a whole number.")
+    return tuple(dict.fromkeys(map(int, texts)))

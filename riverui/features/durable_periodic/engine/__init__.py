@@ -1,0 +1,1 @@
+"""How the leader plans durable periodic jobs."""

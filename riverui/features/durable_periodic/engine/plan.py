@@ -1,0 +1,239 @@
+"""What a leader knows of durable periodic jobs: their rows, and what is to be written to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from riverui.domain.schedules import NEVER, CronSchedule, cron_text
+from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.lead.periodic import PeriodicJob
+from riverui.engine.waiting import between
+from riverui.errors import ConfigError, RiveruiError
+from riverui.features.durable_periodic.domain import DurablePeriodicRow, DurablePeriodicSave
+from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import Executor
+
+LOOK = 3.0
+"""Seconds between two looks at what somebody has changed: a statement on a table of some rows."""
+_CHANGED_FOR = 30
+"""How many times longer than others jobs are kept that somebody has paused or given a schedule, so
+that a long outage does not undo what was decided.
+"""
+_TOUCHES = 24
+"""How often a known job is said to be known while it would become stale: each hour of a day."""
+
+
+class Overtaken(RiveruiError):
+    """Another leader was at these periodic jobs, or somebody has changed them."""
+
+    def __init__(self, ids: Collection[str]) -> None:
+        super().__init__(f"Periodic jobs were changed meanwhile: {', '.join(sorted(ids))}.")
+        self.ids = frozenset(ids)
+
+
+class DurablePlan:
+    """The rows of durable periodic jobs, as far as this leader has seen them in its term."""
+
+    def __init__(self, config: DurablePeriodicJobsConfig, context: ServiceContext) -> None:
+        self._config = config
+        self._context = context
+        self._answered: dict[str, datetime] = {}
+        """Requests for a run that a job was made for, by id."""
+        self._distrusted: set[str] = set()
+        """Jobs that another leader has moved on."""
+        self._known: set[str] = set()
+        """Jobs whose row was read or written in this term: those that may be said to be known."""
+        self._loaded = False
+        self._rows: dict[str, DurablePeriodicRow] = {}
+        self._saves: dict[str, DurablePeriodicSave] = {}
+        """What is to be written without a job."""
+        self._touched = float("-inf")
+        self._until: dict[str, datetime] = {}
+        """When overdue jobs come that are spread, by id."""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the rows were read in this term."""
+        return self._loaded
+
+    def reset(self) -> None:
+        """Forget all, for a new term."""
+        self._answered, self._rows, self._saves, self._until = {}, {}, {}, {}
+        self._distrusted, self._known = set(), set()
+        self._loaded, self._touched = False, float("-inf")
+
+    async def look(self, jobs: Iterable[PeriodicJob]) -> Collection[str]:
+        """Read the rows of these jobs; return the ids of those that somebody has changed since, or
+        that another leader has moved on.
+        """
+        known = {job.id: job for job in jobs if job.id is not None}
+        if not known:
+            self._loaded = True
+            return ()
+        async with self._context.executor() as executor:
+            storage, stale = DurablePeriodicStore(executor), self._config.stale_threshold
+            now = self._context.now()
+            if due := now - self._touched >= stale.total_seconds() / _TOUCHES:
+                if self._loaded:
+                    await self._touch(executor, known)
+                await storage.durable_periodic_reap(
+                    unused_for=stale, changed_for=_CHANGED_FOR * stale
+                )
+            rows = await storage.durable_periodic_list(ids=list(known), limit=len(known))
+            found = {row.id: row for row in rows}
+            # What expired was not read, and stays so.
+            self._known |= found.keys()
+            if due and not self._loaded:
+                await self._touch(executor, known)
+        if due:
+            self._touched = now
+        changed = [
+            each
+            for each, row in found.items()
+            if each in self._distrusted
+            or (self._loaded and self._changed_at(each) != row.changed_at)
+        ]
+        self._distrusted.clear()
+        begins = not self._loaded
+        self._rows, self._loaded = found, True
+        if begins:
+            self._spread(known)
+        for each in changed:
+            self._saves.pop(each, None)
+            self._until.pop(each, None)
+        return changed
+
+    def effective(self, job: PeriodicJob) -> PeriodicJob:
+        """Return the job with the schedule that somebody gave it, where one did."""
+        row = self._row(job)
+        if row is None or not row.schedule:
+            return job
+        try:
+            return replace(job, schedule=CronSchedule(row.schedule))
+        except ConfigError:
+            return job
+
+    def paused(self, job: PeriodicJob) -> bool:
+        """Return whether the job is not to be inserted."""
+        row = self._row(job)
+        return row is not None and row.paused_at is not None
+
+    def first(self, job: PeriodicJob, now: datetime) -> datetime | None:
+        """Return when the job comes next by its row; None where the schedule has to say."""
+        row = self._row(job)
+        if row is None or row.next_run_at is None:
+            return None
+        return self._until.get(row.id) or self._ratcheted(row.next_run_at, now)
+
+    def requested(self, job: PeriodicJob) -> DurablePeriodicSave | None:
+        """Return what answers a request for a run that no job was made for yet."""
+        row = self._row(job)
+        if row is None or row.run_requested_at is None:
+            return None
+        asked = row.run_requested_at
+        if (last := self._answered.get(row.id)) is not None and asked <= last:
+            return None
+        self._answered[row.id] = asked
+        return DurablePeriodicSave(row.id, NEVER, None, asked)
+
+    def save(self, job: PeriodicJob, at: datetime, planned_at: datetime | None) -> None:
+        """Have it written when a job comes next that is inserted without a job now."""
+        if job.id is not None:
+            known = self._saves.get(job.id)
+            if planned_at is not None and known is not None:
+                planned_at = known.planned_at
+            self._saves[job.id] = DurablePeriodicSave(job.id, at, planned_at)
+
+    async def write(self) -> Collection[str]:
+        """Write what is to be written without a job; return the ids that others have changed."""
+        if not self._saves:
+            return ()
+        saves = self._saves
+        async with self._context.executor() as executor:
+            saved = await DurablePeriodicStore(executor).durable_periodic_save(list(saves.values()))
+        self._saves = {}
+        if not self._known.issuperset(saved):
+            # Soon, so that pages tell their schedules.
+            self._touched = float("-inf")
+        self._known.update(saved)
+        overtaken = saves.keys() - set(saved)
+        self._distrusted |= overtaken
+        return overtaken
+
+    def distrust(self, ids: Collection[str]) -> None:
+        """Have these jobs planned anew by their rows with the next look."""
+        self._distrusted.update(ids)
+
+    def beside(
+        self, saves: Iterable[DurablePeriodicSave]
+    ) -> Callable[[Executor], Awaitable[None]] | None:
+        """Return what writes the next runs in the transaction that inserts their jobs, and raises
+        Overtaken there; None where there is nothing to write.
+        """
+        merged = list(_merged(saves))
+        if not merged:
+            return None
+
+        async def write(executor: Executor) -> None:
+            saved = await DurablePeriodicStore(executor).durable_periodic_save(merged)
+            if missed := Counter(save.id for save in merged) - Counter(saved):
+                raise Overtaken(missed)
+
+        return write
+
+    def _changed_at(self, id: str) -> datetime | None:
+        row = self._rows.get(id)
+        return row and row.changed_at
+
+    def _row(self, job: PeriodicJob) -> DurablePeriodicRow | None:
+        return self._rows.get(job.id) if job.id is not None else None
+
+    def _ratcheted(self, at: datetime, now: datetime) -> datetime:
+        ratchet = self._config.next_run_at_ratchet
+        if ratchet is None:
+            return at
+        try:
+            return max(at, ratchet(at, now))
+        except Exception:
+            # The program's own code, which may raise anything.
+            self._context.logger.exception("periodic jobs: next_run_at_ratchet failed")
+            return at
+
+    def _spread(self, known: Collection[str]) -> None:
+        """Give overdue jobs a time in the near future each, where there are many."""
+        now, threshold = self._context.clock(), self._config.start_stagger_threshold
+        overdue = [
+            row.id
+            for row in self._rows.values()
+            if row.id in known and row.next_run_at is not None and row.next_run_at <= now
+        ]
+        if threshold and len(overdue) >= threshold:
+            most = self._config.start_stagger_spread.total_seconds()
+            self._until = {each: now + timedelta(seconds=between(0, most)) for each in overdue}
+
+    async def _touch(self, executor: Executor, jobs: Mapping[str, PeriodicJob]) -> None:
+        schedules = {
+            each: cron_text(job.schedule) for each, job in jobs.items() if each in self._known
+        }
+        if schedules:
+            await DurablePeriodicStore(executor).durable_periodic_touch(schedules)
+
+
+def _merged(saves: Iterable[DurablePeriodicSave]) -> Iterable[DurablePeriodicSave]:
+    """Return one save for the runs of each id, from its first to behind its last, and the answers
+    to requests as they are.
+    """
+    planned: dict[str, DurablePeriodicSave] = {}
+    for save in saves:
+        if save.run_requested_at is not None:
+            yield save
+            continue
+        first = planned.get(save.id)
+        if first is not None:
+            save = save._replace(planned_at=first.planned_at)
+        planned[save.id] = save
+    yield from planned.values()

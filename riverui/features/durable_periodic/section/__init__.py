@@ -1,0 +1,1 @@
+"""Durable periodic jobs on the page and in the API."""

@@ -1,0 +1,95 @@
+"""Durable periodic jobs as the page shows them, and what people change about them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions import periodic as actions
+from riverui.actions.periodic import PERIODIC_VERBS, PeriodicVerb
+from riverui.errors import DatabaseError, NotFound
+from riverui.features.durable_periodic.domain import (
+    MOST_SCHEDULE,
+    DurablePeriodicRow,
+    PeriodicChange,
+)
+from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.storage.interface import Executor
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import form
+from riverui.web.http.urls import local_path, url
+from riverui.web.live.notices import Notice
+from riverui.web.view.facts import fact
+from riverui.web.view.format import plain
+from riverui.web.view.render import done, respond
+
+log = logging.getLogger("riverui.actions")
+
+_ROWS = 500
+"""Durable periodic jobs of a page."""
+_TOLD = 120
+"""Characters of an id in a notice."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeriodicSchedule:
+    """Asks for another schedule; the same page answers a person with or without JavaScript."""
+
+    template: ClassVar[str] = "periodic/schedule.html"
+    fragments: ClassVar[Mapping[str, str]] = {"dialog": "periodic/_schedule.html"}
+
+    row: DurablePeriodicRow
+    most: int
+    """Characters of a schedule."""
+    next: str
+
+
+async def read(request: Request) -> Mapping[str, DurablePeriodicRow]:
+    """Return the durable periodic jobs by id; none where the database keeps none, or cannot tell
+    in time.
+    """
+    board = dashboard(request)
+    if not await board.durable_periodic.seen():
+        return {}
+    found = await fact(board.driver, _list)
+    return {} if isinstance(found, DatabaseError) else {row.id: row for row in found}
+
+
+def verbs(row: DurablePeriodicRow) -> tuple[PeriodicVerb, ...]:
+    """Return what can be changed about a job as it is."""
+    other = PeriodicChange.RESUME if row.paused_at is None else PeriodicChange.PAUSE
+    return tuple(verb for verb in PERIODIC_VERBS.values() if verb.change is not other)
+
+
+async def change(verb: PeriodicVerb, request: Request) -> Response:
+    """Change a durable periodic job; another schedule is asked for first."""
+    board, posted = dashboard(request), await form(request)
+    job_id = posted.get("id", "")
+    next_url = local_path(request, posted.get("next"), default=url(request, "periodic.index"))
+    if verb.change is PeriodicChange.SCHEDULE and "schedule" not in posted:
+        row = (await read(request)).get(job_id)
+        if row is None:
+            raise NotFound(f"Durable periodic job not found: {job_id[:200]}.")
+        return respond(request, PeriodicSchedule(row=row, most=MOST_SCHEDULE, next=next_url))
+    user, schedule = access(request).user, posted.get("schedule", "")
+    await actions.change(
+        board.driver,
+        verb,
+        job_id,
+        schedule=schedule,
+        user=user,
+        time_limit=board.config.action_timeout,
+    )
+    log.info("periodic job %r: %s %r by %r", job_id, verb.name, schedule, user)
+    told = Notice(level="success", title=f"{verb.done} {plain(job_id, _TOLD)}")
+    return done(request, told, next=next_url, changed="jobs")
+
+
+async def _list(executor: Executor) -> Sequence[DurablePeriodicRow]:
+    return await DurablePeriodicStore(executor).durable_periodic_list(limit=_ROWS)

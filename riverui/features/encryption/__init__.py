@@ -1,0 +1,1 @@
+"""Args that are encrypted in the database."""

@@ -1,0 +1,79 @@
+"""Encrypts the args of jobs in the database: River Pro's EncryptHook, with NaCl's secretbox."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.hooks import DoInner, Plugin
+from riverui.engine.insert.insert_opts import InsertRequest
+from riverui.errors import ConfigError
+from riverui.features.encryption.domain import ArgsKeys, is_sealed
+
+
+class Encryption(Plugin):
+    """A plugin that encrypts args before they are inserted, and decrypts them for workers.
+
+    `keys` are 32 bytes each: the first encrypts, each decrypts what it has encrypted. With
+    `include_kinds` only jobs of these kinds are encrypted, with `exclude_kinds` all others, with
+    `decrypt_only` none any more. What is encrypted is decrypted whatever its kind, and what is not
+    is worked as it is. ConfigError for what cannot be used, and without the extra `crypto`.
+
+    Its place is in `ClientConfig.plugins`, as the first: what comes before it, such as a worker's
+    own middleware, sees encrypted args.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        *,
+        include_kinds: Collection[str] | None = None,
+        exclude_kinds: Collection[str] | None = None,
+        decrypt_only: bool = False,
+    ) -> None:
+        if include_kinds is not None and exclude_kinds is not None:
+            raise ConfigError("Encryption: give include_kinds or exclude_kinds, not both.")
+        for kinds in (include_kinds, exclude_kinds):
+            if isinstance(kinds, str):
+                raise ConfigError(f"Encryption: kinds must be a list, not {kinds!r}.")
+        self._keys = ArgsKeys(keys)
+        self._include = None if include_kinds is None else frozenset(include_kinds)
+        self._exclude = frozenset(exclude_kinds or ())
+        self._decrypt_only = decrypt_only
+
+    def __repr__(self) -> str:
+        return f"<Encryption with {len(self.key_ids)} keys>"
+
+    @property
+    def key_ids(self) -> Sequence[str]:
+        """Return what encrypted args begin with, for each key, to count them in SQL."""
+        return self._keys.ids
+
+    def encrypts(self, kind: str) -> bool:
+        """Return whether new jobs of this kind are encrypted."""
+        if self._decrypt_only or kind in self._exclude:
+            return False
+        return self._include is None or kind in self._include
+
+    def insert_begin(self, request: InsertRequest) -> None:
+        """Encrypt the args, unless they are encrypted already. What of them makes the job unique
+        has been taken by now.
+        """
+        if self.encrypts(request.kind) and not is_sealed(request.encoded_args):
+            request.encoded_args = self._keys.seal(request.encoded_args)
+
+    async def work(self, job: JobRow, do_inner: DoInner) -> None:
+        """Go on with decrypted args; DecryptionError where none of the keys fits."""
+        await do_inner(self.opened(job))
+
+    def opened(self, job: JobRow) -> JobRow:
+        """Return a job with decrypted args; DecryptionError where none of the keys fits."""
+        return job._replace(args=self._keys.open(job.args)) if is_sealed(job.args) else job
+
+
+def opened(job: JobRow, plugins: Sequence[Plugin]) -> JobRow:
+    """Return a job with the args that its worker would see, decrypted by the first Encryption among
+    a client's plugins; DecryptionError where its keys do not fit.
+    """
+    encryption = next((found for found in plugins if isinstance(found, Encryption)), None)
+    return job if encryption is None else encryption.opened(job)

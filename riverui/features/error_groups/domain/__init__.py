@@ -1,0 +1,1 @@
+"""Groups of errors, and the fingerprints that make them."""

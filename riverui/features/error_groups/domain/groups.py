@@ -1,0 +1,269 @@
+"""Groups of failed jobs with the same error, and what people have decided about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from riverui.domain.jobs import JobState
+from riverui.features.error_groups.domain.fingerprints import ErrorSignature
+
+NEW = timedelta(hours=1)
+"""How long a group counts as new: as long as its last-hour figure can hold all of it."""
+
+
+class FailedJobPlace(NamedTuple):
+    """A failed job as it is found in an index."""
+
+    id: int
+    attempt: int
+
+
+class JobErrorRow(NamedTuple):
+    """What the last failed attempt of a job has left."""
+
+    id: int
+    state: JobState
+    attempt: int
+    kind: str
+    queue: str
+    worker: str
+    """The client that worked it last; empty where the row names none."""
+    release: str
+    """Of the program that worked it; empty where the job does not say."""
+    at: datetime
+    """When the attempt began."""
+    error: str
+    trace: str
+    given: str
+    """The fingerprint that the job gives itself; empty for none."""
+
+
+class FailedJob(NamedTuple):
+    """A job of a group."""
+
+    id: int
+    state: JobState
+    attempt: int
+    kind: str
+    queue: str
+    worker: str
+    release: str
+    at: datetime
+    fingerprint: str
+
+
+class ErrorState(StrEnum):
+    """What people have decided about a group."""
+
+    UNRESOLVED = "unresolved"
+    RESOLVED = "resolved"
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorDecision:
+    """A state with all that belongs to it."""
+
+    state: ErrorState
+    reason: str = ""
+    release: str = ""
+    """The release in which a resolved group is put right; empty for any from now on."""
+    old_releases: tuple[str, ...] = ()
+    """Releases that had failed before then: that they still do is no news."""
+    until_at: datetime | None = None
+    """Until when a group is ignored; None for no such end."""
+    until_rate: int | None = None
+    """Failed jobs within an hour from which on it is no longer ignored."""
+    until_total: int | None = None
+    """Failed jobs since the decision from which on it is no longer ignored."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorGroupRow:
+    """What is remembered of a group."""
+
+    fingerprint: str
+    title: str
+    first_at: datetime
+    last_at: datetime
+    number: int
+    """Failed jobs that were counted, each as often as it failed while somebody looked."""
+    sample_job_id: int
+    decision: ErrorDecision
+    decided_at: datetime | None = None
+    decided_by: str = ""
+    regressed_at: datetime | None = None
+    """When it failed again after it had been resolved; None where it did not since the last
+    decision.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorGroupSighting:
+    """What a look at the failed jobs adds to what is remembered of a group."""
+
+    fingerprint: str
+    title: str
+    first_at: datetime
+    last_at: datetime
+    number: int
+    sample_job_id: int
+
+
+class Reopening(NamedTuple):
+    """A decision that no longer holds."""
+
+    fingerprint: str
+    decided_at: datetime
+    """Which decision it is: another may have been made in the meantime."""
+    regressed_at: datetime | None
+    """When a resolved group failed again; None where an ignored one has reached its end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorGroup:
+    """Failed jobs with the same error."""
+
+    signature: ErrorSignature
+    """Of the newest one."""
+    jobs: Sequence[FailedJob]
+    """The newest first; none of a group that is only remembered."""
+    row: ErrorGroupRow | None = None
+    """What is remembered; None where nothing is."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what the jobs have in common."""
+        return self.signature.fingerprint
+
+    @property
+    def first_at(self) -> datetime:
+        """Return when it was seen first: as far as is remembered, else among these jobs."""
+        seen = [self.jobs[-1].at] if self.jobs else []
+        return min([*seen, self.row.first_at] if self.row else seen)
+
+    @property
+    def last_at(self) -> datetime:
+        """Return when it was seen last."""
+        seen = [self.jobs[0].at] if self.jobs else []
+        return max([*seen, self.row.last_at] if self.row else seen)
+
+    @property
+    def kinds(self) -> Mapping[str, int]:
+        """Return how many of the jobs are of each kind, the commonest first."""
+        return _counted(job.kind for job in self.jobs)
+
+    @property
+    def queues(self) -> Mapping[str, int]:
+        """Return how many are of each queue."""
+        return _counted(job.queue for job in self.jobs)
+
+    @property
+    def workers(self) -> Mapping[str, int]:
+        """Return how many each client worked last; those that name none are left out."""
+        return _counted(job.worker for job in self.jobs if job.worker)
+
+    @property
+    def releases(self) -> Mapping[str, int]:
+        """Return how many each release of the program worked; those that name none are left out."""
+        return _counted(job.release for job in self.jobs if job.release)
+
+    def since(self, at: datetime) -> int:
+        """Return how many failed last after that time."""
+        return sum(job.at > at for job in self.jobs)
+
+    def state(self, now: datetime) -> ErrorState:
+        """Return what has been decided, as far as that still holds."""
+        if self.row is None or self.reopening(now):
+            return ErrorState.UNRESOLVED
+        return self.row.decision.state
+
+    def regressed_at(self, now: datetime) -> datetime | None:
+        """Return when it came back after it had been resolved; None where it did not."""
+        if found := self.reopening(now):
+            return found.regressed_at
+        return self.row.regressed_at if self.row else None
+
+    def reopening(self, now: datetime) -> Reopening | None:
+        """Return what ends the decision about the group; None while it holds."""
+        row = self.row
+        if row is None or row.decided_at is None:
+            return None
+        decided_at, given = row.decided_at, row.decision
+        if given.state is ErrorState.RESOLVED:
+            old = frozenset(given.old_releases) - {given.release}
+            again = [j.at for j in self.jobs if j.at > decided_at and j.release not in old]
+            if again:
+                return Reopening(row.fingerprint, decided_at, min(again))
+        elif given.state is ErrorState.IGNORED:
+            over = given.until_at is not None and now >= given.until_at
+            often = given.until_rate is not None and self.since(
+                max(decided_at, now - timedelta(hours=1))
+            )
+            many = given.until_total is not None and self.since(decided_at)
+            if (
+                over
+                or (given.until_rate is not None and often >= given.until_rate)
+                or (given.until_total is not None and many >= given.until_total)
+            ):
+                return Reopening(row.fingerprint, decided_at, None)
+        return None
+
+    def new_since(self, at: datetime) -> bool:
+        """Return whether it was first seen after that time."""
+        return self.first_at > at
+
+
+def grouped(
+    jobs: Iterable[FailedJob],
+    signatures: Mapping[str, ErrorSignature],
+    rows: Mapping[str, ErrorGroupRow] | None = None,
+) -> dict[str, ErrorGroup]:
+    """Return groups by their fingerprints, those that failed last first; `rows` are what is
+    remembered of them.
+    """
+    found: dict[str, list[FailedJob]] = {}
+    for job in sorted(jobs, key=lambda job: (job.at, job.id), reverse=True):
+        found.setdefault(job.fingerprint, []).append(job)
+    return {
+        fingerprint: ErrorGroup(
+            signature=signatures[fingerprint],
+            jobs=tuple(members),
+            row=rows.get(fingerprint) if rows else None,
+        )
+        for fingerprint, members in found.items()
+    }
+
+
+def sighting(group: ErrorGroup) -> ErrorGroupSighting:
+    """Return what the group's jobs add to what is remembered of it."""
+    row = group.row
+    return ErrorGroupSighting(
+        fingerprint=group.fingerprint,
+        title=group.signature.title,
+        first_at=group.first_at,
+        last_at=group.last_at,
+        number=group.since(row.last_at) if row else len(group.jobs),
+        sample_job_id=group.jobs[0].id if group.jobs else row.sample_job_id if row else 0,
+    )
+
+
+def is_news(group: ErrorGroup) -> bool:
+    """Return whether the group's jobs add anything to what is remembered of it."""
+    row = group.row
+    return row is None or group.last_at > row.last_at or group.first_at < row.first_at
+
+
+def remembered_group(row: ErrorGroupRow) -> ErrorGroup:
+    """Return a group of which there is no job any more."""
+    signature = ErrorSignature(fingerprint=row.fingerprint, type="", message=row.title, frames=())
+    return ErrorGroup(signature=signature, jobs=(), row=row)
+
+
+def _counted(names: Iterable[str]) -> Mapping[str, int]:
+    return dict(Counter(names).most_common())

@@ -1,0 +1,34 @@
+"""Errors: failed jobs by what went wrong."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from riverui.features.error_groups.section import api, decide, index, show
+from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+from riverui.web.view.navigation import NavEntry
+
+SECTION = Section(
+    name="errors",
+    navigation=NavEntry(
+        label="Errors", route="errors.index", right="jobs.read", icon="circle-alert", keys="g e"
+    ),
+    routes=(
+        GuardedRoute("GET", "/errors", "errors.index", "jobs.read", index.index),
+        GuardedRoute("GET", "/errors/{fingerprint}", "errors.show", "jobs.read", show.show),
+        *(
+            GuardedRoute(
+                "POST",
+                f"/errors/{{fingerprint}}/{verb.name}",
+                f"errors.{verb.name}",
+                RIGHT,
+                partial(decide.act, verb),
+            )
+            for verb in ERROR_VERBS.values()
+        ),
+    ),
+    api=api.ENDPOINTS,
+    rights={RIGHT: "resolve and ignore errors"},
+)

@@ -1,0 +1,159 @@
+"""What the pages of errors and their API ask of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from starlette.requests import Request
+
+from riverui.errors import BadRequest, NotFound
+from riverui.features.error_groups.domain.fingerprints import FINGERPRINT
+from riverui.features.error_groups.domain.groups import NEW, ErrorGroup, ErrorState, FailedJob
+from riverui.features.error_groups.reader import ErrorReading
+from riverui.features.error_groups.section.charts import SPARK, counted
+from riverui.features.error_groups.section.table import ErrorLine
+from riverui.features.marks.domain import Mark
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import url
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+ALL = "all"
+"""Groups in every state."""
+ORDERS = {"last": "Last first", "count": "Most jobs first", "new": "Newest first"}
+"""Orders of groups by their names in addresses, with their labels."""
+STATES = {
+    ErrorState.UNRESOLVED.value: "Unresolved",
+    ErrorState.RESOLVED.value: "Resolved",
+    ErrorState.IGNORED.value: "Ignored",
+    ALL: "All",
+}
+"""States of groups by their names in addresses, with their labels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorFilter:
+    """Which groups are asked for, and in which order."""
+
+    kind: str = ""
+    queue: str = ""
+    match: str = ""
+    """A text that the title contains, in any case."""
+    state: str = ErrorState.UNRESOLVED.value
+    order: str = "last"
+
+    def fits(self, job: FailedJob) -> bool:
+        """Return whether a job is among those that the list is about."""
+        return self.kind in ("", job.kind) and self.queue in ("", job.queue)
+
+
+def read_filter(request: Request) -> ErrorFilter:
+    """Return what the address asks for. BadRequest for an order or a state that there is not."""
+    params = request.query_params
+    found = ErrorFilter(
+        kind=params.get("kind", ""),
+        queue=params.get("queue", ""),
+        match=params.get("match", "")[:200],
+        state=params.get("state") or ErrorState.UNRESOLVED.value,
+        order=params.get("order") or "last",
+    )
+    if found.order not in ORDERS:
+        raise BadRequest(f"Unknown order; the orders are {', '.join(ORDERS)}.")
+    if found.state not in STATES:
+        raise BadRequest(f"Unknown state; the states are {', '.join(STATES)}.")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """What groups are seen against."""
+
+    reading: ErrorReading
+    now: datetime
+    deploy: Mark | None
+    """The newest mark of the last 24 hours."""
+
+
+async def view(request: Request, *, whole: bool = False) -> View:
+    """Return the groups as they are known now, and the newest mark."""
+    board, now = dashboard(request), datetime.now(UTC)
+    reading = await board.error_groups.read(whole=whole)
+    marks = await board.marks.read(now - DAY, now)
+    return View(reading=reading, now=now, deploy=marks[-1] if marks else None)
+
+
+def line(request: Request, seen: View, group: ErrorGroup, jobs: Sequence[FailedJob]) -> ErrorLine:
+    """Return a group as it is shown, with the figures of these of its jobs."""
+    now = seen.now
+    step, columns = SPARK
+    return ErrorLine(
+        group=group,
+        state=group.state(now),
+        new=new_since(seen, group),
+        hours=tuple(counted(jobs, now - columns * step, step, columns)),
+        regressed_at=group.regressed_at(now),
+        number=len(jobs),
+        hour=_since(jobs, now - HOUR),
+        day=_since(jobs, now - DAY),
+        url=url(request, "errors.show", fingerprint=group.fingerprint),
+    )
+
+
+def lines(
+    request: Request, seen: View, asked: ErrorFilter, *, limit: int
+) -> tuple[list[ErrorLine], int]:
+    """Return the groups that are asked for in their order, at most so many, and how many fit: there
+    may be thousands.
+    """
+    match = asked.match.lower()
+    found: list[tuple[ErrorGroup, Sequence[FailedJob]]] = []
+    for group in seen.reading.groups.values():
+        jobs = group.jobs
+        if asked.kind or asked.queue:
+            jobs = [job for job in jobs if asked.fits(job)]
+        if (
+            jobs
+            and (not match or match in group.signature.title.lower())
+            and asked.state in (ALL, group.state(seen.now).value)
+        ):
+            found.append((group, jobs))
+    if asked.order == "count":
+        found.sort(key=lambda each: len(each[1]), reverse=True)
+    elif asked.order == "new":
+        found.sort(key=lambda each: each[0].first_at, reverse=True)
+    return [line(request, seen, group, jobs) for group, jobs in found[:limit]], len(found)
+
+
+def new_since(seen: View, group: ErrorGroup) -> str:
+    """Return since when a group is new, in words: since the newest mark, else within the last
+    hour; empty where it is not, or where that cannot be told, because the failed jobs that were
+    looked at do not go back that far and the group is not remembered.
+    """
+    begun, words = seen.now - NEW, "within the last hour"
+    if seen.deploy is not None:
+        begun, words = seen.deploy.at, f"since {seen.deploy.label}"
+    since = seen.reading.since
+    known = group.row is not None or since is None or since <= begun
+    return words if known and group.new_since(begun) else ""
+
+
+async def find(request: Request) -> tuple[View, ErrorGroup]:
+    """Return the group that the address names; NotFound where nothing is known of it."""
+    board, asked = dashboard(request), request.path_params["fingerprint"]
+    group = await board.error_groups.find(asked) if FINGERPRINT.fullmatch(asked) else None
+    seen = await view(request)
+    reading = seen.reading
+    if group is None:
+        told = "No failed job has this error any more: they were retried, or are gone."
+        if reading.more:
+            told = (
+                f"None of the newest {reading.looked_at:,} failed jobs has this error: they were"
+                " retried, are older, or are gone."
+            )
+        raise NotFound(f"Error not found. {told}")
+    return seen, group
+
+
+def _since(jobs: Sequence[FailedJob], at: datetime) -> int:
+    return sum(job.at > at for job in jobs)

@@ -1,0 +1,147 @@
+"""The list of error groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.features.error_groups.section.groups import (
+    ORDERS,
+    STATES,
+    ErrorFilter,
+    lines,
+    read_filter,
+    view,
+)
+from riverui.features.error_groups.section.table import ErrorLine, error_table
+from riverui.features.error_groups.store import ERROR_GROUP_TABLE
+from riverui.storage.interface import OWN_TABLES
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import only, url
+from riverui.web.view.format import plain
+from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.render import respond
+from riverui.web.view.tables import Table
+
+_SHOWN = 100
+"""Groups of a page."""
+_NAMES = 50
+"""Kinds or queues that a menu offers, the commonest ones."""
+_NAME = 60
+"""Characters of a name in a menu."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorsIndex:
+    """Failed jobs by their errors."""
+
+    template: ClassVar[str] = "errors/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"errors-list": "errors/_list.html"}
+
+    match: str
+    asked: tuple[tuple[str, str], ...]
+    """What else the address asks for, for the search form."""
+    kinds: tuple[Choice, ...]
+    queues: tuple[Choice, ...]
+    states: tuple[Choice, ...]
+    """Empty where groups have none."""
+    orders: tuple[Choice, ...]
+    table: Table[ErrorLine]
+    groups: int
+    """Groups that fit, shown or not."""
+    others: int
+    """Groups that do not fit."""
+    looked_at: int
+    more: bool
+    """Whether there are failed jobs besides those looked at."""
+    since: datetime | None
+    complete: bool
+    """Whether all were looked at that are to be; else it is going on."""
+    remedy: str
+    """The command after which groups are remembered; empty where they are, or cannot be."""
+    missing: str
+    """The migration that remembers groups."""
+    filtered: bool
+    self_url: str
+    all_url: str
+    problem: Problem | None
+
+
+async def index(request: Request) -> Response:
+    """Answer with the groups that are asked for."""
+    only(request, "kind", "queue", "match", "state", "order")
+    board, asked = dashboard(request), read_filter(request)
+    seen = await view(request)
+    reading = seen.reading
+    shown, fitting = lines(request, seen, asked, limit=_SHOWN)
+    possible = OWN_TABLES in board.driver.capabilities
+    plainly = ErrorFilter()
+    return respond(
+        request,
+        ErrorsIndex(
+            match=asked.match,
+            asked=tuple(pair for pair in _pairs(asked) if pair[0] != "match"),
+            kinds=_names(request, asked, "kind", reading.kinds),
+            queues=_names(request, asked, "queue", reading.queues),
+            states=_choices(request, asked, "state", STATES) if reading.remembered else (),
+            orders=_choices(request, asked, "order", ORDERS),
+            table=error_table(shown),
+            groups=fitting,
+            others=len(reading.groups) - fitting,
+            looked_at=reading.looked_at,
+            more=reading.more,
+            since=reading.since,
+            complete=reading.complete,
+            remedy=ERROR_GROUP_TABLE.remedy if possible and not reading.remembered else "",
+            missing=ERROR_GROUP_TABLE.missing,
+            filtered=bool(asked.kind or asked.queue or asked.match),
+            self_url=_url(request, asked),
+            all_url=_url(request, plainly),
+            problem=Problem(title="Errors could not be read.", detail=reading.trouble)
+            if reading.trouble
+            else None,
+        ),
+    )
+
+
+def _pairs(asked: ErrorFilter) -> list[tuple[str, str]]:
+    usual = asdict(ErrorFilter())
+    return [(name, value) for name, value in asdict(asked).items() if value != usual[name]]
+
+
+def _url(request: Request, asked: ErrorFilter, **changes: str) -> str:
+    pairs = _pairs(ErrorFilter(**(asdict(asked) | changes)))
+    return url(request, "errors.index") + (f"?{urlencode(pairs)}" if pairs else "")
+
+
+def _choices(
+    request: Request, asked: ErrorFilter, name: str, labels: Mapping[str, str]
+) -> tuple[Choice, ...]:
+    current = getattr(asked, name)
+    return tuple(
+        Choice(
+            value=value,
+            label=label,
+            url=_url(request, asked, **{name: value}),
+            current=value == current,
+        )
+        for value, label in labels.items()
+    )
+
+
+def _names(
+    request: Request, asked: ErrorFilter, name: str, commonest: Sequence[str]
+) -> tuple[Choice, ...]:
+    """Return the kinds or the queues of failed jobs to choose from, the one chosen among them."""
+    found = list(commonest[:_NAMES])
+    chosen = getattr(asked, name)
+    if chosen and chosen not in found:
+        found.append(chosen)
+    labels = {value: plain(value, _NAME) for value in sorted(found)}
+    return _choices(request, asked, name, {"": f"Any {name}", **labels})

@@ -1,0 +1,161 @@
+"""One error group: what its jobs have in common, and some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.domain.jobs import JobListRow
+from riverui.errors import DatabaseError
+from riverui.features.error_groups.domain.groups import ErrorGroup, ErrorState
+from riverui.features.error_groups.section.charts import chart_start, group_chart
+from riverui.features.error_groups.section.groups import find, line
+from riverui.features.error_groups.section.samples import Sample, samples
+from riverui.features.error_groups.section.table import ErrorLine
+from riverui.features.error_groups.store import ERROR_GROUP_TABLE
+from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT, ErrorVerb
+from riverui.storage.interface.params import Field, JobFilter, JobPageParams
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import preferences
+from riverui.web.http.urls import only, url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.search.groups import listed_term
+from riverui.web.view.chart_data import TimeChart
+from riverui.web.view.facts import fact
+from riverui.web.view.figure_charts import chart_marks
+from riverui.web.view.render import respond
+
+_NEWEST = 10
+"""Newest jobs that the page shows."""
+_OLDEST = 3
+"""Oldest jobs that it shows besides: they tell how it began."""
+_NAMES = 12
+"""Kinds, queues, workers or releases that are told."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorsShow:
+    """One group."""
+
+    template: ClassVar[str] = "errors/show.html"
+    fragments: ClassVar[Mapping[str, str]] = {"error": "errors/_group.html"}
+
+    line: ErrorLine
+    chart: TimeChart
+    span: str
+    """What time the chart tells of, in words."""
+    shares: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
+    """By kind, queue, worker and release: a heading, names with their numbers, how many more names
+    there are.
+    """
+    samples: tuple[Sample, ...]
+    """The newest jobs."""
+    oldest: tuple[Sample, ...]
+    """The oldest ones, where there are more than those."""
+    same_args: tuple[str, ...]
+    """Names of the args that are the same in all of them."""
+    args: bool
+    """Whether args are shown."""
+    verbs: tuple[ErrorVerb, ...]
+    """What can be decided, by this viewer."""
+    retry_url: str
+    """The preview of a retry of them all; empty where the viewer may not."""
+    jobs_url: str
+    """The list of the newest jobs; empty where there are none."""
+    listed: int
+    """How many that list has."""
+    looked_at: int
+    more: bool
+    remembered: bool
+    missing: str
+    remedy: str
+    self_url: str
+
+
+async def show(request: Request) -> Response:
+    """Answer with one group. Raises NotFound where nothing is known of it."""
+    only(request)
+    seen, group = await find(request)
+    reading, now = seen.reading, seen.now
+    shown = line(request, seen, group, group.jobs)
+    marks = await dashboard(request).marks.read(chart_start(group, now), now)
+    chart, span = group_chart(group, now, since=reading.since, marks=chart_marks(marks))
+    newest = [job.id for job in group.jobs[:_NEWEST]]
+    oldest = [job.id for job in group.jobs[_NEWEST:][-_OLDEST:]]
+    rows = await _rows(request, [*newest, *oldest])
+    shown_jobs, same = samples([rows[n] for n in (*newest, *oldest) if n in rows])
+    begun = [sample for sample in shown_jobs if sample.row.id in oldest]
+    listed, viewer, retry = listed_term(group), access(request), JOB_VERBS["retry"]
+    here = url(request, "errors.show", fingerprint=group.fingerprint)
+    preview = f"{url(request, 'jobs.bulk')}?verb=retry&group={group.fingerprint}&next={here}"
+    return respond(
+        request,
+        ErrorsShow(
+            line=shown,
+            chart=chart,
+            span=span,
+            shares=tuple(_shares(group)),
+            samples=shown_jobs[: len(shown_jobs) - len(begun)],
+            oldest=tuple(begun),
+            same_args=same,
+            args=_shows_args(request),
+            verbs=_verbs(shown) if reading.remembered and viewer.may(RIGHT) else (),
+            retry_url=preview if group.jobs and viewer.may(retry.right) else "",
+            jobs_url=jobs_url(request, (listed,)) if group.jobs else "",
+            listed=len(listed.values),
+            looked_at=reading.looked_at,
+            more=reading.more,
+            remembered=reading.remembered,
+            missing=ERROR_GROUP_TABLE.missing,
+            remedy=ERROR_GROUP_TABLE.remedy,
+            self_url=here,
+        ),
+    )
+
+
+def _shows_args(request: Request) -> bool:
+    """Return whether this viewer sees lists with args."""
+    shown = preferences(request).show_args
+    return not dashboard(request).config.hide_args if shown is None else shown
+
+
+def _verbs(shown: ErrorLine) -> tuple[ErrorVerb, ...]:
+    """Return what can be decided about a group in its state."""
+    return tuple(
+        verb
+        for verb in ERROR_VERBS.values()
+        if verb.state is not shown.state or verb.state is ErrorState.IGNORED
+    )
+
+
+def _shares(group: ErrorGroup) -> Sequence[tuple[str, tuple[tuple[str, int], ...], int]]:
+    found = (
+        ("Kinds", group.kinds),
+        ("Queues", group.queues),
+        ("Workers", group.workers),
+        ("Releases", group.releases),
+    )
+    return [
+        (heading, tuple(islice(counted.items(), _NAMES)), max(0, len(counted) - _NAMES))
+        for heading, counted in found
+        if counted
+    ]
+
+
+async def _rows(request: Request, ids: Sequence[int]) -> Mapping[int, JobListRow]:
+    """Return these jobs by their ids; none where they cannot be read in time."""
+    if not ids:
+        return {}
+    params = JobPageParams(
+        filter=JobFilter(terms=(query.equal(Field.ID, *ids),)), limit=_NEWEST + _OLDEST
+    )
+    page = await fact(dashboard(request).driver, lambda executor: executor.job_list(params))
+    return {} if isinstance(page, DatabaseError) else {row.id: row for row in page.rows}

@@ -1,0 +1,148 @@
+"""What people decide about groups of failed jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from riverui.errors import BadRequest
+from riverui.features.error_groups.domain.groups import (
+    ErrorDecision,
+    ErrorGroup,
+    ErrorState,
+    sighting,
+)
+from riverui.features.error_groups.store import ErrorGroupStore
+from riverui.storage.interface import Driver
+
+RIGHT = "errors.manage"
+"""The right to decide."""
+MOST_REASON = 500
+"""Characters of a reason: a sentence or two."""
+MOST_RELEASE = 100
+"""Characters of a release's name, as of those that jobs name."""
+MOST_RELEASES = 100
+"""Releases that are remembered as having failed before."""
+MOST_NUMBER = 2**40
+"""Of failed jobs, in an hour or in all: more than there will be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What somebody asks for, as far as it fits the verb."""
+
+    reason: str = ""
+    release: str = ""
+    until_at: datetime | None = None
+    until_rate: int | None = None
+    until_total: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorVerb:
+    """Something that can be decided about a group."""
+
+    name: str
+    label: str
+    icon: str
+    done: str
+    """What the group is afterwards."""
+    state: ErrorState
+    summary: str
+    """What it does, for the reference of the API."""
+    asks: bool
+    """Whether it takes anything besides the group."""
+    decide: Callable[[ErrorGroup, Asked], ErrorDecision]
+
+
+def _resolve(group: ErrorGroup, asked: Asked) -> ErrorDecision:
+    old = tuple(group.releases)[:MOST_RELEASES] if asked.release else ()
+    return ErrorDecision(
+        state=ErrorState.RESOLVED, reason=asked.reason, release=asked.release, old_releases=old
+    )
+
+
+def _ignore(group: ErrorGroup, asked: Asked) -> ErrorDecision:
+    return ErrorDecision(
+        state=ErrorState.IGNORED,
+        reason=asked.reason,
+        until_at=asked.until_at,
+        until_rate=asked.until_rate,
+        until_total=asked.until_total,
+    )
+
+
+def _unresolve(group: ErrorGroup, asked: Asked) -> ErrorDecision:
+    return ErrorDecision(state=ErrorState.UNRESOLVED, reason=asked.reason)
+
+
+ERROR_VERBS = {
+    verb.name: verb
+    for verb in (
+        ErrorVerb(
+            name="resolve",
+            label="Resolve",
+            icon="check",
+            done="resolved",
+            state=ErrorState.RESOLVED,
+            summary="Marks a group as put right; an attempt that begins later and fails with the"
+            " same error brings it back.",
+            asks=True,
+            decide=_resolve,
+        ),
+        ErrorVerb(
+            name="ignore",
+            label="Ignore",
+            icon="bed",
+            done="ignored",
+            state=ErrorState.IGNORED,
+            summary="Leaves a group out of the list, for good or until a time, a rate or a number.",
+            asks=True,
+            decide=_ignore,
+        ),
+        ErrorVerb(
+            name="unresolve",
+            label="Unresolve",
+            icon="rotate-cw",
+            done="unresolved",
+            state=ErrorState.UNRESOLVED,
+            summary="Takes back that a group is resolved or ignored.",
+            asks=False,
+            decide=_unresolve,
+        ),
+    )
+}
+"""Every verb on groups by its name, in the order of the buttons."""
+
+
+async def apply(
+    driver: Driver,
+    verb: ErrorVerb,
+    group: ErrorGroup,
+    asked: Asked,
+    *,
+    username: str,
+    time_limit: timedelta | None = None,
+) -> None:
+    """Do a verb to a group. BadRequest for too long a text, or a number that makes no sense."""
+    for name, text, most in (
+        ("reason", asked.reason, MOST_REASON),
+        ("release", asked.release, MOST_RELEASE),
+    ):
+        if len(text) > most:
+            raise BadRequest(f"The {name} takes at most {most} characters.")
+        if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+            raise BadRequest(f"The {name} holds a character that cannot be stored.")
+    for name, number in (("rate", asked.until_rate), ("total", asked.until_total)):
+        if number is not None and not 1 <= number <= MOST_NUMBER:
+            raise BadRequest(f"The {name} must be a whole number from 1 on.")
+    decision = verb.decide(group, asked)
+    async with driver.transaction(timeout=time_limit) as transaction:
+        await ErrorGroupStore(transaction).error_group_decide(
+            sighting(group), decision, username=username[:MOST_USER]
+        )
+
+
+MOST_USER = 200
+"""Characters of who decided, as it is remembered."""

@@ -1,0 +1,1 @@
+"""Keys of a queue that share its slots."""

@@ -1,0 +1,131 @@
+"""Deals the jobs of a queue in turn to the keys of a partition, such as tenants.
+
+Each client goes round the keys by itself, from where it stopped in its last fetch: as each is fair,
+all are together. Where the partition has its index, keys are found by it however many jobs the
+others have; where not, among the first waiting jobs of the queue.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from riverui.engine.pilot import Feature
+from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.features.fair_shares.domain import FairShare, Ring
+from riverui.storage.interface.candidates import Candidate, KeyPage, KeyRange
+
+_FEW_KEYS = 100
+"""Keys that are always looked at together: a millisecond."""
+_MOST_KEYS = 1_000
+"""Keys that one look covers: some 20 ms."""
+_MOST_ROWS = 10_000
+"""Jobs that one look may read."""
+_LOOKS = 8
+"""Looks in one fetch: after these, what was chosen is worked first."""
+
+
+class FairShares(Feature):
+    """Takes part where a queue has a `fair_share`."""
+
+    def chooser(self, work: QueueWork) -> Chooser | None:
+        """Return who deals the queue's jobs, where it has fair shares."""
+        share = work.config.fair_share
+        return None if share is None else ShareChooser(work, share)
+
+
+class ShareChooser(Chooser):
+    """Deals the jobs of one queue.
+
+    Few keys are looked at all together. Of many, each look covers those that come next.
+    """
+
+    active = True
+    spread = True
+
+    def __init__(self, work: QueueWork, share: FairShare) -> None:
+        self.partition = share.partition
+        self._asked = KeyRange(partition=share.partition, per_key=1, keys=1)
+        self._dealt = 0
+        """Jobs dealt out of the last look."""
+        self._filled = False
+        """Whether that was all that there was room for."""
+        self._keys: int | None = 0
+        """How many there were when all were looked at; None where they are too many for that."""
+        self._last: str | None = None
+        """The last key of the look; None where there are none behind it."""
+        self._laps = self._looks = 0
+        """How often this fetch has come to the end of the keys, and has looked."""
+        self._longest = 0
+        """Jobs of the key that had most, as far as they were read."""
+        self._ring = Ring(share)
+        self._work = work
+
+    def key_range(self, room: int, *, again: bool) -> KeyRange | None:
+        """Return the keys to be looked at next; see Chooser."""
+        if not again:
+            self._laps = self._looks = 0
+        elif not self._goes_on():
+            return None
+        if self._looks >= _LOOKS:
+            self._work.wake()
+            return None
+        self._looks += 1
+        few = min(max(2 * room, _FEW_KEYS), _MOST_KEYS)
+        if self._keys is not None and self._keys <= few:
+            keys, likely, after = few, self._keys or few, ""
+        else:
+            keys = likely = min(room + room // 4 + 10, _MOST_KEYS)
+            after = self._ring.start
+        per_key = self._ring.most(room, likely)
+        keys = max(1, min(keys, _MOST_ROWS // per_key))
+        self._asked = KeyRange(partition=self.partition, per_key=per_key, keys=keys, after=after)
+        self._dealt, self._filled = 0, False
+        return self._asked
+
+    def looked(self, page: KeyPage | None) -> None:
+        """Take note of whether all keys were looked at."""
+        self._last, self._longest = None, 0
+        if page is None:
+            # All of the first waiting jobs were, however many keys these have.
+            self._asked = replace(self._asked, after="")
+        else:
+            self._last = page.last_key
+        if not self._asked.after:
+            self._keys = 0 if self._whole else None
+
+    async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
+        """Return those of the candidates whose turn it is."""
+        waiting: defaultdict[str, list[Candidate]] = defaultdict(list)
+        for candidate in candidates:
+            waiting[candidate.keys[self.partition]].append(candidate)
+        self._longest = max(map(len, waiting.values()))
+        if self._whole:
+            self._keys = len(waiting)
+        dealt = self._ring.deal(waiting, room, lambda candidate: True, whole=self._whole)
+        self._dealt, self._filled = len(dealt), len(dealt) >= room
+        return dealt
+
+    def lost(self, candidates: Sequence[Candidate]) -> None:
+        """Make up for jobs that another client took: it has dealt them by its own round."""
+        for candidate in candidates:
+            self._ring.owe(candidate.keys[self.partition])
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all keys were looked at together."""
+        return not self._asked.after and self._last is None
+
+    def _goes_on(self) -> bool:
+        """Go on behind the last look, and return whether there may be more jobs to deal."""
+        if self._filled:
+            return True
+        if self._whole:
+            return self._dealt > 0 and self._longest >= self._asked.per_key
+        if self._last is not None:
+            self._ring.skip_to(self._last)
+            return True
+        self._ring.begin_again()
+        self._laps += 1
+        return self._laps == 1

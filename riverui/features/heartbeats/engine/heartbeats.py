@@ -1,0 +1,170 @@
+"""A client's signs of life from its start to its stop, where the database has the table for
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from riverui.domain.queue_terms import BatchTerms, QueueTerms
+from riverui.engine.client_context import ClientContext
+from riverui.engine.config import NO_LIMIT
+from riverui.engine.queue_config import QueueConfig
+from riverui.engine.service import keep_running
+from riverui.engine.waiting import pass_on_cancellation, within
+from riverui.engine.work.attempt import Cause
+from riverui.engine.work.producer import Producer
+from riverui.engine.work.workers import Workers
+from riverui.errors import RiveruiError
+from riverui.features.heartbeats.engine.client_rescuer import ClientRescuer
+from riverui.features.heartbeats.engine.pulse import Pulse
+from riverui.features.heartbeats.store import CLIENT_TABLE, ClientLife, ClientStore
+from riverui.storage.interface import OWN_TABLES
+
+_LAST_SECONDS = 5.0
+"""For which the client may take to be forgotten: if it is not, it is declared dead later."""
+_QUIET_SECONDS = 0.05
+"""Between two looks whether jobs are still on their way to a client that was declared dead."""
+
+
+class Heartbeats:
+    """Makes a client known, has others rescue its jobs should it die, and does so for them."""
+
+    def __init__(self, client: ClientContext, producers: Mapping[str, Producer]) -> None:
+        self._client = client
+        self._held_back = False
+        self._known = asyncio.Event()
+        self._leaves_behind = False
+        self._logger = client.logger
+        self._producers = producers
+        self._pulse: Pulse | None = None
+        self._rescuer = ClientRescuer(client, may_judge=self._may_judge)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def life(self) -> ClientLife | None:
+        """What the database knows of the client; None where it does not know it, or takes it for
+        dead.
+        """
+        return self._pulse.life if self._pulse is not None else None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is certain that nobody has declared the client dead."""
+        return self._pulse is not None and self._pulse.trusted
+
+    async def start(self) -> None:
+        """Begin, and return once the database knows the client, or cannot know it for now."""
+        offered = OWN_TABLES in self._client.driver.capabilities
+        if not offered or self._client.config.heartbeat_interval == NO_LIMIT:
+            return
+        self._pulse = Pulse(self._client, self, asyncio.get_running_loop(), self._known.set)
+        for name, run in (("heartbeats", self._run), (ClientRescuer.name, self._rescuer.run)):
+            self._tasks.append(
+                asyncio.create_task(keep_running(name, run, self._logger), name=f"riverui {name}")
+            )
+        await self._known.wait()
+
+    def leave_behind(self) -> None:
+        """Have the client declared dead after its end, instead of forgotten."""
+        self._leaves_behind = True
+
+    async def stop(self, *, jobs_left: bool) -> None:
+        """End; where no jobs are left that others would have to rescue, have the client
+        forgotten.
+        """
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        life = self._pulse.life if self._pulse else None
+        if life is None or jobs_left or self._leaves_behind:
+            return
+        try:
+            async with self._client.driver.autocommit() as executor:
+                await within(_LAST_SECONDS, ClientStore(executor).client_delete(life))
+        except (RiveruiError, TimeoutError) as error:
+            self._logger.info("the client will be declared dead though it has stopped: %s", error)
+
+    def status(self) -> tuple[dict[str, tuple[int, int]], int]:
+        """Return the slots by queue (at most, taken) and the number of jobs; from any thread."""
+        producers = dict(self._producers)
+        queues = {name: producer.slots for name, producer in producers.items()}
+        return queues, sum(producer.running for producer in producers.values())
+
+    def terms(self) -> dict[str, QueueTerms]:
+        """Return by which rules queues are worked, those that have any; from any thread."""
+        found = {
+            name: _terms(producer.config, self._client.config.workers)
+            for name, producer in dict(self._producers).items()
+        }
+        return {name: terms for name, terms in found.items() if terms.any}
+
+    def kinds(self) -> Collection[str]:
+        """Return the kinds that are worked; from any thread."""
+        workers = self._client.config.workers
+        return () if workers is None else workers.kinds
+
+    def hold_back(self) -> None:
+        """Fetch no more, and cancel the jobs at work."""
+        self._held_back = True
+        for producer in self._producers.values():
+            self.admit(producer)
+
+    def admit(self, producer: Producer) -> None:
+        """Let a producer fetch only if the client may."""
+        if self._held_back:
+            producer.hold_back(Cause.SILENT)
+
+    async def quiet(self) -> None:
+        """Wait until no jobs are on their way any more."""
+        while True:
+            if not any(producer.expecting for producer in self._producers.values()):
+                return
+            await asyncio.sleep(_QUIET_SECONDS)
+
+    def go_on(self) -> None:
+        """Fetch again."""
+        self._held_back = False
+        for producer in self._producers.values():
+            producer.go_on()
+
+    def rescue(self) -> None:
+        """Look for clients to be declared dead, soon."""
+        self._rescuer.look()
+
+    def _may_judge(self) -> bool:
+        return self._pulse is not None and self._pulse.steady
+
+    async def _run(self) -> None:
+        """Look now and then for the table, and give signs of life while it is there."""
+        assert self._pulse is not None
+        while True:
+            pass_on_cancellation()
+            if await self._has_table():
+                await self._client.beside("riverui-heartbeats").run(self._pulse.run)
+            self._known.set()
+            await asyncio.sleep(self._client.limits.look_for_clients_seconds)
+
+    async def _has_table(self) -> bool:
+        try:
+            async with self._client.driver.autocommit() as executor:
+                return await CLIENT_TABLE.exists(executor)
+        except RiveruiError as error:
+            # The parts of the client that cannot do without the database tell of it.
+            self._logger.debug("whether there is a table of clients is not known: %s", error)
+            return False
+
+
+def _terms(config: QueueConfig, workers: Workers | None) -> QueueTerms:
+    units = [workers.get(kind) for kind in workers.kinds] if workers is not None else []
+    return QueueTerms(
+        rate_limit=config.rate_limit,
+        fair_share=config.fair_share,
+        ephemeral=config.ephemeral,
+        batches={
+            unit.kind: BatchTerms(max_count=unit.batch.max_count, max_delay=unit.batch.max_delay)
+            for unit in units
+            if unit is not None and unit.batch is not None
+        },
+    )

@@ -1,0 +1,83 @@
+"""The rescue of the jobs of a silent client, as somebody asks for it."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.jobs import JobState
+from riverui.errors import BadRequest, SchemaMissing
+from riverui.features.heartbeats.store import CLIENT_TABLE
+from riverui.features.heartbeats.verbs import ClientRescue, rescue_client
+from riverui.storage.interface import OWN_TABLES
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import form
+from riverui.web.http.urls import local_path, url
+from riverui.web.live.notices import Notice
+from riverui.web.view.format import plain
+from riverui.web.view.render import done
+
+log = logging.getLogger("riverui.actions")
+
+_BECAME = (
+    (JobState.RETRYABLE, "to be tried again"),
+    (JobState.DISCARDED, "discarded: all their attempts are used up"),
+    (JobState.CANCELLED, "cancelled, as somebody had asked for"),
+)
+"""What may become of rescued jobs, in words."""
+
+
+async def rescue(request: Request) -> Response:
+    """Declare a silent client dead, and rescue its jobs."""
+    posted = await form(request)
+    client_id = posted.get("client")
+    if not client_id:
+        raise BadRequest("Choose a worker.")
+    rescued = await carry_out(request, client_id)
+    details = [
+        f"{rescued.states[state]:,} {words}"
+        for state, words in _BECAME
+        if rescued.states.get(state)
+    ]
+    title = "1 job was rescued" if rescued.jobs == 1 else f"{rescued.jobs:,} jobs were rescued"
+    notice = Notice(
+        level="success",
+        title=f"{title} from {plain(rescued.client.host or client_id, 60)}",
+        details=tuple(details),
+    )
+    next_url = local_path(request, posted.get("next"), default=url(request, "workers.index"))
+    return done(request, notice, next=next_url, changed="workers")
+
+
+async def carry_out(request: Request, client_id: str) -> ClientRescue:
+    """Rescue the jobs of a silent client, and write the line of the log.
+
+    NotFound without such a client. BadRequest for one that is not silent, and where clients are not
+    known.
+    """
+    board, user = dashboard(request), access(request).user
+    if OWN_TABLES not in board.driver.capabilities:
+        raise BadRequest(OWN_TABLES.missing)
+    try:
+        rescued = await rescue_client(
+            board.driver,
+            client_id,
+            by=user or "a dashboard",
+            time_limit=board.config.action_timeout,
+        )
+    except SchemaMissing as error:
+        raise BadRequest(
+            f"Clients are not known here: {CLIENT_TABLE.missing} is missing. Run"
+            f" `{CLIENT_TABLE.remedy}`."
+        ) from error
+    log.info(
+        "client %r, silent since %s, declared dead by %r: %d jobs rescued",
+        client_id,
+        f"{rescued.client.silent_since:%Y-%m-%d %H:%M:%S %Z}",
+        user,
+        rescued.jobs,
+    )
+    return rescued

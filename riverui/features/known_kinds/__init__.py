@@ -1,0 +1,1 @@
+"""Fetch only jobs whose kind the client has a worker for."""

@@ -1,0 +1,12 @@
+"""Marks, the deploys and other moments that charts show: for programs that tell of them."""
+
+from __future__ import annotations
+
+from riverui.features.marks.section import api
+from riverui.web.http.section import Section
+
+SECTION = Section(
+    name="marks",
+    api=api.ENDPOINTS,
+    rights={"marks.write": "mark deploys in charts"},
+)

@@ -1,0 +1,1 @@
+"""How long a queue keeps its finished jobs."""

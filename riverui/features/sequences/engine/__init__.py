@@ -1,0 +1,1 @@
+"""How jobs of a sequence are inserted and moved on."""

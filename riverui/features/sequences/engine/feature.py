@@ -1,0 +1,148 @@
+"""Has jobs of a sequence run one at a time, in the order of their insertion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from riverui.actions.job_part import KnownTables
+from riverui.domain.jobs import FINALIZED, JobRow, JobState
+from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
+from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
+from riverui.errors import ConfigError, InsertError, SchemaMissing
+from riverui.features.sequences.domain import MARKED, sequence_key_of
+from riverui.features.sequences.engine.scheduler import SequenceScheduler
+from riverui.features.sequences.store import SEQUENCE_TABLE, Claim, Claims, SequenceStore
+from riverui.features.workflows.domain.tasks import task_of
+from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobInsertParams,
+    unique_conflict,
+)
+
+_Placed = tuple[str, int]
+"""A key and the id of a job."""
+
+
+class Sequences(Feature):
+    """Holds the jobs of a sequence back as pending until their turn comes.
+
+    The first job of a key that nobody else has can run at once; the next is made available in the
+    transaction in which the one before it ends. On a database with River Pro's sequences it
+    refuses to insert, unless `beside_pro` says that no Pro client works there.
+    """
+
+    ends_at_once = True
+
+    def __init__(self, *, interval: timedelta, beside_pro: bool = False) -> None:
+        self._beside_pro = beside_pro
+        self._interval = interval
+        self._tables = KnownTables()
+
+    def wants_insert(self, job: JobInsertParams) -> bool:
+        """Return whether a job may be of a sequence."""
+        return MARKED in job.metadata
+
+    def wants_end(self, job: JobRow) -> bool:
+        """Return whether a job may be of a sequence."""
+        return MARKED in job.metadata
+
+    async def insert_many(
+        self,
+        executor: Executor,
+        batch: InsertBatch,
+        do_inner: Inner[InsertBatch, Sequence[InsertResult]],
+    ) -> Sequence[InsertResult]:
+        """Insert jobs; of those of a sequence the first may run where nobody is ahead.
+
+        ConfigError where a client of River Pro may work, SchemaMissing without the tables.
+        """
+        keys = [sequence_key_of(job.metadata) for job in batch.jobs]
+        if not any(keys):
+            return await do_inner(batch)
+        sequences = SequenceStore(executor)
+        claims = await self._claim(sequences, {key for key in keys if key is not None})
+        jobs = list(batch.jobs)
+        headed: set[str] = set()
+        for place, key in enumerate(keys):
+            if key is None:
+                continue
+            job = jobs[place]
+            if task_of(job.metadata) is not None:
+                raise InsertError("a task of a workflow cannot be in a sequence")
+            if job.state not in (JobState.AVAILABLE, JobState.SCHEDULED):
+                raise InsertError("a job of a sequence is inserted as available or as scheduled")
+            if claims.of_key[key] is Claim.OURS and key not in headed:
+                headed.add(key)
+            else:
+                jobs[place] = job._replace(state=JobState.PENDING)
+        results = await do_inner(batch._replace(jobs=jobs, fast=False))
+        heads, waiting = _placed(keys, results)
+        await sequences.sequence_put(heads, waiting)
+        if left := {key for key, _ in waiting} & headed - {key for key, _ in heads}:
+            # The first was there already, as it is unique: another one may run.
+            await sequences.sequence_advance(left)
+        if not batch.fast:
+            return results
+        for job, result in zip(jobs, results, strict=True):
+            if result.unique_skipped_as_duplicate:
+                raise unique_conflict(job)
+        return []
+
+    async def set_state_if_running_many(
+        self,
+        executor: Executor,
+        ends: Sequence[JobEnd],
+        do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        """Write how attempts ended; where a head has, the next job of its sequence may run."""
+        rows = await do_inner(ends)
+        states = {row.id: row.state for row in rows}
+        keys: set[str] = set()
+        over: list[int] = []
+        for end in ends:
+            state = states.get(end.job.id)
+            if state is not None and state not in FINALIZED:
+                continue
+            if key := sequence_key_of(end.job.metadata):
+                keys.add(key)
+                if state is JobState.COMPLETED:
+                    over.append(end.job.id)
+        if keys and SEQUENCE_TABLE.name in await self._tables.names(executor):
+            await SequenceStore(executor).sequence_advance(keys, over_ids=over)
+        return rows
+
+    def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
+        """Return what looks after sequences that nobody else has moved on."""
+        if OWN_TABLES not in context.driver.capabilities:
+            return []
+        return [SequenceScheduler(context, self._interval, self._tables)]
+
+    async def _claim(self, sequences: SequenceStore, keys: set[str]) -> Claims:
+        try:
+            claims = await sequences.sequence_claim(keys)
+        except SchemaMissing:
+            raise SchemaMissing(
+                f"Sequences need {SEQUENCE_TABLE.missing}: run `{SEQUENCE_TABLE.remedy}`."
+            ) from None
+        if claims.pro and not self._beside_pro:
+            raise ConfigError(
+                "This database has the table of River Pro's sequences, whose clients would move the"
+                " same jobs. Where none works here, say so: sequences_beside_pro=True."
+            )
+        return claims
+
+
+def _placed(
+    keys: Sequence[str | None], results: Sequence[InsertResult]
+) -> tuple[list[_Placed], list[_Placed]]:
+    """Return which of the inserted jobs are at the head of their sequences, and which wait."""
+    heads: list[_Placed] = []
+    waiting: list[_Placed] = []
+    for key, result in zip(keys, results, strict=True):
+        if key is None or result.unique_skipped_as_duplicate:
+            continue
+        placed = waiting if result.job.state is JobState.PENDING else heads
+        placed.append((key, result.job.id))
+    return heads, waiting

@@ -1,0 +1,160 @@
+"""What must hold when people and programs retry, cancel or delete jobs of sequences: never two of a
+key at once, and whoever is next gets its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from riverui.actions.job_part import Inner, JobPart, merge
+from riverui.domain.jobs import JobShowRow
+from riverui.domain.stored_json import read_object
+from riverui.errors import BadRequest, NotFound, SchemaMissing
+from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE, SequencePlace
+from riverui.features.sequences.store import PRO_SEQUENCE_TABLE, SEQUENCE_TABLE, SequenceStore
+from riverui.storage.interface import OWN_TABLES, Driver, Executor
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+
+
+async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Retry jobs: those in a sequence get back into line, and run at once if it is their turn."""
+    keys = await _keys(executor, ids, ours=True)
+    if not keys:
+        return await do_inner(ids)
+    sequences = SequenceStore(executor)
+    # Keys before jobs: so nobody who holds the one waits for the other.
+    await sequences.sequence_lock(set(keys.values()))
+    changes = await _others(ids, keys, do_inner)
+    retried = await executor.job_retry_many(list(keys), pending=True)
+    await sequences.sequence_requeue([(keys[job_id], job_id) for job_id in retried.changed])
+    await sequences.sequence_advance(set(keys.values()))
+    return merge(changes, retried)
+
+
+async def change(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Cancel or delete jobs; where one was at the head of its sequence, the next gets its turn
+    unless the sequence halts.
+    """
+    keys = set((await _keys(executor, ids, ours=True)).values())
+    if not keys:
+        return await do_inner(ids)
+    sequences = SequenceStore(executor)
+    await sequences.sequence_lock(keys)
+    changes = await do_inner(ids)
+    await sequences.sequence_advance(keys)
+    return changes
+
+
+async def retry_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Retry jobs: those in a sequence of River Pro become pending, and Pro is told to look at
+    their keys. Where that cannot be done they are left alone.
+    """
+    keys = await _keys(executor, ids, ours=False)
+    if not keys:
+        return await do_inner(ids)
+    changes = await _others(ids, keys, do_inner)
+    sequences = SequenceStore(executor)
+    if not await sequences.sequence_hand_over(set(keys.values())):
+        left = JobChanges(skipped=tuple((job_id, SkipReason.SEQUENCE) for job_id in keys))
+        return merge(changes, left)
+    return merge(changes, await executor.job_retry_many(list(keys), pending=True))
+
+
+async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Cancel or delete jobs, and tell River Pro to look at the keys of its sequences. Where it
+    cannot be told it finds out by itself, when it next looks at all of them.
+    """
+    keys = set((await _keys(executor, ids, ours=False)).values())
+    changes = await do_inner(ids)
+    if keys:
+        await SequenceStore(executor).sequence_hand_over(keys)
+    return changes
+
+
+async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
+    """Return where a job stands in its sequence, None where it is in none. SchemaMissing where the
+    tables are.
+    """
+    # Metadata that are cut may have had the key.
+    if f'"{SEQ_KEY}"' not in job.metadata.text and job.metadata.complete:
+        return None
+    if OWN_TABLES not in driver.capabilities:
+        return None
+    async with driver.reading() as executor:
+        if await SEQUENCE_TABLE.exists(executor):
+            found = await SequenceStore(executor).sequence_place(job.id)
+            if found is not None:
+                return found
+    told = read_object(job.metadata.text) if job.metadata.complete else {}
+    key = told.get(SEQ_KEY)
+    if SEQUENCE in told:
+        raise SchemaMissing(f"Sequences need {SEQUENCE_TABLE.missing}.")
+    if not isinstance(key, str):
+        return None
+    return SequencePlace(
+        key=key,
+        head_id=None,
+        head_state=None,
+        halted_at=None,
+        waiting=False,
+        ahead=0,
+        ours=False,
+    )
+
+
+async def skip(
+    driver: Driver, job_id: int, *, time_limit: timedelta | None = None
+) -> SequencePlace | None:
+    """Have a sequence go on past a cancelled or discarded job that halts it, or would when its
+    turn came; return where the job stands then. The job stays as it is.
+
+    NotFound without such a job, BadRequest where it halts nothing.
+    """
+    async with driver.transaction(timeout=time_limit) as executor:
+        if OWN_TABLES not in executor.capabilities:
+            raise BadRequest(OWN_TABLES.missing)
+        sequences = SequenceStore(executor)
+        found = (await sequences.sequence_key_get_many([job_id])).get(job_id)
+        if found is None:
+            if await executor.job_row_get(job_id) is None:
+                raise NotFound(f"Job not found: {job_id}.")
+            raise BadRequest(f"Job {job_id} is in no sequence.")
+        if not found.ours:
+            raise BadRequest(
+                f"Job {job_id} is in a sequence of River Pro, which only its clients move on."
+            )
+        if not await SEQUENCE_TABLE.exists(executor):
+            raise BadRequest(
+                f"Sequences need {SEQUENCE_TABLE.missing}: run `{SEQUENCE_TABLE.remedy}`."
+            )
+        await sequences.sequence_lock({found.key})
+        if not await sequences.sequence_skip(found.key, job_id):
+            raise BadRequest(
+                f"Job {job_id} does not halt its sequence: only a cancelled or discarded job at its"
+                " head does, or one that waits for its turn."
+            )
+        await sequences.sequence_advance({found.key})
+        return await sequences.sequence_place(job_id)
+
+
+async def _keys(executor: Executor, ids: Sequence[int], *, ours: bool) -> Mapping[int, str]:
+    """Return the keys of those jobs that are in a sequence of ours, or of River Pro's."""
+    found = await SequenceStore(executor).sequence_key_get_many(ids)
+    return {job_id: one.key for job_id, one in found.items() if one.ours is ours}
+
+
+async def _others(ids: Sequence[int], keys: Mapping[int, str], do_inner: Inner) -> JobChanges:
+    others = [job_id for job_id in ids if job_id not in keys]
+    return await do_inner(others) if others else JobChanges()
+
+
+SEQUENCE_PART = JobPart(
+    tables=frozenset({SEQUENCE_TABLE.name}), retry=retry, cancel=change, delete=change
+)
+PRO_SEQUENCE_PART = JobPart(
+    tables=frozenset({PRO_SEQUENCE_TABLE}),
+    retry=retry_pros,
+    cancel=change_pros,
+    delete=change_pros,
+)

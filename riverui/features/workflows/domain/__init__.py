@@ -1,0 +1,1 @@
+"""Tasks, what they depend on, and how they are drawn."""

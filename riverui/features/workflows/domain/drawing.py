@@ -1,0 +1,179 @@
+"""What of a workflow is drawn: like tasks folded into one box, and the way that takes longest."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from riverui.features.workflows.domain.graph_fold import fold, folded_edges, longest_way
+from riverui.features.workflows.domain.graph_layout import Edge, Layout, Spacing, layout
+from riverui.features.workflows.domain.pages import DELETED, WorkflowGraph, WorkflowTaskRow
+
+MOST_BOXES = 2_000
+"""Boxes of a drawing: more are not made out, and would be more than a megabyte."""
+_FOLDED_FROM = 30
+"""Tasks up to which a workflow is drawn whole: they fit a screen."""
+_LEAST_FOLDED = 4
+"""Like tasks that are worth one box."""
+_SMALL = 400
+"""Boxes up to which each has a second line."""
+_HEIGHT, _LOW, _TALL = 46.0, 26.0, 62.0
+"""Pixels of a box, of one without a second line, of one that stands for many."""
+_SHORTEST_LABEL = 3
+"""Characters that the names of like tasks must begin with in common, to be called by them."""
+_TAIL = re.compile(r"[\W\d_]+$")
+"""What names that are counted through end in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskBox:
+    """A box of the drawing: a task, or many that are alike."""
+
+    tasks: Sequence[WorkflowTaskRow]
+    label: str
+    """The task's name; of many what they are called."""
+    counts: Mapping[str, int]
+    """By state."""
+    critical: bool
+    """Whether it is on the way that takes longest."""
+    x: float
+    y: float
+    height: float
+
+    @property
+    def many(self) -> bool:
+        """Whether it stands for more than one task."""
+        return len(self.tasks) > 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskLine:
+    """A line from a box to one that waits for it."""
+
+    points: Sequence[tuple[float, float]]
+    source: int
+    target: int
+    critical: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkflowDrawing:
+    """The boxes and lines of a workflow."""
+
+    boxes: Sequence[TaskBox]
+    lines: Sequence[TaskLine]
+    width: float
+    height: float
+    box_width: float
+    folded: bool
+    """Whether any box stands for many tasks."""
+    foldable: bool
+    """Whether some would, were like tasks folded."""
+    left_out: int
+    """Tasks that were read and are not drawn, as there are too many boxes."""
+
+    @property
+    def detailed(self) -> bool:
+        """Whether boxes have a second line."""
+        return len(self.boxes) <= _SMALL
+
+
+def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> WorkflowDrawing:
+    """Return where the tasks of a workflow stand, like ones as one box where there are many."""
+    place = {task.name: n for n, task in enumerate(graph.tasks)}
+    edges: list[Edge] = [
+        (place[dependency], place[task])
+        for dependency, task in graph.edges
+        if dependency in place and task in place and dependency != task
+    ]
+    tasks = graph.tasks
+    groups = [[n] for n in range(len(tasks))]
+    if len(tasks) > _FOLDED_FROM:
+        groups = fold([task.kind for task in tasks], edges, least=_LEAST_FOLDED)
+    foldable = len(groups) < len(tasks)
+    if not folding and len(tasks) <= MOST_BOXES:
+        groups = [[n] for n in range(len(tasks))]
+    left_out = sum(map(len, groups[MOST_BOXES:]))
+    groups = groups[:MOST_BOXES]
+    lines = [*folded_edges(groups, edges)]
+    weights = _weights(tasks, now)
+    # Of like tasks side by side the longest counts.
+    way = longest_way([max([weights[n] for n in group]) for group in groups], lines)
+    critical, steps = set(way), set(pairwise(way))
+    heights = [
+        _TALL if len(group) > 1 else _HEIGHT if len(groups) <= _SMALL else _LOW for group in groups
+    ]
+    spacing = Spacing() if len(groups) <= _SMALL else Spacing(gap=6.0)
+    found = layout(heights, lines, spacing)
+    boxes = [
+        _box([tasks[n] for n in group], found, heights[at], at, at in critical)
+        for at, group in enumerate(groups)
+    ]
+    return WorkflowDrawing(
+        boxes=boxes,
+        lines=[
+            TaskLine(points=route, source=line[0], target=line[1], critical=line in steps)
+            for line, route in zip(lines, found.routes, strict=True)
+        ],
+        width=found.width,
+        height=found.height,
+        box_width=spacing.width,
+        folded=any(len(group) > 1 for group in groups),
+        foldable=foldable,
+        left_out=left_out,
+    )
+
+
+def _box(
+    tasks: Sequence[WorkflowTaskRow], found: Layout, height: float, at: int, critical: bool
+) -> TaskBox:
+    x, y = found.places[at]
+    return TaskBox(
+        tasks=tasks,
+        label=tasks[0].name if len(tasks) == 1 else _called(tasks),
+        counts=Counter(task.state for task in tasks),
+        critical=critical,
+        x=x,
+        y=y,
+        height=height,
+    )
+
+
+def _called(tasks: Sequence[WorkflowTaskRow]) -> str:
+    """Return what like tasks are called: what their names begin with, or their kind."""
+    names = [task.name for task in tasks]
+    # What the first and the last by name begin with, all between them begin with.
+    first, last = min(names), max(names)
+    same = next(
+        (n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first)
+    )
+    common = _TAIL.sub("", first[:same])
+    return common if len(common) >= _SHORTEST_LABEL else tasks[0].kind or "task"
+
+
+def _weights(tasks: Sequence[WorkflowTaskRow], now: datetime) -> list[float]:
+    """Return the seconds that each task takes, from when it could begin to its end; where that is
+    not known yet what others of its kind take, or all others.
+    """
+    known: dict[str, list[float]] = {}
+    spans: list[float | None] = []
+    for task in tasks:
+        begun = task.staged_at or task.attempted_at
+        if begun is None or task.state in ("pending", DELETED):
+            spans.append(None)
+            continue
+        span = max(0.0, ((task.ended_at or now) - begun).total_seconds())
+        spans.append(span)
+        known.setdefault(task.kind, []).append(span)
+    every = [span for found in known.values() for span in found]
+    usual = {kind: sum(found) / len(found) for kind, found in known.items()}
+    others = sum(every) / len(every) if every else 1.0
+    # A step takes at least something, so that of two ways the one with more steps is longer.
+    return [
+        max(usual.get(task.kind, others) if span is None else span, 0.001)
+        for task, span in zip(tasks, spans, strict=True)
+    ]

@@ -1,0 +1,244 @@
+"""Writes down which jobs are tasks of workflows, and moves on those that wait when others end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from riverui.domain.jobs import FINALIZED, JobRow, JobState
+from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
+from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
+from riverui.errors import (
+    ConfigError,
+    DuplicateTaskError,
+    InsertError,
+    MissingDependencyError,
+    SchemaMissing,
+    WorkflowCancelled,
+)
+from riverui.features.workflows.domain.dag import (
+    MOST_WORKFLOW_ID,
+    MOST_WORKFLOW_NAME,
+    check_name,
+    check_text,
+    shown,
+)
+from riverui.features.workflows.domain.tasks import ENDS, MARKED, TaskSpec, task_of
+from riverui.features.workflows.engine.retention import OpenWorkflowKeeper
+from riverui.features.workflows.engine.services import (
+    ForsakenWorkflowFinder,
+    StrayTaskFinder,
+    WorkflowCleaner,
+)
+from riverui.features.workflows.store import (
+    WORKFLOW_TABLE,
+    TaskInsertParams,
+    TaskMoves,
+    WorkflowInsertParams,
+    WorkflowStore,
+)
+from riverui.features.workflows.waits.store import MISSING
+from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobDeleteBeforeParams,
+    JobInsertParams,
+)
+
+
+class Workflows(Feature):
+    """Lets jobs wait for one another. It takes part in what is done to tasks alone.
+
+    On a database with River Pro's tables it refuses to insert tasks, unless `beside_pro` says that
+    no Pro client works there.
+    """
+
+    ends_at_once = True
+
+    def __init__(
+        self, *, beside_pro: bool = False, retention: timedelta | None = timedelta(days=7)
+    ) -> None:
+        self._beside_pro = beside_pro
+        self._keeper = OpenWorkflowKeeper()
+        self._retention = retention
+        self._ready = False
+        """Whether the tables have been seen."""
+
+    def wants_insert(self, job: JobInsertParams) -> bool:
+        """Return whether a job is a task."""
+        return MARKED in job.metadata
+
+    def wants_end(self, job: JobRow) -> bool:
+        """Return whether a job is a task."""
+        return MARKED in job.metadata
+
+    async def insert_many(
+        self,
+        executor: Executor,
+        batch: InsertBatch,
+        do_inner: Inner[InsertBatch, Sequence[InsertResult]],
+    ) -> Sequence[InsertResult]:
+        """Insert jobs, and the tasks among them with what they wait for.
+
+        DuplicateTaskError, MissingDependencyError or WorkflowCancelled where a workflow does not
+        take them, SchemaMissing without its tables.
+        """
+        specs = [
+            (place, spec)
+            for place, job in enumerate(batch.jobs)
+            if (spec := task_of(job.metadata)) is not None
+        ]
+        if not specs:
+            return await do_inner(batch)
+        _check(spec for _, spec in specs)
+        part = await self._part(executor)
+        if any(spec.wait for _, spec in specs) and not (await part.workflow_tables()).waits:
+            raise SchemaMissing(MISSING)
+        begun = {
+            spec.workflow_id: WorkflowInsertParams(
+                spec.workflow_id, spec.workflow_name, spec.parent
+            )
+            for _, spec in specs
+        }
+        for cancelled in await part.workflow_begin_many([begun[key] for key in sorted(begun)]):
+            raise WorkflowCancelled(
+                f"The workflow {shown(cancelled)} was cancelled: nothing can be added to it until"
+                " it is retried."
+            )
+        jobs = list(batch.jobs)
+        for place, spec in specs:
+            if spec.deps or spec.wait is not None:
+                jobs[place] = jobs[place]._replace(state=JobState.PENDING)
+        results = list(await do_inner(batch._replace(jobs=jobs, fast=False)))
+        tasks = [_inserted(spec, results[place]) for place, spec in specs]
+        if there := await part.workflow_task_insert_many(tasks):
+            raise DuplicateTaskError(
+                f"There is a task {shown(there[1])} in the workflow {shown(there[0])} already."
+            )
+        if late := _late(tasks):
+            if lacks := await part.workflow_task_missing(late):
+                raise MissingDependencyError(
+                    f"Task {shown(lacks[0])} waits for {shown(lacks[1])}, which is no task of the"
+                    " workflow."
+                )
+            moves = await part.workflow_task_settle_many(late)
+            _update(results, [place for place, _ in specs], moves)
+        return results
+
+    async def set_state_if_running_many(
+        self,
+        executor: Executor,
+        ends: Sequence[JobEnd],
+        do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        """Write how attempts ended; tasks that have ended move on those that wait for them."""
+        tasks = {end.job.id for end in ends if MARKED in end.job.metadata}
+        if not tasks or not await self._there(executor):
+            return await do_inner(ends)
+        part = WorkflowStore(executor)
+        # Before the jobs, as all do who lock both.
+        await part.workflow_lock_by_job(sorted(tasks))
+        rows = await do_inner(ends)
+        ended = [
+            (row.id, ENDS[row.state]) for row in rows if row.id in tasks and row.state in FINALIZED
+        ]
+        if ended:
+            await part.workflow_task_end_many(ended)
+        return rows
+
+    async def delete_before(
+        self,
+        executor: Executor,
+        params: JobDeleteBeforeParams,
+        do_inner: Inner[JobDeleteBeforeParams, int],
+    ) -> int:
+        """Remove finished jobs, but for tasks of workflows that are open: later ones may ask what
+        they have recorded.
+        """
+        if not await self._there(executor):
+            return await do_inner(params)
+        return await self._keeper.delete_before(executor, params, do_inner)
+
+    def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
+        """Return what finds tasks that have ended unnoticed and workflows that nobody waits for any
+        more, and what forgets old workflows.
+        """
+        return [
+            StrayTaskFinder(context),
+            ForsakenWorkflowFinder(context),
+            WorkflowCleaner(context, after=self._retention),
+        ]
+
+    async def _there(self, executor: Executor) -> bool:
+        """Return whether the tables are there; once they were, they are believed to be."""
+        if not self._ready and OWN_TABLES in executor.capabilities:
+            self._ready = (await WorkflowStore(executor).workflow_tables()).own
+        return self._ready
+
+    async def _part(self, executor: Executor) -> WorkflowStore:
+        """Return what writes tasks. SchemaMissing without the tables, ConfigError where a client of
+        River Pro may work.
+        """
+        part = WorkflowStore(executor)
+        if not self._ready:
+            found = await part.workflow_tables()
+            if not found.own:
+                raise SchemaMissing(
+                    f"Workflows need {WORKFLOW_TABLE.missing}: run `{WORKFLOW_TABLE.remedy}`."
+                )
+            if found.pro and not self._beside_pro:
+                raise ConfigError(
+                    "This database has the tables of River Pro's workflows, whose clients would"
+                    " move the same jobs. Where none works here, say so: workflows_beside_pro=True."
+                )
+            self._ready = True
+        return part
+
+
+def _check(specs: Any) -> None:
+    for spec in specs:
+        check_name(spec.workflow_id, "workflow's id", MOST_WORKFLOW_ID)
+        check_name(spec.name)
+        if len(spec.workflow_name) > MOST_WORKFLOW_NAME:
+            raise InsertError(f"A workflow's name has at most {MOST_WORKFLOW_NAME:,} characters.")
+        for text in (spec.workflow_name, *spec.deps):
+            check_text(text, "name")
+
+
+def _inserted(spec: TaskSpec, result: InsertResult) -> TaskInsertParams:
+    """Return a task with its job; InsertError for a job that was not inserted."""
+    if result.unique_skipped_as_duplicate:
+        raise InsertError(
+            f"Task {shown(spec.name)} cannot be inserted: its job is unique, and job"
+            f" {result.job.id} is there already."
+        )
+    return TaskInsertParams(
+        workflow_id=spec.workflow_id,
+        name=spec.name,
+        job_id=result.job.id,
+        deps=tuple(dict.fromkeys(spec.deps)),
+        ignored=spec.ignored,
+        wait=spec.wait,
+    )
+
+
+def _late(tasks: Sequence[TaskInsertParams]) -> list[int]:
+    """Return the jobs of tasks that wait for some that are not among them."""
+    names = {(task.workflow_id, task.name) for task in tasks}
+    return [
+        task.job_id
+        for task in tasks
+        if any((task.workflow_id, dep) not in names for dep in task.deps)
+    ]
+
+
+def _update(results: list[InsertResult], places: Sequence[int], moves: TaskMoves) -> None:
+    """Give the results the states that their jobs have by now."""
+    states = {**dict(moves.staged), **dict.fromkeys(moves.cancelled, JobState.CANCELLED)}
+    if not states:
+        return
+    for place in places:
+        result = results[place]
+        if (state := states.get(result.job.id)) is not None:
+            results[place] = result._replace(job=result.job._replace(state=state))

@@ -1,0 +1,125 @@
+"""Reads workflows: their tasks, with the jobs and what these have recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from riverui.domain.jobs import OUTPUT, JobRow
+from riverui.errors import NotFound, OutputMissing, SchemaMissing
+from riverui.features.workflows.domain.dag import shown
+from riverui.features.workflows.domain.tasks import TaskState
+from riverui.features.workflows.store import WORKFLOW_TABLE, TaskChoice, WorkflowHead, WorkflowStore
+from riverui.storage.interface import Executor
+from riverui.storage.interface.engine_params import JobSelectParams
+
+MOST = 10_000
+"""Tasks that one call loads unless fewer are asked for: whole jobs, which all have to fit."""
+_JOBS = 1_000
+"""Jobs that one statement reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTask:
+    """A task of a workflow as it stands."""
+
+    name: str
+    state: TaskState
+    deps: tuple[str, ...]
+    job_id: int
+    job: JobRow | None
+    """None where it is gone: deleted, or past its retention."""
+
+    @property
+    def output(self) -> Any:
+        """What the job has recorded (`record_output`), read from its JSON. OutputMissing where
+        that is nothing, or the job is gone.
+        """
+        metadata = {} if self.job is None else self.job.metadata_dict
+        if OUTPUT not in metadata:
+            raise OutputMissing(f"Task {shown(self.name)} has recorded no output.")
+        return metadata[OUTPUT]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was cancelled, discarded or deleted."""
+        return self.state in (TaskState.CANCELLED, TaskState.DISCARDED, TaskState.DELETED)
+
+
+class LoadedTasks(Mapping[str, LoadedTask]):
+    """Tasks of a workflow by name."""
+
+    def __init__(self, tasks: Sequence[LoadedTask]) -> None:
+        self._tasks = {task.name: task for task in tasks}
+
+    def __repr__(self) -> str:
+        return f"<LoadedTasks: {len(self._tasks)}>"
+
+    def __getitem__(self, name: str) -> LoadedTask:
+        return self._tasks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def output(self, name: str) -> Any:
+        """Return what a task has recorded. NotFound where it is not among these, OutputMissing
+        where there is none.
+        """
+        task = self._tasks.get(name)
+        if task is None:
+            raise _no_task(name)
+        return task.output
+
+
+async def head_of(executor: Executor, id: str) -> WorkflowHead:
+    """Return a workflow. NotFound where there is none, SchemaMissing without the tables."""
+    head = await (await own(executor)).workflow_head_get(id)
+    if head is None:
+        raise NotFound(f"Workflow not found: {id[:200]}.")
+    return head
+
+
+async def own(executor: Executor) -> WorkflowStore:
+    """Return what reads workflows. SchemaMissing without the tables."""
+    part = WorkflowStore(executor)
+    if not (await part.workflow_tables()).own:
+        raise SchemaMissing(
+            f"Workflows need {WORKFLOW_TABLE.missing}: run `{WORKFLOW_TABLE.remedy}`."
+        )
+    return part
+
+
+async def load(
+    executor: Executor, id: str, choice: TaskChoice, name: str = "", *, limit: int = MOST
+) -> LoadedTasks:
+    """Return tasks of a workflow with their jobs, by name. NotFound where the one that is asked
+    for, or about, is not there.
+    """
+    part = await own(executor)
+    if choice in (TaskChoice.DEPS, TaskChoice.DEPS_RECURSIVE) and not (
+        await part.workflow_task_list_of(id, TaskChoice.NAMED, name, limit=1)
+    ):
+        raise _no_task(name)
+    rows = await part.workflow_task_list_of(id, choice, name, limit=limit)
+    if not rows and choice is TaskChoice.NAMED:
+        raise _no_task(name)
+    ids = [row.job_id for row in rows]
+    jobs: dict[int, JobRow] = {}
+    for start in range(0, len(ids), _JOBS):
+        some = tuple(ids[start : start + _JOBS])
+        found = await executor.job_row_list(JobSelectParams(ids=some, limit=len(some)))
+        jobs.update((job.id, job) for job in found)
+    return LoadedTasks(
+        [
+            LoadedTask(row.name, row.state, row.deps, row.job_id, jobs.get(row.job_id))
+            for row in rows
+        ]
+    )
+
+
+def _no_task(name: str) -> NotFound:
+    return NotFound(f"There is no task {shown(name)} in the workflow.")

@@ -1,0 +1,41 @@
+"""Workflows: their pages, and River Pro's part of the API."""
+
+from __future__ import annotations
+
+from riverui.features.workflows.section import (
+    api,
+    graph,
+    index,
+    show,
+    signals,
+    signals_api,
+    verbs,
+    words,
+)
+from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+from riverui.web.view.navigation import NavEntry
+
+SECTION = Section(
+    name="workflows",
+    navigation=NavEntry(
+        label="Workflows",
+        route="workflows.index",
+        right="jobs.read",
+        icon="workflow",
+        table=WORKFLOW_TABLE.name,
+        keys="g f",
+    ),
+    routes=(
+        GuardedRoute("GET", "/workflows", "workflows.index", "jobs.read", index.index),
+        *signals.ROUTES,
+        GuardedRoute(
+            "GET", "/workflows/{id:river_queue}", "workflows.show", "jobs.read", show.show
+        ),
+        *verbs.ROUTES,
+    ),
+    api=api.ENDPOINTS,
+    rights={signals_api.RIGHT: "send signals to workflows"},
+    template_globals={"task_icons": words.TASK_ICONS, "workflow_graph": graph.drawn},
+)

@@ -1,0 +1,154 @@
+"""The list of workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.errors import BadRequest, DatabaseError
+from riverui.features.workflows.domain.pages import (
+    FAILED_TASKS,
+    WorkflowPageList,
+    WorkflowPageParams,
+    WorkflowPageRow,
+)
+from riverui.features.workflows.section import without_table
+from riverui.features.workflows.section.words import counts_parts, counts_words
+from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.storage.interface import WORKFLOW_PAGES
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import only, url
+from riverui.web.view.facts import fact
+from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.render import respond
+
+_ROWS = 20
+"""Workflows of a page: each may have thousands of tasks to count."""
+_MATCH_LENGTH = 200
+"""Characters of a search: no id is as long, and hardly a name."""
+_KIND = "kind:"
+"""What the search for workflows with a task of a kind begins with."""
+_OUTCOMES = {"completed": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
+"""The same of those that ended in one way: riverui's own words."""
+_STATES = {"": "Any state", "active": "Active", "inactive": "Ended", **_OUTCOMES}
+"""Labels of what can be shown, by River UI's words in addresses."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkflowLine:
+    """One workflow of the list."""
+
+    row: WorkflowPageRow
+    url: str
+    parts: tuple[tuple[str, int], ...]
+    """Its tasks by state, for the bar."""
+    words: str
+    """How far it is."""
+    failed: int
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it took; None while it is going on."""
+        if self.row.status == "active" or self.row.ended_at is None:
+            return None
+        return self.row.ended_at - self.row.began_at
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkflowsIndex:
+    """The list of workflows."""
+
+    template: ClassVar[str] = "workflows/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"workflows-list": "workflows/_list.html"}
+
+    lines: tuple[WorkflowLine, ...]
+    match: str
+    state: str
+    states: tuple[Choice, ...]
+    looked_at: int | None
+    """How many were searched, where there may be more that fit; else None."""
+    self_url: str
+    all_url: str
+    first_url: str
+    """The first page; empty where this is it."""
+    older_url: str
+    """The page after this one; empty where there is none."""
+    below_url: str
+    """This list with those that jobs have begun; empty where they are in it."""
+    problem: Problem | None
+
+
+async def index(request: Request) -> Response:
+    """Answer with a page of workflows, or lead on where there is no table of them."""
+    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there():
+        return without_table.workflows(request)
+    only(request, "after", "below", "limit", "match", "state")
+    params = request.query_params
+    state, after = params.get("state", ""), params.get("after", "")
+    below = "1" if params.get("below") == "1" else ""
+    match = params.get("match", "").strip()[:_MATCH_LENGTH]
+    if state not in _STATES:
+        raise BadRequest(f"Unknown state; the states are {', '.join(filter(None, _STATES))}.")
+    kind = match.removeprefix(_KIND).strip() if match.startswith(_KIND) else ""
+    asked = WorkflowPageParams(
+        after=after,
+        active={"active": True, "inactive": False}.get(state),
+        outcome=state if state in _OUTCOMES else "",
+        match="" if kind else match,
+        kind=kind,
+        top=not below,
+        limit=_ROWS,
+    )
+    found = await fact(
+        dashboard(request).driver,
+        lambda executor: WORKFLOW_PAGES.on(executor).workflow_page_list(asked),
+    )
+    status, problem = 200, None
+    if isinstance(found, DatabaseError):
+        status, told = error_page(request, found)
+        problem = Problem(title=told.title, detail=told.detail)
+        found = WorkflowPageList(rows=(), after="")
+    here = url(request, "workflows.index")
+
+    def address(**given: str) -> str:
+        told = {"match": match, "state": state, "below": below} | given
+        pairs = {name: value for name, value in told.items() if value}
+        return f"{here}?{urlencode(pairs)}" if pairs else here
+
+    return respond(
+        request,
+        WorkflowsIndex(
+            lines=tuple(_line(request, row) for row in found.rows),
+            match=match,
+            state=state,
+            states=tuple(
+                Choice(value=name, label=label, url=address(state=name), current=name == state)
+                for name, label in _STATES.items()
+            ),
+            looked_at=found.looked_at,
+            self_url=address(after=after),
+            all_url=here,
+            first_url=address() if after else "",
+            older_url=address(after=found.after) if found.after else "",
+            below_url="" if below or match else address(below="1"),
+            problem=problem,
+        ),
+        status=status,
+    )
+
+
+def _line(request: Request, row: WorkflowPageRow) -> WorkflowLine:
+    return WorkflowLine(
+        row=row,
+        url=url(request, "workflows.show", id=row.id),
+        parts=tuple(counts_parts(row.counts)),
+        words=counts_words(row.counts) if row.counts else "no tasks",
+        failed=sum(row.counts.get(state, 0) for state in FAILED_TASKS),
+    )

@@ -1,0 +1,85 @@
+"""What a task of a workflow is doing, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from riverui.domain.clock import duration
+from riverui.features.workflows.domain.pages import (
+    DELETED,
+    FAILED_TASKS,
+    TASK_STATES,
+    WORST_FIRST,
+    WorkflowTaskRow,
+)
+from riverui.web.view.charts import STATE_ICONS
+from riverui.web.view.format import beyond_calendar, number
+
+TASK_ICONS = {**STATE_ICONS, DELETED: "trash-2"}
+"""The icon of each state of a task, as the sprite names them."""
+
+
+def task_words(task: WorkflowTaskRow, now: datetime) -> str:
+    """Return how far a task is, such as "3.2 s", "waits for 2 tasks", "failed, attempt 3 of 25"."""
+    match task.state:
+        case "completed":
+            return _ran(task)
+        case "running":
+            return f"for {duration(now - task.attempted_at)}" if task.attempted_at else "running"
+        case "retryable":
+            return f"attempt {task.attempt} of {task.max_attempts} failed{_due(task, now)}"
+        case "discarded":
+            return f"failed, attempt {task.attempt} of {task.max_attempts}"
+        case "available":
+            at = task.scheduled_at
+            return f"due for {duration(now - at)}" if at is not None and at <= now else "due"
+        case "scheduled":
+            return _due(task, now).removeprefix(", ") or "scheduled"
+        case "pending" if task.waits_for_terms:
+            return "waits for its own terms"
+        case "pending" if task.waits_for:
+            return f"waits for {number(task.waits_for)} task{'' if task.waits_for == 1 else 's'}"
+        case _:
+            return task.state
+
+
+def counts_words(counts: Mapping[str, int]) -> str:
+    """Return what became of many tasks: "3,120 of 3,998 done, 2 failed"."""
+    total, done = sum(counts.values()), counts.get("completed", 0)
+    failed = sum(counts.get(state, 0) for state in FAILED_TASKS)
+    text = "all done" if done == total else f"{number(done)} of {number(total)} done"
+    return f"{text}, {number(failed)} failed" if failed else text
+
+
+def counts_parts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the states that there are with their numbers, what is done first, for a bar."""
+    return [(state, counts[state]) for state in reversed(WORST_FIRST) if counts.get(state)]
+
+
+def worst(counts: Mapping[str, int]) -> str:
+    """Return the state that many tasks are shown as: the worst."""
+    return next((state for state in WORST_FIRST if counts.get(state)), TASK_STATES[0])
+
+
+def middle_cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters, without its middle where it is longer: like
+    names differ at their ends.
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) * 2 // 5
+    return f"{text[: most - 1 - tail]}…{text[-tail:]}"
+
+
+def _ran(task: WorkflowTaskRow) -> str:
+    if task.attempted_at is None or task.ended_at is None:
+        return "completed"
+    return duration(task.ended_at - task.attempted_at)
+
+
+def _due(task: WorkflowTaskRow, now: datetime) -> str:
+    at = task.scheduled_at
+    if at is None or at <= now or beyond_calendar(at):
+        return ""
+    return f", in {duration(at - now)}"

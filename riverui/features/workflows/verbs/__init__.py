@@ -1,0 +1,1 @@
+"""What is done to workflows, and to their jobs."""

@@ -1,0 +1,140 @@
+"""What must hold when people and programs retry, cancel or delete jobs that are tasks of workflows:
+those that wait for them move on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from riverui.actions.job_part import Inner, JobPart
+from riverui.errors import LockTimeout
+from riverui.features.workflows.domain.tasks import TaskState
+from riverui.features.workflows.store import WORKFLOW_TABLE, FamilyMember, WorkflowStore
+from riverui.features.workflows.waits.store import WaitStore
+from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+
+MOST_AT_ONCE = 1_000
+"""Jobs that one statement cancels: as many as one call of a verb takes."""
+
+MOST_BELOW = 100
+"""Workflows below others that are cancelled or retried with them in one transaction, those of the
+upper levels first; what is left of cancelled ones the leader finds.
+"""
+
+
+async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Retry jobs: tasks among them are worked at once, whatever they wait for, and those that wait
+    for them wait again. Workflows of theirs that were cancelled are tried again.
+    """
+    part = WorkflowStore(executor)
+    # Workflows before jobs: so nobody who holds the one waits for the other.
+    family = await part.workflow_lock_family(ids, cancelled=True, limit=MOST_BELOW)
+    changes = await do_inner(ids)
+    if family and changes.changed:
+        await part.workflow_task_restage_many(changes.changed)
+        await retry_below(executor, family, changes.changed)
+    return changes
+
+
+async def cancel(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Cancel jobs; tasks among them have failed, and workflows that the jobs wait for are
+    cancelled.
+    """
+    return await _end(executor, ids, do_inner, TaskState.CANCELLED)
+
+
+async def delete(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Delete jobs; tasks among them that had not ended have failed, and workflows that the jobs
+    wait for are cancelled.
+    """
+    return await _end(executor, ids, do_inner, TaskState.DELETED)
+
+
+async def _end(
+    executor: Executor, ids: Sequence[int], do_inner: Inner, state: TaskState
+) -> JobChanges:
+    part = WorkflowStore(executor)
+    family = await part.workflow_lock_family(ids, cancelled=False, limit=MOST_BELOW)
+    changes = await do_inner(ids)
+    if family and changes.changed:
+        await part.workflow_task_end_many([(job_id, state) for job_id in changes.changed])
+    # Those that are only asked to stop, too: nobody shall begin what nobody will wait for.
+    await cancel_below(executor, family, [*changes.changed, *changes.requested])
+    return changes
+
+
+async def cancel_below(
+    executor: Executor, family: Sequence[FamilyMember], job_ids: Sequence[int]
+) -> None:
+    """Cancel those of locked workflows that are below these jobs."""
+    for member in _below(family, job_ids):
+        await cancel_workflow(executor, member)
+
+
+async def retry_below(
+    executor: Executor, family: Sequence[FamilyMember], job_ids: Sequence[int]
+) -> None:
+    """Let those of locked, cancelled workflows that are below these jobs run on."""
+    for member in _below(family, job_ids):
+        await reopen(executor, member, "failed_only", reset=False)
+
+
+def _below(family: Sequence[FamilyMember], job_ids: Sequence[int]) -> list[str]:
+    roots = set(job_ids)
+    return [member.id for member in family if not roots.isdisjoint(member.roots)]
+
+
+async def cancel_workflow(executor: Executor, id: str) -> Sequence[int]:
+    """Cancel a locked workflow; return the ids of the jobs that were cancelled or asked to stop."""
+    part = WorkflowStore(executor)
+    touched: list[int] = []
+    open_ids = await part.workflow_cancel(id)
+    for start in range(0, len(open_ids), MOST_AT_ONCE):
+        changes = await executor.job_cancel_many(open_ids[start : start + MOST_AT_ONCE])
+        if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
+            raise LockTimeout
+        touched += [*changes.changed, *changes.requested]
+    # All that has ended, by this or before, unless it runs.
+    await settle(executor, open_ids)
+    return sorted(touched)
+
+
+async def reopen(executor: Executor, id: str, mode: str, *, reset: bool) -> Sequence[int]:
+    """Begin a new attempt at a locked workflow all of whose tasks have ended; return the ids of the
+    jobs that are to be worked again.
+    """
+    part = WorkflowStore(executor)
+    if OWN_TABLES in executor.capabilities and (await part.workflow_tables()).waits:
+        await WaitStore(executor).workflow_wait_reset(id)
+    again = await part.workflow_task_reopen(id, mode, reset=reset)
+    waiting = [task.job_id for task in again if task.waits_for]
+    if waiting:
+        await part.workflow_task_settle_many(waiting)
+    free = [task.job_id for task in again if not task.waits_for and not task.waits_on]
+    if free:
+        await part.workflow_stage(free)
+    return [task.job_id for task in again]
+
+
+async def settle(executor: Executor, ids: Sequence[int]) -> int:
+    """Take in how those tasks of these jobs have ended that do not know it yet; return how many.
+
+    For a transaction, whose workflows are locked here.
+    """
+    part = WorkflowStore(executor)
+    await part.workflow_lock_by_job(ids)
+    # Only now nobody else writes how they end.
+    found = [
+        (task.job_id, ended)
+        for task in await part.workflow_task_stray_get_many(ids)
+        if (ended := task.ended) is not None
+    ]
+    if found:
+        await part.workflow_task_end_many(found)
+    return len(found)
+
+
+WORKFLOW_PART = JobPart(
+    tables=frozenset({WORKFLOW_TABLE.name}), retry=retry, cancel=cancel, delete=delete
+)

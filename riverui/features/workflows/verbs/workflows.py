@@ -1,0 +1,150 @@
+"""What a person or a program does to workflows: riverui's own, and River Pro's as far as their jobs
+tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.stored_json import read_object
+from riverui.errors import BadRequest, LockTimeout, NotFound, WorkflowActive
+from riverui.features.workflows.domain.workflows import RETRY_MODES, Task, to_retry
+from riverui.features.workflows.store import WorkflowStore
+from riverui.features.workflows.verbs import jobs as workflow_jobs
+from riverui.storage.interface import OWN_TABLES, WORKFLOWS, Driver, Executor
+from riverui.storage.interface.job_actions import SkipReason
+
+
+async def cancel(
+    driver: Driver, id: str, *, time_limit: timedelta | None = None
+) -> Sequence[JobTextRow]:
+    """Cancel what has not ended, asking running tasks to stop; return those jobs as they are then,
+    by id.
+
+    Nothing can be added to a workflow of riverui's own from then on, until it is retried. Raise
+    LockTimeout where another transaction holds one of the jobs.
+    """
+    async with driver.transaction(timeout=time_limit) as transaction:
+        if await _is_own(transaction, id):
+            return await _listed(transaction, id, await _cancel(transaction, id))
+        pro = WORKFLOWS.on(transaction)
+        unfinished = [
+            row.id for row in await pro.workflow_task_list(id) if row.state not in FINALIZED
+        ]
+        if not unfinished:
+            return []
+        changes = await transaction.job_cancel_many(unfinished)
+        if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
+            raise LockTimeout
+        touched = {*changes.changed, *changes.requested}
+        return [row for row in await pro.workflow_task_list(id) if row.id in touched]
+
+
+async def retry(
+    driver: Driver,
+    id: str,
+    mode: str = "all",
+    *,
+    reset_history: bool = False,
+    time_limit: timedelta | None = None,
+) -> Sequence[JobTextRow]:
+    """Let ended tasks run again (see `to_retry`), with `reset_history` as if they never had, else
+    with one more attempt each; return those jobs as they are then.
+
+    A workflow of riverui's own begins a new attempt. Raise WorkflowActive where one of its tasks
+    has not ended, BadRequest for a mode that is none, UniqueConflict where an active job has the
+    same unique key.
+    """
+    if mode not in RETRY_MODES:
+        raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
+    async with driver.transaction(timeout=time_limit) as transaction:
+        if await _is_own(transaction, id):
+            return await _listed(
+                transaction, id, await _retry(transaction, id, mode, reset_history)
+            )
+        pro = WORKFLOWS.on(transaction)
+        ready, waiting = to_retry(tasks(await pro.workflow_task_list(id)), mode)
+        if not ready and not waiting:
+            return []
+        changed = set(
+            await pro.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset_history)
+        )
+        return [row for row in await pro.workflow_task_list(id) if row.id in changed]
+
+
+async def cancel_tx(executor: Executor, id: str) -> Sequence[int]:
+    """Cancel a workflow of riverui's own as `cancel` does, in the caller's transaction; return the
+    ids of the jobs. NotFound where there is none.
+    """
+    await _needed(executor, id)
+    return await _cancel(executor, id)
+
+
+async def retry_tx(
+    executor: Executor, id: str, mode: str = "all", *, reset_history: bool = False
+) -> Sequence[int]:
+    """Retry a workflow of riverui's own as `retry` does, in the caller's transaction; return the
+    ids of the jobs. NotFound where there is none.
+    """
+    if mode not in RETRY_MODES:
+        raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
+    await _needed(executor, id)
+    return await _retry(executor, id, mode, reset_history)
+
+
+async def _needed(executor: Executor, id: str) -> None:
+    if not await _is_own(executor, id):
+        raise NotFound(f"Workflow not found: {id[:200]}.")
+
+
+async def _is_own(executor: Executor, id: str) -> bool:
+    """Return whether there is a workflow of riverui's own of that id."""
+    if OWN_TABLES not in executor.capabilities:
+        return False
+    part = WorkflowStore(executor)
+    return (await part.workflow_tables()).own and await part.workflow_head_get(id) is not None
+
+
+async def _cancel(executor: Executor, id: str) -> Sequence[int]:
+    """Cancel a workflow, with those that its tasks wait for; return the ids of its jobs that were
+    cancelled or asked to stop.
+    """
+    part = WorkflowStore(executor)
+    family = await part.workflow_lock_family(id=id, cancelled=False, limit=workflow_jobs.MOST_BELOW)
+    touched = await workflow_jobs.cancel_workflow(executor, id)
+    await workflow_jobs.cancel_below(executor, family, touched)
+    return touched
+
+
+async def _retry(executor: Executor, id: str, mode: str, reset_history: bool) -> Sequence[int]:
+    """Retry a workflow, with those of its tasks that were cancelled; return the ids of its jobs
+    that are to be worked again.
+    """
+    part = WorkflowStore(executor)
+    family = await part.workflow_lock_family(id=id, cancelled=True, limit=workflow_jobs.MOST_BELOW)
+    workflow = await part.workflow_lock_by_id(id)
+    if workflow is not None and workflow.open:
+        # Perhaps another client has worked them, which knows nothing of workflows.
+        await workflow_jobs.settle(executor, await part.workflow_task_staged_list(id))
+        workflow = await part.workflow_lock_by_id(id)
+    if workflow is not None and workflow.open:
+        raise WorkflowActive
+    again = await workflow_jobs.reopen(executor, id, mode, reset=reset_history)
+    await workflow_jobs.retry_below(executor, family, again)
+    return again
+
+
+async def _listed(executor: Executor, id: str, ids: Sequence[int]) -> Sequence[JobTextRow]:
+    """Return those of the jobs that are read of a workflow."""
+    wanted = set(ids)
+    if not wanted:
+        return []
+    rows = await WORKFLOWS.on(executor).workflow_task_list(id)
+    return [row for row in rows if row.id in wanted]
+
+
+def tasks(rows: Sequence[JobTextRow]) -> list[Task]:
+    """Return the jobs of a workflow as its tasks."""
+    return [Task(job=row, metadata=read_object(row.metadata)) for row in rows]

@@ -1,0 +1,248 @@
+"""Looks at the waits that are due, and lets tasks be worked whose wait is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from riverui.actions.expressions import Expressions
+from riverui.domain.jobs import FINALIZED
+from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.notifier import WAITS as NOTIFIED
+from riverui.errors import ExpressionsUnavailable, WaitInvalid
+from riverui.features.workflows.store import WorkflowStore
+from riverui.features.workflows.verbs import jobs as workflow_jobs
+from riverui.features.workflows.waits.domain import Wait, evidence, time_text
+from riverui.features.workflows.waits.store import (
+    SIGNAL_TABLE,
+    WaitDep,
+    WaitFacts,
+    WaitRow,
+    WaitStore,
+    WaitUpdate,
+)
+from riverui.features.workflows.waits.verbs import signals, waits
+from riverui.storage.interface import OwnTablesExecutor
+from riverui.storage.interface.own_tables import OWN_TABLES
+
+_CLAIMED = 100
+"""Waits that are looked at together: their statements take milliseconds, one look at most a
+second or two.
+"""
+_LEASE = timedelta(minutes=1)
+"""Until a wait is due again whose look was never finished, as its leader died."""
+_AGAIN = timedelta(hours=1)
+"""Until a wait is looked at without a reason: the safety net for signals that did not make it due,
+as their transactions saw an older state of the database, and for jobs that others cancelled.
+"""
+_UNREADABLE = timedelta(minutes=5)
+"""Until a wait is looked at again that cannot be evaluated here: somebody has to mend it first."""
+_GATHERED = 16_000_000
+"""Bytes of signals that are held at once; waits beyond are looked at in the next batch."""
+_UNWRITTEN_SECONDS = 1.0
+"""Until what was found of the first waits is written, though others are being looked at."""
+_ENDED = {None, *FINALIZED}
+"""States of jobs that are not to be worked any more; None where the job is gone."""
+_LOOK_SECONDS = 30.0
+"""Until the database is asked again though nothing was due, and no notification came: those are
+seldom lost.
+"""
+_TABLE_ROUNDS = 30
+"""Rounds until it is asked again whether the table is there."""
+
+
+class WaitEvaluator:
+    """Looks at waits that are due: those that began, were signalled, or have a timer that fires.
+
+    Nothing else is read, however many tasks wait. Where notifications are heard, nothing is asked
+    before the next timer fires.
+    """
+
+    name = "workflow waits"
+
+    def __init__(self, context: ServiceContext, *, interval: timedelta) -> None:
+        self.interval = interval
+        self._context = context
+        self._expressions = Expressions()
+        self._there = False
+        self._ask_in = 0
+        """Rounds until it is asked whether the table is there."""
+        self._look_at = 0.0
+        """When something is due as far as is known, by the context's clock."""
+        self._told = True
+        """Whether there may be more than is known."""
+        if context.notifier is not None:
+            context.notifier.subscribe(NOTIFIED, lambda message: self._tell())
+            context.notifier.on_reconnect(self._tell)
+
+    async def run_once(self) -> int:
+        """Look at all that is due; return how many tasks may be worked now."""
+        staged = 0
+        if not await self._ready() or not self._due:
+            return staged
+        self._told, self._look_at = False, 0.0
+        while True:
+            async with self._context.executor() as executor:
+                rows = await WaitStore(executor).workflow_wait_claim(lease=_LEASE, limit=_CLAIMED)
+            if rows:
+                looked, moved = await self._look(rows)
+                staged += moved
+            if len(rows) < _CLAIMED or not looked:
+                break
+        if self._context.notifier is not None:
+            async with self._context.executor() as executor:
+                seconds = await WaitStore(executor).workflow_wait_next()
+            wait = _LOOK_SECONDS if seconds is None else min(seconds, _LOOK_SECONDS)
+            self._look_at = self._context.now() + wait
+        return staged
+
+    @property
+    def _due(self) -> bool:
+        """Whether a look may find something."""
+        notifier = self._context.notifier
+        if notifier is None or not notifier.listening or self._told:
+            return True
+        return self._context.now() >= self._look_at
+
+    def _tell(self) -> None:
+        self._told = True
+
+    def close(self) -> None:
+        """End the process that evaluates expressions."""
+        self._expressions.close()
+
+    async def _ready(self) -> bool:
+        if self._there:
+            return True
+        if self._ask_in > 0:
+            self._ask_in -= 1
+            return False
+        self._ask_in = _TABLE_ROUNDS
+        async with self._context.executor() as executor:
+            if OWN_TABLES in executor.capabilities:
+                own: OwnTablesExecutor = OWN_TABLES.on(executor)
+                self._there = SIGNAL_TABLE.name in await own.own_table_list()
+        return self._there
+
+    async def _look(self, rows: Sequence[WaitRow]) -> tuple[int, int]:
+        """Look at waits; return how many were looked at, and how many are over."""
+        gathered, updates, left = await self._gather(rows)
+        looked, staged = len(updates) + len(gathered), 0
+        over: set[int] = set()
+        written_at = self._context.now()
+        for row, found in gathered:
+            try:
+                look = await waits.look(self._expressions, found)
+            except ExpressionsUnavailable as error:
+                updates.append(_broken(row, found.facts, str(error)))
+                continue
+            updates.append(_update(row, look))
+            if look.over:
+                over.add(row.job_id)
+            if self._context.now() - written_at > _UNWRITTEN_SECONDS:
+                # Those that were quick do not wait for slow ones.
+                staged += await self._write(updates, over)
+                updates, over, written_at = [], set(), self._context.now()
+        staged += await self._write(updates, over)
+        # Jobs that another client has cancelled or deleted: their tasks have ended.
+        strays = [row.job_id for row, found in gathered if found.facts.job_state in _ENDED]
+        if strays:
+            async with self._context.transaction() as tx:
+                await workflow_jobs.settle(tx, strays)
+        if left:
+            async with self._context.executor() as executor:
+                await WaitStore(executor).workflow_wait_due(left)
+        return looked, staged
+
+    async def _write(self, updates: Sequence[WaitUpdate], over: set[int]) -> int:
+        """Write what was found, and let tasks be worked; return how many."""
+        if not updates:
+            return 0
+        async with self._context.transaction() as tx:
+            own = WorkflowStore(tx)
+            await own.workflow_lock_by_job(sorted(each.row.job_id for each in updates))
+            written = await WaitStore(tx).workflow_wait_update_many(updates)
+            ready = sorted(over.intersection(written))
+            if ready:
+                await own.workflow_stage(ready)
+        return len(ready)
+
+    async def _gather(
+        self, rows: Sequence[WaitRow]
+    ) -> tuple[list[tuple[WaitRow, waits.Gathered]], list[WaitUpdate], list[WaitRow]]:
+        """Read what the waits are about; return that, those that cannot be read, and those that
+        have to be looked at later.
+        """
+        gathered: list[tuple[WaitRow, waits.Gathered]] = []
+        updates: list[WaitUpdate] = []
+        left: list[WaitRow] = []
+        async with self._context.transaction() as tx:
+            part = WaitStore(tx)
+            quiet = set(await part.workflow_wait_quiet([row.workflow_id for row in rows]))
+            keys = [_key(row) for row in rows if row.workflow_id in quiet]
+            facts = {_key(found): found for found in await part.workflow_wait_facts(keys)}
+            readable: list[tuple[WaitRow, Wait]] = []
+            for row in rows:
+                known = facts.get(_key(row))
+                if known is None:
+                    left.append(row)
+                    continue
+                try:
+                    readable.append((row, signals.wait_of(row)))
+                except WaitInvalid as error:
+                    updates.append(_broken(row, known, str(error)))
+            about = [_key(row) for row, wait in readable if waits.needs_deps(wait)]
+            deps: dict[tuple[str, str], list[WaitDep]] = {}
+            for dep in await part.workflow_wait_dep_list(about):
+                deps.setdefault((dep.workflow_id, dep.task), []).append(dep)
+            size = 0
+            for row, wait in readable:
+                if size > _GATHERED:
+                    left.append(row)
+                    continue
+                found = await waits.gather(
+                    part, row, wait, facts[_key(row)], deps.get(_key(row), [])
+                )
+                size += found.size
+                gathered.append((row, found))
+        return gathered, updates, left
+
+
+def _key(row: WaitRow | WaitFacts) -> tuple[str, str]:
+    return row.workflow_id, row.name
+
+
+def _broken(row: WaitRow, facts: WaitFacts, error: str) -> WaitUpdate:
+    progress = replace(waits.Progress.of(row.progress, facts.attempt), error=error[:500])
+    return WaitUpdate(row, progress.to_json(), facts.now + _UNREADABLE)
+
+
+def _update(row: WaitRow, look: waits.Look) -> WaitUpdate:
+    facts, wait = look.gathered.facts, look.gathered.wait
+    state = None
+    if look.over:
+        told = waits.waiting_state(wait, facts, look.fires) | {
+            "resolved_at": time_text(facts.now),
+            "result": evidence(
+                wait,
+                look.results,
+                look.progress.signals,
+                attempt=facts.attempt,
+                as_of=facts.now,
+            ),
+        }
+        state = json.dumps(told, ensure_ascii=False)
+    elif waits.is_first(row, facts):
+        state = json.dumps(waits.waiting_state(wait, facts, look.fires), ensure_ascii=False)
+    return WaitUpdate(row, look.progress.to_json(), _due_at(look, look.fires), state)
+
+
+def _due_at(look: waits.Look, fires: Mapping[str, datetime | None]) -> datetime:
+    """Return when a wait is to be looked at next, unless it is signalled before."""
+    now = look.gathered.facts.now
+    if look.more:
+        return now
+    ahead = [at.astimezone(UTC) for at in fires.values() if at is not None and at > now]
+    return min([now + _AGAIN, *ahead])

@@ -1,0 +1,1 @@
+"""Signals, and what a task waits for."""

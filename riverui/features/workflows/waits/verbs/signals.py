@@ -1,0 +1,163 @@
+"""What programs and people tell workflows: signals, for the tasks that wait for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from riverui.domain.stored_json import UnreadableJson, read_json, write_json
+from riverui.errors import (
+    NotFound,
+    SchemaMissing,
+    SignalAttemptMismatch,
+    SignalConflict,
+    SignalRefused,
+    SignalUndeclared,
+    WaitInvalid,
+)
+from riverui.features.workflows.domain.workflows import SignalRow
+from riverui.features.workflows.waits.domain import MOST_KEY, Wait
+from riverui.features.workflows.waits.store import (
+    MISSING,
+    SIGNAL_TABLE,
+    SignalInserted,
+    SignalInsertParams,
+    WaitRow,
+    WaitStore,
+)
+from riverui.storage.interface import Executor
+
+MOST_PAYLOAD = 1_000_000
+"""Bytes of a signal's payload in JSON: enough for any fact; what is larger belongs in a store."""
+MOST_SOURCE = 10_000
+"""Bytes of what tells where a signal comes from."""
+MOST_LISTED = 1_000
+"""Signals in one page of them."""
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class SignalPage(NamedTuple):
+    """Signals of a task, and where more of them begin."""
+
+    signals: Sequence[SignalRow]
+    next_cursor_id: int | None
+    """For the next page; None after the last."""
+
+
+def check_signal(params: SignalInsertParams) -> SignalInsertParams:
+    """Return a signal as it may be kept; SignalRefused where it is too large or oddly named."""
+    _check_name("key", params.key)
+    if params.idempotency_key is not None:
+        _check_name("idempotency key", params.idempotency_key)
+    if params.attempt is not None and not 1 <= params.attempt < 2**31:
+        raise SignalRefused("A workflow's attempt is a whole number from 1 on.")
+    _check_json("payload", params.payload, MOST_PAYLOAD)
+    _check_json("source", params.source, MOST_SOURCE)
+    return params
+
+
+async def send(waits: WaitStore, params: SignalInsertParams) -> SignalRow:
+    """Keep a signal, in a transaction, and return it: the one that was there where it was sent
+    before with the same idempotency key.
+
+    NotFound without the workflow, SignalAttemptMismatch, SignalConflict, SignalRefused;
+    SchemaMissing without the table. A store that answers at once will do.
+    """
+    params = check_signal(params)
+    return _sent(params, await waits.workflow_signal_insert(params))
+
+
+async def need(executor: Executor) -> WaitStore:
+    """Return the executor for signals and waits; SchemaMissing, in words, without their table."""
+    if not await SIGNAL_TABLE.exists(executor):
+        raise SchemaMissing(MISSING)
+    return WaitStore(executor)
+
+
+async def page(
+    executor: Executor,
+    id: str,
+    task: str,
+    *,
+    key: str | None = None,
+    attempt: int | None = None,
+    after: int = 0,
+    limit: int = 100,
+    descending: bool = False,
+) -> SignalPage:
+    """Return signals of the keys that a task waits for, of one of them with `key`; of the
+    workflow's attempt of now unless another is asked for.
+
+    NotFound without the task, SignalUndeclared for a key that it does not wait for.
+    """
+    waits = await need(executor)
+    row, wait = await _task(waits, id, task)
+    keys = wait.signal_keys
+    if key is not None and key not in keys:
+        raise SignalUndeclared(f"Task {task[:200]!r} does not wait for signals {key[:200]!r}.")
+    if attempt is None:
+        (facts,) = await waits.workflow_wait_facts([(row.workflow_id, row.name)])
+        attempt = facts.attempt
+    limit = max(1, min(limit, MOST_LISTED))
+    rows = await waits.own_workflow_signal_list(
+        id,
+        attempt=attempt,
+        keys=keys if key is None else [key],
+        cursor_id=after,
+        descending=descending,
+        limit=limit + 1,
+    )
+    more = len(rows) > limit
+    return SignalPage(rows[:limit], rows[limit - 1].id if more else None)
+
+
+async def _task(waits: WaitStore, id: str, task: str) -> tuple[WaitRow, Wait]:
+    row = await waits.workflow_wait_get(id, task)
+    if row is None or row.wait == "null":
+        raise NotFound(f"Workflow {id[:128]!r} has no task {task[:200]!r} that waits for signals.")
+    return row, wait_of(row)
+
+
+def wait_of(row: WaitRow) -> Wait:
+    """Return the wait of a task; WaitInvalid where its row has none that can be read."""
+    try:
+        return Wait.from_object(read_json(row.wait))
+    except UnreadableJson as error:
+        raise WaitInvalid(f"The task's wait cannot be read: {error}") from None
+
+
+def _sent(params: SignalInsertParams, found: SignalInserted | None) -> SignalRow:
+    if found is None:
+        raise NotFound(f"Workflow not found: {params.workflow_id[:200]}.")
+    if found.signal is not None:
+        return found.signal
+    if params.attempt not in (None, found.attempt):
+        raise SignalAttemptMismatch(params.workflow_id, params.attempt or 0, found.attempt)
+    raise SignalConflict(
+        f"Another signal has the idempotency key {params.idempotency_key!r:.210} already, with"
+        " another payload or key."
+    )
+
+
+def _check_name(what: str, text: str) -> None:
+    if not isinstance(text, str) or not 1 <= len(text) <= MOST_KEY:
+        raise SignalRefused(f"A signal's {what} is a text of 1 to {MOST_KEY} characters.")
+    if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+        raise SignalRefused(f"The signal's {what} has a character that Postgres cannot keep.")
+
+
+def _check_json(what: str, text: str, most: int) -> None:
+    size = len(text.encode(errors="replace"))
+    if size > most:
+        raise SignalRefused(
+            f"A signal's {what} may take {most:,} bytes of JSON; this one takes {size:,}."
+        )
+    try:
+        value = read_json(text)
+        if "\\u" in text:
+            write_json(value).encode()
+    except (UnreadableJson, UnicodeEncodeError) as error:
+        raise SignalRefused(f"The signal's {what} cannot be kept: {error}"[:300]) from None
+    if _NUL.search(text):
+        raise SignalRefused(f"The signal's {what} has a NUL, which Postgres cannot keep.")

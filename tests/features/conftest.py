@@ -1,0 +1,141 @@
+"""What tests of workflows have in common: a client, its tables, and steps that do as they say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+
+from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.work.worker import Job, JobCancel
+from riverui.features.workflows.engine.workflow import Workflow
+from riverui.storage.interface import Driver
+from tests.engine.conftest import Playground, play
+from tests.engine.maintenance.conftest import service_parts, term
+from tests.storage.conftest import (
+    make,
+    schema_database_url,
+    schema_template,
+    way,
+    way_name,
+    way_url,
+)
+from tests.web.api.conftest import api, get
+from tests.web.conftest import app, client, dashboard_limits, htmx, reader
+
+__all__ = [
+    "api",
+    "app",
+    "client",
+    "dashboard_limits",
+    "get",
+    "htmx",
+    "make",
+    "play",
+    "reader",
+    "schema_database_url",
+    "schema_template",
+    "service_parts",
+    "term",
+    "way",
+    "way_name",
+    "way_url",
+]
+
+
+@dataclass
+class Step:
+    """The args of a task: what it does."""
+
+    kind: ClassVar[str] = "step"
+    does: str = ""
+
+
+class Workshop(Playground):
+    """A playground with the tables of workflows and a worker of steps."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.worked: list[str] = []
+        self.mended: set[str] = set()
+        """Steps that go well after all."""
+        self.workers.work(Step)(self.step)
+
+    async def step(self, job: Job[Step]) -> None:
+        """Do what a step says."""
+        name = job.metadata_dict.get("task", "")
+        self.worked.append(name)
+        if name in self.mended:
+            return
+        if job.args.does == "cancel":
+            raise JobCancel("no more")
+        if job.args.does == "fail":
+            raise ArithmeticError("no")
+
+    async def tasks(self) -> dict[str, str]:
+        """Return the states of the jobs of all tasks, by name."""
+        rows = await self.rows(
+            "select metadata ->> 'task' as task, state::text from river_job"
+            " where metadata ? 'workflow_id'"
+        )
+        return {row["task"]: row["state"] for row in rows}
+
+    async def own(self) -> dict[str, str]:
+        """Return the states of all tasks in the table of tasks."""
+        rows = await self.rows("select name, state from riverui_workflow_task")
+        return {row["name"]: row["state"] for row in rows}
+
+    async def ended(self) -> dict[str, str]:
+        """Wait until every workflow has ended, and return the states of its tasks."""
+
+        async def over() -> bool:
+            return not await self.rows("select from riverui_workflow where ended_at is null")
+
+        await self.until(over)
+        return await self.tasks()
+
+    async def ids(self) -> Mapping[str, int]:
+        """Return the ids of the jobs, by the names of their tasks."""
+        rows = await self.rows("select name, job_id from riverui_workflow_task")
+        return {row["name"]: row["job_id"] for row in rows}
+
+    async def consistent(self) -> None:
+        """Check what must be true of the tables between any two transactions."""
+        assert await self.rows(
+            "select id from riverui_workflow w where (ended_at is null) <> (open > 0) or open <> ("
+            " select count(*) from riverui_workflow_task t"
+            " where t.workflow_id = w.id and t.state in ('waiting', 'wait', 'staged'))"
+        ) == []  # fmt: skip
+        assert await self.rows(
+            "select name from riverui_workflow_task t where state = 'waiting' and waits_for <> ("
+            " select count(*) from riverui_workflow_edge e join riverui_workflow_task d"
+            " on d.workflow_id = e.workflow_id and d.name = e.dependency"
+            " where e.workflow_id = t.workflow_id and e.task = t.name"
+            " and d.state in ('waiting', 'wait', 'staged'))"
+        ) == []  # fmt: skip
+
+
+def fails_for_good(does: str = "fail") -> tuple[Step, InsertOpts]:
+    """Return a step that is discarded at once."""
+    return Step(does), InsertOpts(max_attempts=1)
+
+
+def chain(workflow: Workflow, *names: str) -> Workflow:
+    """Add steps that wait each for the one before; return the workflow."""
+    for before, name in zip((None, *names), names, strict=False):
+        workflow.add(name, Step(), deps=[before] if before else [])
+    return workflow
+
+
+@pytest.fixture
+async def shop(
+    connection: psycopg.AsyncConnection[Any], database_url: str, driver: Driver, own_tables: None
+) -> AsyncIterator[Workshop]:
+    """Yield a playground with the tables of workflows."""
+    workshop = Workshop(connection, database_url)
+    yield workshop
+    await workshop.consistent()
+    await workshop.close()

@@ -1,0 +1,5 @@
+"""The leader's services on a clock of the tests' own."""
+
+from tests.engine.maintenance.conftest import clock
+
+__all__ = ["clock"]

@@ -1,0 +1,247 @@
+"""Verbs on jobs of sequences, by a dashboard that knows no client: never two of a key at once, and
+whoever is next gets its turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.actions import jobs
+from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.errors import BadRequest, NotFound
+from riverui.features.sequences import verbs as sequences
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import Driver
+from riverui.storage.interface.job_actions import SkipReason
+from tests.factory import job
+from tests.sequences import KEY, Line
+
+
+@pytest.fixture
+async def line(driver: Driver, connection: AsyncConnection[Any], own_tables: None) -> Line:
+    return Line(driver, connection)
+
+
+async def test_a_later_job_that_is_retried_stays_in_line(line: Line) -> None:
+    ids = await line.make("running", "pending", "pending")
+    changes = await line.do(RETRY, ids[2])
+    assert changes.changed == (ids[2],)
+    assert await line.states(ids) == ["running", "pending", "pending"]
+
+
+async def test_a_halted_sequence_goes_on_when_its_head_is_retried(line: Line) -> None:
+    ids = await line.make("discarded", "pending")
+    await line.do(RETRY, ids[0])
+    assert await line.states(ids) == ["available", "pending"]
+
+
+async def test_a_halted_sequence_goes_on_when_a_later_job_is_retried(line: Line) -> None:
+    ids = await line.make("cancelled", "pending", "pending")
+    await line.do(RETRY, ids[2])
+    assert await line.states(ids) == ["cancelled", "available", "pending"]
+
+
+async def test_a_completed_job_that_is_retried_waits_for_its_turn(line: Line) -> None:
+    done = await line.make("completed")
+    ids = [*done, *await line.make("running", "pending")]
+    await line.do(RETRY, done[0])
+    assert await line.states(ids) == ["pending", "running", "pending"]
+    await line.connection.execute(
+        "update river_job set state = 'discarded', finalized_at = now() where id = %s", ids[1:2]
+    )
+    # The one that is over is looked after by whoever acts on the key next.
+    await line.do(DELETE, ids[1])
+    assert await line.states(ids) == ["available", "gone", "pending"]
+
+
+async def test_the_only_job_of_a_key_runs_at_once_when_it_is_retried(line: Line) -> None:
+    ids = await line.make("completed")
+    await line.do(RETRY, *ids)
+    assert await line.states(ids) == ["available"]
+
+
+async def test_a_head_that_waits_to_be_tried_again_is_retried_before_those_behind(
+    line: Line,
+) -> None:
+    ids = await line.make("retryable", "pending")
+    await line.do(RETRY, *ids)
+    assert await line.states(ids) == ["available", "pending"]
+
+
+@pytest.mark.parametrize(
+    ("options", "after"), [({}, "pending"), ({"continue_on_cancelled": True}, "available")]
+)
+async def test_a_cancelled_head_halts_unless_it_says_otherwise(
+    line: Line, options: dict[str, Any], after: str
+) -> None:
+    ids = await line.make("available", "pending", "pending", **options)
+    await line.do(CANCEL, ids[0])
+    assert await line.states(ids) == ["cancelled", after, "pending"]
+
+
+async def test_a_job_cancelled_in_line_halts_when_its_turn_comes(line: Line) -> None:
+    ids = await line.make("available", "pending", "pending")
+    await line.do(CANCEL, ids[1])
+    await line.do(DELETE, ids[0])
+    assert await line.states(ids) == ["gone", "cancelled", "pending"]
+    async with line.driver.transaction() as executor:
+        place = await SequenceStore(executor).sequence_place(ids[2])
+    assert place is not None
+    assert (place.head_id, place.head_state, place.ahead) == (ids[1], "cancelled", 0)
+    assert place.waiting
+    assert place.halted_at is not None
+    await line.do(DELETE, ids[1])
+    assert await line.states(ids) == ["gone", "gone", "available"]
+
+
+async def test_deleting_the_head_and_the_next_at_once_lets_the_third_run(line: Line) -> None:
+    ids = await line.make("available", "pending", "pending")
+    await line.do(DELETE, *ids[:2])
+    assert await line.states(ids) == ["gone", "gone", "available"]
+
+
+async def test_a_scheduled_job_whose_turn_comes_waits_for_its_time(line: Line) -> None:
+    ids = await line.make("available", "pending")
+    await line.connection.execute(
+        "update river_job set scheduled_at = now() + interval '1 hour' where id = %s", [ids[1]]
+    )
+    await line.do(DELETE, ids[0])
+    assert await line.states(ids) == ["gone", "scheduled"]
+
+
+async def test_jobs_of_other_keys_and_of_none_are_done_as_ever(line: Line) -> None:
+    ids = await line.make("running", "pending")
+    other = await line.make("discarded", "pending", key="another")
+    plain = [await job(line.connection, "discarded", metadata={"seq_key": KEY})]
+    everything = [*ids, *other, *plain]
+    changes = await line.do(RETRY, *everything)
+    assert sorted(changes.changed) == sorted([ids[1], *other, *plain])
+    assert changes.skipped == ((ids[0], SkipReason.RUNNING),)
+    assert await line.states(everything) == [
+        "running", "pending", "available", "pending", "available",
+    ]  # fmt: skip
+
+
+# Skip
+
+
+@pytest.mark.parametrize("state", ["cancelled", "discarded"])
+async def test_a_skipped_head_stays_as_it_is_and_the_next_runs(line: Line, state: str) -> None:
+    ids = await line.make(state, "pending", "pending")
+    place = await sequences.skip(line.driver, ids[0])
+    assert await line.states(ids) == [state, "available", "pending"]
+    assert place is not None
+    assert (place.head_id, place.halted_at, place.waiting) == (ids[1], None, False)
+    with pytest.raises(BadRequest, match="does not halt its sequence"):
+        await sequences.skip(line.driver, ids[0])
+    await line.do(RETRY, ids[0])
+    assert await line.states(ids) == ["pending", "available", "pending"], "it is put back in line"
+
+
+async def test_a_job_that_would_halt_later_is_skipped_before_its_turn(line: Line) -> None:
+    ids = await line.make("running", "pending", "pending")
+    await line.do(CANCEL, ids[1])
+    place = await sequences.skip(line.driver, ids[1])
+    assert place is not None
+    assert (place.waiting, place.head_id) == (False, ids[0])
+    assert await line.states(ids) == ["running", "cancelled", "pending"], "one at a time"
+    await line.connection.execute(
+        "update river_job set state = 'completed', finalized_at = now() where id = %s", [ids[0]]
+    )
+    async with line.driver.transaction() as executor:
+        await SequenceStore(executor).sequence_advance([KEY])
+    assert await line.states(ids) == ["completed", "cancelled", "available"]
+
+
+async def test_a_skip_past_one_halted_job_stops_at_the_next(line: Line) -> None:
+    ids = await line.make("discarded", "cancelled", "pending")
+    place = await sequences.skip(line.driver, ids[0])
+    assert place is not None
+    assert place.head_id == ids[1]
+    assert place.halted_at is not None
+    await sequences.skip(line.driver, ids[1])
+    assert await line.states(ids) == ["discarded", "cancelled", "available"]
+
+
+async def test_the_last_of_a_sequence_is_skipped(line: Line) -> None:
+    ids = await line.make("discarded")
+    place = await sequences.skip(line.driver, ids[0])
+    assert place is not None
+    assert (place.head_id, place.halted_at) == (None, None)
+
+
+@pytest.mark.parametrize("state", ["available", "running", "retryable", "scheduled"])
+async def test_a_job_that_will_run_is_not_skipped(line: Line, state: str) -> None:
+    ids = await line.make(state, "pending")
+    for each in ids:
+        with pytest.raises(BadRequest, match="does not halt its sequence"):
+            await sequences.skip(line.driver, each)
+    assert await line.states(ids) == [state, "pending"]
+
+
+async def test_what_is_in_no_sequence_is_not_skipped(line: Line) -> None:
+    with pytest.raises(NotFound):
+        await sequences.skip(line.driver, 404)
+    with pytest.raises(BadRequest, match="in no sequence"):
+        await sequences.skip(line.driver, await job(line.connection, "discarded"))
+    pros = await job(line.connection, "discarded", metadata={"seq_key": KEY})
+    with pytest.raises(BadRequest, match="River Pro"):
+        await sequences.skip(line.driver, pros)
+
+
+async def test_the_place_names_the_nearest_on_both_sides(line: Line) -> None:
+    ids = await line.make("running", *["pending"] * 9)
+    async with line.driver.transaction() as executor:
+        place = await SequenceStore(executor).sequence_place(ids[5])
+    assert place is not None
+    assert (place.ahead, place.behind) == (4, 4)
+    assert [near.id for near in place.before] == ids[2:5]
+    assert [near.id for near in place.after] == ids[6:9]
+    assert {near.state for near in place.after} == {"pending"}
+
+
+# On a database with River Pro's sequences
+
+
+@pytest.mark.parametrize(
+    "columns", ["key text primary key", "key text, at timestamptz default now()"]
+)
+async def test_a_job_of_pro_becomes_pending_and_its_key_is_handed_over(
+    driver: Driver, connection: AsyncConnection[Any], columns: str
+) -> None:
+    await connection.execute(f"create table river_job_sequence ({columns})".encode())
+    line = Line(driver, connection)
+    ids = [
+        await job(connection, "discarded", metadata={"seq_key": "k"}),
+        await job(connection, "discarded"),
+    ]
+    changes = await line.do(RETRY, *ids)
+    assert sorted(changes.changed) == ids
+    assert await line.states(ids) == ["pending", "available"]
+    rows = await (await connection.execute("select key from river_job_sequence")).fetchall()
+    assert [row["key"] for row in rows] == ["k"]
+
+    await connection.execute("delete from river_job_sequence")
+    await line.do(DELETE, *ids)
+    assert await line.states(ids) == ["gone", "gone"]
+    rows = await (await connection.execute("select key from river_job_sequence")).fetchall()
+    assert [row["key"] for row in rows] == ["k"]
+
+
+@pytest.mark.parametrize("columns", ["", "key bytea", "key text, shard int not null"])
+async def test_a_job_of_pro_whose_key_cannot_be_handed_over_is_left_alone(
+    driver: Driver, connection: AsyncConnection[Any], columns: str
+) -> None:
+    await connection.execute(f"create table river_job_sequence ({columns})".encode())
+    line = Line(driver, connection)
+    ids = [await job(connection, "discarded", metadata={"seq_key": "k"})]
+    changes = await line.do(RETRY, *ids)
+    assert changes.skipped == ((ids[0], SkipReason.SEQUENCE),)
+    assert await line.states(ids) == ["discarded"]
+    with pytest.raises(BadRequest, match="in a sequence of River Pro"):
+        await jobs.apply_whole(driver, RETRY, ids, pilot=line.pilot)
+    await line.do(DELETE, *ids)
+    assert await line.states(ids) == ["gone"]
