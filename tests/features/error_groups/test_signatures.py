@@ -61,7 +61,7 @@ def test_an_error_of_a_worker() -> None:
     found = signature(_first)
     assert (found.type, found.message) == ("LookupError", "order <number> is gone")
     assert found.frames[-2:] == (
-        "test_error_signatures.py in _first",
+        "test_signatures.py in _first",
         "test_error_signatures.py in _take",
     )
     other = signature(_second)

@@ -159,7 +159,10 @@ async def test_without_the_table_there_is_nothing_to_tell_until_somebody_makes_i
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "riverui.engine")
-    await play.start(heartbeat_interval=BEAT, limits=EngineLimits(look_for_clients_seconds=0.05))
+    # Long enough for a busy machine: a heartbeat must be answered within its interval.
+    await play.start(
+        heartbeat_interval=timedelta(seconds=2), limits=EngineLimits(look_for_clients_seconds=0.05)
+    )
     await change_line(play, "up")
     await play.until(lambda: _known(play))
     worked = await play.insert()
