@@ -249,7 +249,7 @@ class ClientConfig:
     @property
     def extensions(self) -> Extensions:
         """Hooks and middleware by what they override."""
-        return Extensions.of(self.hooks, self.middleware, self.plugins)
+        return Extensions.collect(self.hooks, self.middleware, self.plugins)
 
     @property
     def retention(self) -> Retention:

@@ -146,17 +146,15 @@ class Extensions:
     work_end: tuple[Hook, ...] = ()
 
     @classmethod
-    def of(
+    def collect(
         cls, hooks: Sequence[Hook], middleware: Sequence[Middleware], plugins: Sequence[Plugin]
     ) -> Extensions:
-        """Return what a client is configured with: plugins come first; `hooks` and `middleware` are
-        only that.
-        """
+        """Return a client's hooks and middleware, plugins first."""
         return _sorted([*plugins, *hooks], [*plugins, *middleware])
 
     @classmethod
-    def of_args(cls, args_type: type[object]) -> Extensions:
-        """Return what the args of one kind bring along."""
+    def collect_from_args(cls, args_type: type[object]) -> Extensions:
+        """Return the hooks and middleware that an args type declares."""
         hooks = hooks_of(args_type)
         plugins = plugins_of(args_type)[len(hooks) :]
         return _sorted([*plugins, *hooks], plugins)

@@ -250,8 +250,8 @@ class JobResults:
     ) -> None:
         self._client = client
         self._driver = client.driver
-        self._ears: asyncio.Task[None] | None = None
-        """Hears notifications."""
+        self._listening: asyncio.Task[None] | None = None
+        """Listens for notifications."""
         self._hinted: set[int] = set()
         """Jobs of which a notification says that they have ended."""
         self._limits = limits
@@ -354,26 +354,28 @@ class JobResults:
             # From here on, who begins to wait begins anew.
             if self._task is asyncio.current_task():
                 self._task = None
-            ears, self._ears = self._ears, None
+            listening, self._listening = self._listening, None
             self.listening = False
             self._hinted.clear()
             self._untold.clear()
-            if ears is not None:
-                ears.cancel()
-                await asyncio.gather(ears, return_exceptions=True)
+            if listening is not None:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
 
     async def _look_again_and_again(self) -> None:
         loop = asyncio.get_running_loop()
         looked_at, renewed_at, limits = float("-inf"), loop.time(), self._limits
         while True:
             if not self.waiting:
-                if self._ears is None or not await self._wake_up.wait(
+                if self._listening is None or not await self._wake_up.wait(
                     limits.results_linger_seconds
                 ):
                     return
                 continue
-            if self._ears is None and self._listens:
-                self._ears = loop.create_task(self._hear(), name="riverui results, notifications")
+            if self._listening is None and self._listens:
+                self._listening = loop.create_task(
+                    self._hear(), name="riverui results, notifications"
+                )
             now = loop.time()
             look_at = next_look(self.waiting, looked_at, limits)
             ids, self._hinted = self._hinted, set()
@@ -412,8 +414,8 @@ class JobResults:
             self._logger.debug("it could not be told which jobs are waited for: %s", error)
 
     async def _hear(self) -> None:
-        """Hear of jobs that have ended, until cancelled: with the client's own ears where it has
-        some.
+        """Hear of jobs that have ended, until cancelled: with the client's notifier
+        where it has one.
         """
         notifier, own = self._client.notifier, None
         if notifier is None:

@@ -65,10 +65,10 @@ class EngineLimits:
     """Jobs that end so close together are written with the time of the last: Postgres is quicker at
     that, and nobody tells the difference.
     """
-    crowded: int = 10_000
-    """Unwritten outcomes from which on jobs keep their slots: River's figure."""
-    roomy: int = 5_000
-    """Unwritten outcomes below which slots are given back again: River's figure."""
+    outcomes_full: int = 10_000
+    """Unwritten outcomes that fill the completer: jobs keep their slots then. River's figure."""
+    outcomes_room: int = 5_000
+    """Unwritten outcomes below which it has room again and slots are freed: River's figure."""
 
     # Trying again
     backoff: Backoff = backoff

@@ -23,7 +23,7 @@ from riverui.engine.job_results import (
 )
 from riverui.engine.limits import EngineLimits
 from riverui.engine.results import seconds_of
-from riverui.engine.sync_ears import SyncEars
+from riverui.engine.sync_notifier import SyncNotifier
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver, SyncDriver, SyncListeningDriver, at_once, entered
 
@@ -89,10 +89,12 @@ class SyncJobResults:
         self._untold: set[int] = set()
         """Jobs that working clients were not told of."""
         self._waiting: dict[Waiting, None] = {}
-        self.ears: SyncEars | None = None
-        """What hears of ends, where anything does."""
+        self.notifier: SyncNotifier | None = None
+        """Listens for ends of jobs; None where the driver cannot."""
         if not poll_only and isinstance(driver, SyncListeningDriver) and driver.listens:
-            self.ears = SyncEars(driver, limits, ended=self._on_end, connected=self._on_connect)
+            self.notifier = SyncNotifier(
+                driver, limits, ended=self._on_end, connected=self._on_connect
+            )
 
     def ended(self, ids: list[int], seconds: float | None) -> Iterator[JobRow]:
         """Yield the rows of jobs as they end; see JobResults."""
@@ -128,8 +130,8 @@ class SyncJobResults:
 
     def close(self) -> None:
         """Hear of no more ends; safe to call twice."""
-        if self.ears is not None:
-            self.ears.close()
+        if self.notifier is not None:
+            self.notifier.close()
 
     def _turn(self, waiting: Waiting) -> None:
         """Look, or wait until it is time to or another thread has looked."""
@@ -152,9 +154,9 @@ class SyncJobResults:
                 self._untold &= ids
         try:
             self._look(ids)
-            if self.ears is not None:
-                self.ears.open()
-                if self.ears.listening:
+            if self.notifier is not None:
+                self.notifier.open()
+                if self.notifier.listening:
                     self._tell(now)
         finally:
             with self._changed:

@@ -101,5 +101,5 @@ class _CallersThread(WorkerThreads):
         """Do nothing: another job may come."""
 
     def end(self) -> None:
-        """Let the thread go on with what it was at."""
+        """Unblock the thread."""
         super().close()

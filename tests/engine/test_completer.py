@@ -179,13 +179,13 @@ async def test_the_newest_outcome_of_a_job_counts(bench: Bench) -> None:
     assert await bench.states() == ["discarded", "completed", "completed"]
 
 
-async def test_crowded_completer_makes_jobs_wait(bench: Bench) -> None:
-    await bench.begin_anew(crowded=8, roomy=4, outcomes_at_once=4)
+async def test_a_full_completer_makes_jobs_wait(bench: Bench) -> None:
+    await bench.begin_anew(outcomes_full=8, outcomes_room=4, outcomes_at_once=4)
     for attempt in await bench.attempts(10):
         bench.completer.succeed(attempt)
-    assert bench.completer.crowded
+    assert bench.completer.full
     await bench.completer.room()
-    assert not bench.completer.crowded
+    assert not bench.completer.full
     assert bench.completer.waiting < 4
 
 

@@ -119,10 +119,10 @@ async def test_an_end_is_told_to_a_thread(play: Playground, database_url: str) -
     await play.until(lambda: list(wanted.ids) == [job_id])
     let_go.set()
     assert [row.state for row in await task] == ["completed"]
-    assert results.ears is not None
-    assert results.ears.listening
+    assert results.notifier is not None
+    assert results.notifier.listening
     results.close()
-    assert not results.ears.listening
+    assert not results.notifier.listening
     results.close()
     driver.close()
 
@@ -160,9 +160,7 @@ async def _listens(play: Playground) -> bool:
     )
 
 
-async def test_the_ears_close_when_nobody_waits_any_more(
-    play: Playground, database_url: str
-) -> None:
+async def test_the_notifier_closes_when_nobody_waits(play: Playground, database_url: str) -> None:
     driver = connect_sync(database_url)
     results = SyncJobResults(driver, EngineLimits(results_linger_seconds=0))
     job_id = await play.insert()

@@ -138,7 +138,7 @@ class Scripts:
 
     # What the executor asks of its completer and its producer.
 
-    crowded = False
+    full = False
 
     def succeed(self, attempt: Attempt) -> None:
         """Note that it went well."""

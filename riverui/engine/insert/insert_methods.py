@@ -72,7 +72,10 @@ class InsertPipeline:
 
         async def insert(requests: Sequence[InsertRequest]) -> Sequence[InsertResult]:
             for request in requests:
-                for hook in (*self._extensions.insert_begin, *self._of(request).insert_begin):
+                for hook in (
+                    *self._extensions.insert_begin,
+                    *self._extensions_for(request).insert_begin,
+                ):
                     await settle(hook.insert_begin(request))
             return await self._send(list(map(self.builder.finish, requests)), send)
 
@@ -100,16 +103,16 @@ class InsertPipeline:
         types = {type(job.args if isinstance(job, params) else job) for job in jobs}
         return any(plugins_of(cls) for cls in types)
 
-    def _of(self, request: InsertRequest) -> Extensions:
+    def _extensions_for(self, request: InsertRequest) -> Extensions:
         return (
-            Extensions.of_args(type(request.args))
+            Extensions.collect_from_args(type(request.args))
             if plugins_of(type(request.args))
             else _NO_EXTENSIONS
         )
 
     def _middleware(self, requests: Sequence[InsertRequest]) -> list[Middleware]:
         """Return the client's middleware, then that of each kind's args; outermost first."""
-        of_kinds = {request.kind: self._of(request).insert_many for request in requests}
+        of_kinds = {request.kind: self._extensions_for(request).insert_many for request in requests}
         return [*self._extensions.insert_many, *chain.from_iterable(of_kinds.values())]
 
 

@@ -87,11 +87,11 @@ class Batches:
             batch = await self._batch(unit, attempt)
         await batch.work(attempt, seconds)
 
-    def hasten(self, slots: object) -> None:
-        """Have all that was gathered for a queue worked at once: nothing more will come."""
+    def flush_soon(self, slots: object) -> None:
+        """Work the batches of a queue as they are: no more of its jobs will be fetched."""
         for batch in tuple(self._gathering):
             if batch.slots is slots:
-                batch.hasten()
+                batch.flush_soon()
 
     def closed(self, batch: Batch) -> None:
         """Let no job join a batch any more."""
@@ -135,7 +135,7 @@ class Batch:
         """Fetched for it, and not there yet."""
         self._error: BaseException | None = RiveruiError("The batch of this job was not worked.")
         self._fetched = asyncio.Event()
-        self._hasty = False
+        self._flushing = False
         self._holder: Attempt | None = None
         """Whose slot it takes."""
         self._interrupted: set[Attempt] = set()
@@ -177,9 +177,9 @@ class Batch:
         """Return the attempt at a job of the batch; None for all other jobs."""
         return self._members.get(job_id)
 
-    def hasten(self) -> None:
-        """Have it worked with what there is."""
-        self._hasty = True
+    def flush_soon(self) -> None:
+        """Work the jobs gathered so far without waiting for more."""
+        self._flushing = True
         self._ready.set()
 
     def lose(self, attempt: Attempt) -> None:
@@ -201,7 +201,7 @@ class Batch:
                 self._interrupted.add(attempt)
                 if self._task is not None and len(self._interrupted) == len(self._members):
                     self._task.cancel()
-        error, trace = self._of(attempt)
+        error, trace = self._error_for(attempt)
         del self._members[attempt.row.id]
         if not self._members:
             # It refers to this frame.
@@ -213,7 +213,7 @@ class Batch:
         finally:
             error = trace = None
 
-    def _of(self, attempt: Attempt) -> tuple[BaseException | None, TracebackType | None]:
+    def _error_for(self, attempt: Attempt) -> tuple[BaseException | None, TracebackType | None]:
         """Return the error of one job, and its trace."""
         error = self._error
         if isinstance(error, BatchError):
@@ -297,7 +297,7 @@ class Batch:
             if self.room > 0 and self._like is not None:
                 await self._fetch(slots, self._like)
             left = until - loop.time()
-            if self.room <= 0 or left <= 0 or self._hasty:
+            if self.room <= 0 or left <= 0 or self._flushing:
                 break
             await self._wait(min(pause, left))
         self._arriving = True

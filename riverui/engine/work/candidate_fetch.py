@@ -168,8 +168,8 @@ class QueueWork(Protocol):
         """Fetch as soon as the cooldown allows."""
         ...
 
-    def due(self) -> None:
-        """Fetch at once, whatever the cooldown."""
+    def fetch_now(self) -> None:
+        """Fetch at once, without the cooldown; callers must rate-limit."""
         ...
 
 

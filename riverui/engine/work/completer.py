@@ -89,7 +89,7 @@ class Completer:
     ) -> None:
         self._limits = limits = limits or EngineLimits()
         self._at_once = limits.outcomes_at_once
-        self._crowded = limits.crowded
+        self._most_waiting = limits.outcomes_full
         self._pilot = pilot = pilot or Pilot()
         self._by_feature = pilot.ends
         self._wake_up = WakeUp()
@@ -130,8 +130,8 @@ class Completer:
         return chain(self._plain.waiting, self._featured.waiting, self._changes, *self._writing)
 
     @property
-    def crowded(self) -> bool:
-        """Whether whoever gives an outcome should wait for `room`."""
+    def full(self) -> bool:
+        """Whether the completer's queue is full: wait for `room` before the next outcome."""
         return not self._room.is_set()
 
     async def room(self) -> None:
@@ -150,8 +150,8 @@ class Completer:
             self._changes.pop(job_id, None)
         waiting[job_id] = attempt
         count = len(waiting)
-        if count == 1 or count == self._at_once or count >= self._crowded:
-            self._hasten()
+        if count == 1 or count == self._at_once or count >= self._most_waiting:
+            self._flush_soon()
         if count == successes.beside:
             successes.piled.set()
         if self._wanted and job_id in self._wanted:
@@ -165,7 +165,7 @@ class Completer:
         self._plain.waiting.pop(attempt.row.id, None)
         self._featured.waiting.pop(attempt.row.id, None)
         self._changes[attempt.row.id] = attempt, ended
-        self._hasten()
+        self._flush_soon()
         if self._wanted and attempt.row.id in self._wanted:
             self._wake_up.set()
 
@@ -218,10 +218,10 @@ class Completer:
             later = self._changes[job_id][0]
         return later is not None and later.row.attempt > attempt.row.attempt
 
-    def _hasten(self) -> None:
+    def _flush_soon(self) -> None:
         if self.waiting >= self._at_once:
             self._wake_up.set()
-            if self.waiting >= self._crowded and self._room.is_set():
+            if self.waiting >= self._most_waiting and self._room.is_set():
                 self._room.clear()
                 self._logger.debug(
                     "%s outcomes are waiting to be written, and hold up new jobs", self.waiting
@@ -241,7 +241,7 @@ class Completer:
             await self._write_changes()
             self._make_room()
             if 0 < self.waiting < self._at_once and self._stop_by is None:
-                self._hasten()
+                self._flush_soon()
                 return
 
     async def _help(self, successes: _Successes) -> None:
@@ -267,7 +267,7 @@ class Completer:
                 self._make_room()
 
     def _make_room(self) -> None:
-        if self.crowded and self.waiting < self._limits.roomy:
+        if self.full and self.waiting < self._limits.outcomes_room:
             self._room.set()
 
     @contextmanager

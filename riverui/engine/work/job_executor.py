@@ -53,8 +53,8 @@ class OutcomeTaker(Protocol):
     """Takes in how attempts ended, to write it: the completer."""
 
     @property
-    def crowded(self) -> bool:
-        """Whether whoever gives an outcome should wait for `room`."""
+    def full(self) -> bool:
+        """Whether its queue is full: wait for `room` before the next outcome."""
         ...
 
     async def room(self) -> None:
@@ -193,7 +193,7 @@ class JobExecutor:
                 self._completer.succeed(attempt)
             else:
                 await self._conclude(attempt, error)
-            if self._completer.crowded:
+            if self._completer.full:
                 await self._completer.room()
         except (Exception, KeyboardInterrupt, SystemExit):
             self._logger.exception(

@@ -44,7 +44,7 @@ def pipeline(
     """Return how jobs of this kind are worked by a client with these extensions; isolated ones in
     threads too where there are no `processes`.
     """
-    own = Extensions.of_args(unit.args_type)
+    own = Extensions.collect_from_args(unit.args_type)
     if unit.batch is not None:
         work = _worked_together(unit, job_timeout, batches)
     elif unit.isolated and processes is not None:

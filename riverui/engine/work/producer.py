@@ -86,8 +86,8 @@ class Producer:
         self.cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
         """Seconds between two fetches, unless a poll found jobs."""
         self._drained = asyncio.Event()
-        self._due = False
-        """Whether it is to fetch without waiting for the cooldown."""
+        self._fetch_now = False
+        """Whether to skip the cooldown before the next fetch."""
         self._executor = parts.executor
         self._choice = CandidateFetch(name, client.pilot.choosers(self), logger=client.logger)
         """How jobs are fetched where features choose among them."""
@@ -217,9 +217,9 @@ class Producer:
         self._idle = self._polled = False
         self._wake_up.set()
 
-    def due(self) -> None:
-        """Fetch at once, whatever the cooldown: who says so has seen to it that this is seldom."""
-        self._due = True
+    def fetch_now(self) -> None:
+        """Fetch at once, without the cooldown; callers must rate-limit."""
+        self._fetch_now = True
         self.wake()
 
     def notified(self) -> None:
@@ -258,7 +258,7 @@ class Producer:
     def stop(self) -> None:
         """Fetch no more. What is on its way is worked all the same."""
         self._stopping = True
-        self._executor.batches.hasten(self)
+        self._executor.batches.flush_soon(self)
         self.wake()
         self._backlog.set()
         self._check_drained()
@@ -383,10 +383,10 @@ class Producer:
             self._idle = False
             woken, self._polled = not self._polled, False
             while cooling and (left := cool_at - loop.time()) > 0:
-                if self._due or self._stopping:
+                if self._fetch_now or self._stopping:
                     break
                 woken |= await self._wake_up.wait(left)
-            self._due = False
+            self._fetch_now = False
         self._check_drained()
 
     async def _fetch_all(self) -> bool:

@@ -260,7 +260,7 @@ class RateChooser(Chooser):
         if self._due:
             due_in = max(0.0, min(self._due.values()) - steady_clock())
             seconds = fetch_again_in(self._limit.rate, due_in, self._cooldown)
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._work.due)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._work.fetch_now)
 
     async def _return(self, tokens: Mapping[str, float]) -> None:
         rate = self._limit.rate

@@ -1,4 +1,4 @@
-"""Hears of ends of jobs in a thread of its own, as long as others wait for jobs."""
+"""Listens in a thread for notifications that jobs have ended, while other threads wait for jobs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from riverui.engine.notifier import JOB_ENDED
 from riverui.errors import DatabaseError
 from riverui.storage.interface import SyncListener, SyncListeningDriver
 
-_HEARING_SECONDS = 5.0
-"""Until it is looked whether anybody waits still, where nothing is heard."""
+_LISTEN_SECONDS = 5.0
+"""Between two checks whether a thread still waits, while no notification arrives."""
 _REST_SECONDS = 8.0
-"""Until a lost connection is tried again: who waits looks meanwhile."""
+"""Until a lost connection is opened again: threads that wait poll meanwhile."""
 
 
-class SyncEars:
-    """Begins to hear with `open`, and ends some time after nobody has asked for it any more."""
+class SyncNotifier:
+    """Listens from `open` on; stops `results_linger_seconds` after the last call of it."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class SyncEars:
 
     @property
     def listening(self) -> bool:
-        """Whether ends of jobs are heard of, as far as it knows."""
+        """Whether the listening connection is open, as far as is known."""
         return self._listener is not None
 
     def open(self) -> None:
-        """Hear from soon on, for a while; called by whoever waits, at each look."""
+        """Start listening, or go on for longer; threads that wait call it at each look."""
         with self._lock:
             self._until = time.monotonic() + self._limits.results_linger_seconds
-            # A process that was forked has none of the threads.
+            # A forked process has none of the threads.
             if self._thread is None or not self._thread.is_alive():
                 self._closing.clear()
                 self._thread = threading.Thread(
@@ -58,7 +58,7 @@ class SyncEars:
                 self._thread.start()
 
     def close(self) -> None:
-        """Hear no more; safe to call twice."""
+        """Stop listening; safe to call twice."""
         self._closing.set()
         with self._lock:
             thread, listener = self._thread, self._listener
@@ -70,21 +70,21 @@ class SyncEars:
     def _run(self) -> None:
         while True:
             try:
-                self._hear()
+                self._listen()
                 return
             except DatabaseError:
                 self._closing.wait(_REST_SECONDS)
                 if self._is_over():
                     return
 
-    def _hear(self) -> None:
+    def _listen(self) -> None:
         listener = self._driver.sync_listener()
         try:
             listener.listen(JOB_ENDED)
             self._listener = listener
             self._connected()
             while not self._is_over():
-                for _, payload in listener.heard(_HEARING_SECONDS):
+                for _, payload in listener.heard(_LISTEN_SECONDS):
                     self._take(payload)
         finally:
             if self._listener is listener:
@@ -105,6 +105,6 @@ class SyncEars:
         with self._lock:
             if time.monotonic() < self._until:
                 return False
-            # From here on, who waits begins anew.
+            # The next `open` starts another thread.
             self._thread = None
             return True
