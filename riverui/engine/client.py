@@ -168,7 +168,7 @@ class Client(
     def running_by_queue(self) -> dict[str, int]:
         """How many jobs of each queue it works right now."""
         producers = self.runtime.producers if self.runtime else {}
-        return {name: producer.running for name, producer in producers.items()}
+        return {name: producer.slots.running for name, producer in producers.items()}
 
     @property
     def slots_by_queue(self) -> dict[str, int]:
@@ -177,7 +177,7 @@ class Client(
         if runtime is None:
             return {}
         return {
-            name: producer.slots_taken if runtime.stopping else producer.config.max_workers
+            name: producer.slots.taken if runtime.stopping else producer.slots.max_workers
             for name, producer in runtime.producers.items()
         }
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial, reduce
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from riverui.actions.pilot import PartsPilot
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
-from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.engine.work.candidate_fetch import Chooser
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
@@ -33,6 +33,9 @@ from riverui.storage.interface.engine_params import (
     JobSetStateParams,
 )
 from riverui.storage.interface.job_actions import JobChanges
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -157,7 +160,7 @@ class Feature:
         """Fetch up to `params.limit` jobs of one queue, make them running, and return them."""
         return await do_inner(params)
 
-    def chooser(self, work: QueueWork) -> Chooser | None:
+    def chooser(self, work: Producer) -> Chooser | None:
         """Return who chooses for this feature among the waiting jobs of a queue, None for nobody;
         asked when a client begins to work a queue. See `engine.work.candidate_fetch`.
         """
@@ -272,7 +275,7 @@ class Pilot:
         self._keeping_alive = _overriding(features, Feature.producer_keep_alive)
         self._stopping = _overriding(features, Feature.producer_stop)
 
-    def choosers(self, work: QueueWork) -> Sequence[Chooser]:
+    def choosers(self, work: Producer) -> Sequence[Chooser]:
         """Return who chooses among the waiting jobs of a queue, in the order of the features."""
         choosers = (feature.chooser(work) for feature in self.features)
         return [chooser for chooser in choosers if chooser is not None]

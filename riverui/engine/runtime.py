@@ -111,7 +111,7 @@ class ClientRuntime:
         self._lost = LostFetches(client, self.producers, self.runner.unwritten_ids)
         self._producer_parts = ProducerParts(
             connection=self._fetching,
-            beside=self._fetching_beside,
+            second_connection=self._fetching_beside,
             executor=self.runner.executor,
             lost=self._lost,
             notifier=self.notifier,
@@ -140,7 +140,7 @@ class ClientRuntime:
     @property
     def running(self) -> int:
         """How many jobs are at work."""
-        return sum(producer.running for producer in self.producers.values())
+        return sum(producer.slots.running for producer in self.producers.values())
 
     async def start(self) -> None:
         """Bring everything up, or take down what came up and raise why."""
@@ -227,7 +227,7 @@ class ClientRuntime:
         if producer is None:
             raise QueueNotFound(name)
         producer.stop()
-        await producer.drained()
+        await producer.slots.drained.wait()
         await producer.close()
         if self.producers.get(name) is producer:
             del self.producers[name]
@@ -271,7 +271,9 @@ class ClientRuntime:
 
     def at_work(self) -> Iterable[Attempt]:
         """Return what all queues work right now."""
-        return chain.from_iterable(producer.attempts for producer in self.producers.values())
+        return chain.from_iterable(
+            producer.slots.attempts.values() for producer in self.producers.values()
+        )
 
     def _look_after_the_queue(self) -> None:
         """Stand for election, and watch whether riverui's part of the maintenance needs this
@@ -366,7 +368,7 @@ class ClientRuntime:
 
     async def _all_drained(self) -> None:
         for producer in tuple(self.producers.values()):
-            await producer.drained()
+            await producer.slots.drained.wait()
 
     async def _keep_alive(self) -> None:
         """Tell the features now and then which queues are worked; an error is logged, and costs

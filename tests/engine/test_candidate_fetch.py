@@ -12,7 +12,8 @@ from riverui.domain.partitions import WHOLE, Partition
 from riverui.domain.queues import QueueRow
 from riverui.engine.config import QueueConfig
 from riverui.engine.pilot import Feature
-from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.engine.work.candidate_fetch import Chooser
+from riverui.engine.work.producer import Producer
 from riverui.engine.work.worker import Job
 from riverui.storage.interface import Executor
 from riverui.storage.interface.candidates import Candidate
@@ -77,7 +78,7 @@ class Limiting(Feature):
     def __init__(self, most: int, partition: Partition) -> None:
         self.made = AtMost(most, partition)
 
-    def chooser(self, work: QueueWork) -> Chooser | None:
+    def chooser(self, work: Producer) -> Chooser | None:
         return self.made if work.name == "default" else None
 
 

@@ -6,21 +6,19 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import Feature, Inner, JobEnd
-from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.lost_fetches import LostFetches
 from riverui.errors import DatabaseError, DatabaseUnavailable
 from riverui.storage.connect import connect
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
 from tests.engine.conftest import Playground
-from tests.engine.test_completer import NoSlots
 
 
 class Ends(Feature):
@@ -43,11 +41,15 @@ class Queue:
     """A queue whose jobs the test begins itself."""
 
     def __init__(self) -> None:
-        self.attempts: list[Attempt] = []
+        self.attempts: set[int] = set()
         self.coming: list[JobRow] = []
         """What is being fetched while jobs are looked for."""
         self.lost: LostFetches
         self.woken = False
+
+    @property
+    def slots(self) -> Queue:
+        return self
 
     async def landed(self) -> None:
         self.lost.begun(self.coming)
@@ -62,7 +64,9 @@ async def test_what_the_client_has_or_gets_or_has_worked_is_left_alone(
     ends, queue = Ends(), Queue()
     client = play.make(id="me", features=[ends])
     unwritten: list[int] = []
-    queue.lost = found = LostFetches(client.context(), {"default": queue}, lambda: unwritten)
+    queue.lost = found = LostFetches(
+        client.context(), cast(Any, {"default": queue}), lambda: unwritten
+    )
 
     async def running(**columns: Any) -> int:
         given = {"attempt": 3, "attempted_by": ["other", "me"], "attempted_at": datetime.now(UTC)}
@@ -83,7 +87,7 @@ async def test_what_the_client_has_or_gets_or_has_worked_is_left_alone(
         raise DatabaseUnavailable
     async with client.driver.autocommit() as executor:
         rows = {row.id: row for row in await executor.job_row_list(JobSelectParams())}
-    queue.attempts, queue.coming = [Attempt(rows[held], None, NoSlots())], [rows[coming]]
+    queue.attempts, queue.coming = {held}, [rows[coming]]
     assert not await found.finish()
     states = {row["id"]: row["state"] for row in await play.rows("select * from river_job")}
     assert states == {

@@ -37,7 +37,7 @@ async def test_idle_queues_share_their_polls(play: Playground) -> None:
     )
     assert client.runtime is not None
     producers = client.runtime.producers.values()
-    await play.until(lambda: all(producer.waits for producer in producers))
+    await play.until(lambda: all(producer.fetcher.waits for producer in producers))
     before = len(asked)
     polled = "queue_with_available_list"
     await play.until(lambda: asked[before:].count(polled) >= 5)
@@ -103,4 +103,4 @@ async def test_clients_without_connections_of_their_own_share_a_small_pool(
 
 def producer_waits(client: Client) -> bool:
     assert client.runtime is not None
-    return all(producer.waits for producer in client.runtime.producers.values())
+    return all(producer.fetcher.waits for producer in client.runtime.producers.values())

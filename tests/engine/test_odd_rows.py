@@ -166,7 +166,7 @@ async def test_a_job_that_cannot_be_fetched_is_told_and_left_and_the_others_are_
     assert f"queue default: job {ids[0]} cannot be processed" in told()[0]
     assert "not this one" in told()[0]
     assert client.last_fetched_at is not None
-    assert producer(play).running == 0
+    assert producer(play).slots.running == 0
 
 
 async def test_a_job_whose_key_another_has_while_it_runs_waits_alone(play: Playground) -> None:

@@ -170,15 +170,15 @@ async def test_a_backlog_waits_for_a_client_that_is_held_back(play: Playground) 
         limits=EngineLimits(fetch_rows=5),
     )
     ours = producer(play)
-    await play.until(lambda: ours.counts.worked > 200)
+    await play.until(lambda: ours.slots.counts.worked > 200)
     ours.hold_back(Cause.SILENT)
-    await play.until(lambda: not ours.expecting and not ours.running)
-    before = ours.counts.worked
+    await play.until(lambda: not ours.slots.expecting and not ours.slots.running)
+    before = ours.slots.counts.worked
     for _ in range(20):
         await play.rows("select 1")
-    assert ours.counts.worked == before
+    assert ours.slots.counts.worked == before
     ours.go_on()
-    await play.until(lambda: ours.counts.worked > before)
+    await play.until(lambda: ours.slots.counts.worked > before)
 
 
 async def test_a_job_of_a_backlog_is_cancelled_once_it_was_fetched(play: Playground) -> None:
@@ -490,7 +490,7 @@ async def asked(play: Playground, **settings: Any) -> Counter[str]:
     driver = connect(play.database_url, watch=lambda name, *_: seen.update([name]))
     queues = {f"queue_{number}": QueueConfig(max_workers=1) for number in range(5)}
     await play.start(database=driver, queues=queues, **settings)
-    await play.until(lambda: all(producer(play, name).waits for name in queues))
+    await play.until(lambda: all(producer(play, name).fetcher.waits for name in queues))
     seen.clear()
     return seen
 
@@ -537,7 +537,7 @@ async def test_queues_have_their_own_poll_intervals(play: Playground) -> None:
             "never": QueueConfig(max_workers=1, fetch_poll_interval=never),
         },
     )
-    await play.until(lambda: all(producer(play, name).waits for name in ("often", "never")))
+    await play.until(lambda: all(producer(play, name).fetcher.waits for name in ("often", "never")))
     left = await play.insert(queue="never")
     for _ in range(3):
         await play.event(await play.insert(queue="often"))

@@ -14,13 +14,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from riverui.domain.stored_json import read_object
 from riverui.engine.hooks import settle
 from riverui.engine.work import attempt as at_work, django_connections
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.deadlines import Deadlines
+from riverui.engine.work.slot_ledger import SlotLedger
 from riverui.engine.work.threads import WorkerThreads
 from riverui.engine.work.worker import BatchError, BatchWorker, Job, WorkUnit
 from riverui.errors import RiveruiError
@@ -36,27 +37,6 @@ _WINDOW = 5_000
 """Due jobs of a queue among which those for a batch are looked for: some 10 ms of a database's time
 each second.
 """
-
-
-@runtime_checkable
-class BatchSlots(Protocol):
-    """Whoever made room for a job, and can fetch more like it."""
-
-    async def take_alike(
-        self, alike: JobsAlike, most: int, batch: at_work.Batch
-    ) -> Sequence[Attempt]:
-        """Fetch up to so many jobs for a batch, have them worked without slots, and return their
-        attempts.
-        """
-        ...
-
-    def share_slot(self, attempt: Attempt) -> None:
-        """Take back the slot of an attempt that has joined a batch."""
-        ...
-
-    def keep_slot(self, attempt: Attempt) -> None:
-        """Give a slot to an attempt that holds a batch's."""
-        ...
 
 
 class Batches:
@@ -230,7 +210,7 @@ class Batch:
         self._seconds[attempt.row.id] = seconds
         if self._holder is None:
             self._hold(attempt)
-        elif isinstance(self.slots, BatchSlots):
+        elif isinstance(self.slots, SlotLedger):
             self.slots.share_slot(attempt)
         if self._task is None:
             self._task = asyncio.create_task(
@@ -248,7 +228,7 @@ class Batch:
 
     def _hold(self, attempt: Attempt) -> None:
         self._holder = attempt
-        if isinstance(self.slots, BatchSlots):
+        if isinstance(self.slots, SlotLedger):
             self.slots.keep_slot(attempt)
 
     def _look(self) -> None:
@@ -258,7 +238,7 @@ class Batch:
 
     async def _run(self) -> None:
         try:
-            if isinstance(self.slots, BatchSlots):
+            if isinstance(self.slots, SlotLedger):
                 try:
                     await self._gather(self.slots)
                 except Exception:
@@ -285,7 +265,7 @@ class Batch:
                 if not self._over.done():
                     self._over.set_result(None)
 
-    async def _gather(self, slots: BatchSlots) -> None:
+    async def _gather(self, slots: SlotLedger) -> None:
         """Take in jobs until there are enough, or no more time."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.max_delay.total_seconds()
@@ -305,10 +285,10 @@ class Batch:
         while self._coming and (left := late - loop.time()) > 0:
             await self._wait(left)
 
-    async def _fetch(self, slots: BatchSlots, like: JobsAlike) -> None:
+    async def _fetch(self, slots: SlotLedger, like: JobsAlike) -> None:
         self.fetching = True
         try:
-            self._coming.update(await slots.take_alike(like, self.room, self))
+            self._coming.update(await slots.fetch_alike(like, self.room, self))
         finally:
             self.fetching = False
             self._fetched.set()

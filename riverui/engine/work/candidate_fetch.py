@@ -34,15 +34,11 @@ from riverui.storage.interface.candidates import (
 
 if TYPE_CHECKING:
     import logging
-    from datetime import datetime
 
     from riverui.domain.jobs import JobRow
     from riverui.domain.queues import QueueRow
-    from riverui.engine.dedicated_connection import DedicatedConnection
-    from riverui.engine.limits import EngineLimits
-    from riverui.engine.queue_config import QueueConfig
     from riverui.features.heartbeats.store import ClientLife
-    from riverui.storage.interface import Driver, Executor
+    from riverui.storage.interface import Executor
     from riverui.storage.interface.engine_params import JobFetchParams
 
 _EXTRA = 50
@@ -68,108 +64,23 @@ _UNKNOWN = Candidate(0, "", {WHOLE: ""})
 """Stands for any job, where no chooser needs to know which."""
 
 
-class AtWork(Protocol):
-    """An attempt that has not ended."""
-
-    @property
-    def row(self) -> JobRow:
-        """The job, as it was fetched."""
-        ...
-
-
 class SignsOfLife(Protocol):
-    """A client as the other clients know it, where the table of clients is there."""
+    """What the table of clients says of this client: `Heartbeats`, which features cannot import."""
 
     @property
     def life(self) -> ClientLife | None:
-        """What the database knows of the client; None where it does not know it, or takes it for
-        dead.
-        """
+        """The client's entry; None where it has none, or is declared dead."""
         ...
 
     @property
     def trusted(self) -> bool:
-        """Whether it is certain that nobody has declared the client dead."""
+        """Whether it is certain that the client was not declared dead."""
         ...
 
     def leave_behind(self) -> None:
-        """Have the client declared dead after its end, instead of forgotten: it leaves something
-        behind that others take then.
+        """Have the client declared dead after its end instead of forgotten, so that others take
+        over what it leaves.
         """
-        ...
-
-
-class WorkingClient(Protocol):
-    """A client, as the choosers of its queues see it."""
-
-    @property
-    def id(self) -> str:
-        """Its name in `attempted_by`."""
-        ...
-
-    @property
-    def clock(self) -> Callable[[], datetime]:
-        """What tells the time."""
-        ...
-
-    @property
-    def driver(self) -> Driver:
-        """The database."""
-        ...
-
-    @property
-    def limits(self) -> EngineLimits:
-        """How much is done at once, and for how long."""
-        ...
-
-    @property
-    def logger(self) -> logging.Logger:
-        """Where it logs."""
-        ...
-
-    def connection(self) -> DedicatedConnection:
-        """Return a connection for one part of the client."""
-        ...
-
-
-class QueueWork(Protocol):
-    """A queue that a client works, as its choosers see it."""
-
-    name: str
-    config: QueueConfig
-    cooldown: float
-    """Seconds between two fetches."""
-
-    @property
-    def client(self) -> WorkingClient:
-        """The client that works it."""
-        ...
-
-    @property
-    def signs(self) -> SignsOfLife:
-        """The client's signs of life."""
-        ...
-
-    @property
-    def attempts(self) -> Collection[AtWork]:
-        """What is at work."""
-        ...
-
-    @property
-    def expecting(self) -> bool:
-        """Whether jobs may be on their way."""
-        ...
-
-    async def settled(self) -> None:
-        """Wait until all that was fetched before the fetch under way is among the attempts."""
-        ...
-
-    def wake(self) -> None:
-        """Fetch as soon as the cooldown allows."""
-        ...
-
-    def fetch_now(self) -> None:
-        """Fetch at once, without the cooldown; callers must rate-limit."""
         ...
 
 
@@ -292,7 +203,7 @@ class CandidateFetch:
         self._chosen: dict[Chooser, list[Candidate]] = {}
         """What each chooser has set aside something for, in the fetch under way."""
         self._claimed: dict[int, Candidate] = {}
-        self.choosers = tuple(choosers)
+        self._choosers = tuple(choosers)
         self._indexes: Collection[str] = ()
         self._logger = logger
         self._lost: dict[int, float] = {}
@@ -313,12 +224,12 @@ class CandidateFetch:
     @property
     def active(self) -> bool:
         """Whether a chooser has a say in the next fetch."""
-        return any(chooser.active for chooser in self.choosers)
+        return any(chooser.active for chooser in self._choosers)
 
     @property
     def sure(self) -> bool:
         """Whether jobs that were fetched may begin."""
-        return all(chooser.sure for chooser in self.choosers if chooser.active)
+        return all(chooser.sure for chooser in self._choosers if chooser.active)
 
     def goes_on(self) -> bool:
         """Return whether there may be other jobs instead of those that somebody else was taking;
@@ -333,7 +244,7 @@ class CandidateFetch:
         """Return jobs that were made running; `settle` must be called after it, or after the
         transaction around it. Without one, all may be done `at_once`.
         """
-        choosers = [chooser for chooser in self.choosers if chooser.active]
+        choosers = [chooser for chooser in self._choosers if chooser.active]
         if not choosers:
             return await executor.job_get_available(params)
         self._chosen = {chooser: [] for chooser in choosers}
@@ -393,11 +304,6 @@ class CandidateFetch:
                 chooser.lost(lost)
             if left:
                 chooser.give_back(left)
-
-    def ended(self, row: JobRow) -> None:
-        """Tell the choosers that an attempt is over."""
-        for chooser in self.choosers:
-            chooser.ended(row)
 
     async def _fetch_at_once(
         self, chooser: Chooser, executor: Executor, params: JobFetchParams

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from riverui.domain.numbers import counted
 from riverui.engine.waiting import pass_on_cancellation
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 INTERVAL = 60.0
 """Seconds between two lines of one queue: River's five let a single periodic job fill the log."""
@@ -23,17 +26,8 @@ class JobCounts(NamedTuple):
     stuck: int
 
 
-class CountedQueue(Protocol):
-    """A queue's producer, as the counts see it."""
-
-    @property
-    def counts(self) -> JobCounts:
-        """What it has done so far, and does."""
-        ...
-
-
 async def tell_job_counts(
-    queues: Mapping[str, CountedQueue], logger: logging.Logger, *, interval: float = INTERVAL
+    queues: Mapping[str, Producer], logger: logging.Logger, *, interval: float = INTERVAL
 ) -> None:
     """Log the counts of each queue whose counts have changed, until cancelled."""
     told: dict[str, JobCounts] = {}
@@ -44,10 +38,10 @@ async def tell_job_counts(
 
 
 def tell_changed(
-    queues: Mapping[str, CountedQueue], told: Mapping[str, JobCounts], logger: logging.Logger
+    queues: Mapping[str, Producer], told: Mapping[str, JobCounts], logger: logging.Logger
 ) -> dict[str, JobCounts]:
     """Log the counts that differ from those told last; return all the counts as they are now."""
-    now = {name: queue.counts for name, queue in queues.items()}
+    now = {name: queue.slots.counts for name, queue in queues.items()}
     for name, counts in now.items():
         if counts != told.get(name, JobCounts(0, 0, 0)):
             logger.info(

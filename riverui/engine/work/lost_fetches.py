@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.client_context import ClientContext
@@ -21,10 +21,12 @@ from riverui.engine.lead.elector import steady_clock
 from riverui.engine.pilot import JobEnd
 from riverui.engine.service import WakeUp
 from riverui.engine.waiting import pass_on_cancellation, within
-from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import not_begun
 from riverui.errors import DatabaseUnavailable, RiveruiError
 from riverui.storage.interface.engine_params import JobSelectParams
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 _AT_ONCE = 1_000
 """Jobs in one transaction: they are read whole, and their args may be large."""
@@ -34,23 +36,6 @@ sockets within that time.
 """
 _LAST_SECONDS = 5.0
 """For which the look at the client's stop may take: without it the jobs are rescued."""
-
-
-class FetchingQueue(Protocol):
-    """A queue's producer, as it is seen here."""
-
-    @property
-    def attempts(self) -> Collection[Attempt]:
-        """What is at work."""
-        ...
-
-    async def landed(self) -> None:
-        """Wait until what is being fetched now has begun, or could not be fetched."""
-        ...
-
-    def wake(self) -> None:
-        """Fetch as soon as the cooldown allows."""
-        ...
 
 
 class LostFetches:
@@ -64,7 +49,7 @@ class LostFetches:
     def __init__(
         self,
         client: ClientContext,
-        queues: Mapping[str, FetchingQueue],
+        queues: Mapping[str, Producer],
         unwritten: Callable[[], Iterable[int]],
     ) -> None:
         self._begun: set[int] | None = None
@@ -165,13 +150,13 @@ class LostFetches:
         try:
             held = set(self._unwritten())
             for queue in self._queues.values():
-                held.update(attempt.row.id for attempt in queue.attempts)
+                held.update(queue.slots.attempts)
             running = await connection.call(
                 lambda executor: executor.job_running_list(self._client.id)
             )
             most = steady_clock() - self._since
             for queue in tuple(self._queues.values()):
-                await queue.landed()
+                await queue.slots.landed()
         finally:
             self._begun = None
             await connection.close()

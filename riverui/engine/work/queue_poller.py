@@ -6,29 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.service import keep_running
 from riverui.engine.waiting import between, pass_on_cancellation
 from riverui.errors import RiveruiError
 
-
-class PolledQueue(Protocol):
-    """A queue's producer, as the poller sees it."""
-
-    name: str
-    poll_interval: float
-    last_fetched_at: datetime | None
-
-    @property
-    def waits(self) -> bool:
-        """Whether a poll could find something for it to do."""
-        ...
-
-    def poll(self) -> None:
-        """Fetch, because a poll found a job or could not ask."""
-        ...
+if TYPE_CHECKING:
+    from riverui.engine.work.fetcher import Fetcher
 
 
 class QueuePoller:
@@ -44,10 +30,10 @@ class QueuePoller:
         self._clock = clock
         self._connection = connection
         self._logger = logger
-        self._polled: dict[float, set[PolledQueue]] = {}
+        self._polled: dict[float, set[Fetcher]] = {}
         self._tasks: dict[float, asyncio.Task[None]] = {}
 
-    def add(self, queue: PolledQueue) -> None:
+    def add(self, queue: Fetcher) -> None:
         """Poll for a queue from now on."""
         interval = queue.poll_interval
         self._polled.setdefault(interval, set()).add(queue)
@@ -58,7 +44,7 @@ class QueuePoller:
                 name=f"riverui {name}",
             )
 
-    async def remove(self, queue: PolledQueue) -> None:
+    async def remove(self, queue: Fetcher) -> None:
         """Poll for that queue no more."""
         interval = queue.poll_interval
         polled = self._polled.get(interval, set())
@@ -73,7 +59,7 @@ class QueuePoller:
             await asyncio.sleep(interval + between(0, max(interval / 10, 0.01)))
             await self._poll([queue for queue in self._polled[interval] if queue.waits])
 
-    async def _poll(self, waiting: list[PolledQueue]) -> None:
+    async def _poll(self, waiting: list[Fetcher]) -> None:
         if len(waiting) > 1:
             names = sorted(queue.name for queue in waiting)
             try:

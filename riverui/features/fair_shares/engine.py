@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from riverui.engine.pilot import Feature
-from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.engine.work.candidate_fetch import Chooser
 from riverui.features.fair_shares.domain import FairShare, Ring
 from riverui.storage.interface.candidates import Candidate, KeyPage, KeyRange
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 _FEW_KEYS = 100
 """Keys that are always looked at together: a millisecond."""
@@ -29,7 +33,7 @@ _LOOKS = 8
 class FairShares(Feature):
     """Takes part where a queue has a `fair_share`."""
 
-    def chooser(self, work: QueueWork) -> Chooser | None:
+    def chooser(self, work: Producer) -> Chooser | None:
         """Return who deals the queue's jobs, where it has fair shares."""
         share = work.config.fair_share
         return None if share is None else ShareChooser(work, share)
@@ -44,7 +48,7 @@ class ShareChooser(Chooser):
     active = True
     spread = True
 
-    def __init__(self, work: QueueWork, share: FairShare) -> None:
+    def __init__(self, work: Producer, share: FairShare) -> None:
         self.partition = share.partition
         self._asked = KeyRange(partition=share.partition, per_key=1, keys=1)
         self._dealt = 0

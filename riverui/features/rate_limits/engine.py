@@ -11,6 +11,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.queues import QueueRow
@@ -18,13 +19,16 @@ from riverui.engine.config import ClientConfig
 from riverui.engine.lead.elector import steady_clock
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature
-from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.engine.work.candidate_fetch import Chooser
 from riverui.errors import ConfigError, RiveruiError
 from riverui.features.rate_limits.buckets import Purse, fetch_again_in
 from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import RATE_TABLE, BucketParams, RateStore, Take, Taken
 from riverui.storage.interface import OWN_TABLES
 from riverui.storage.interface.candidates import Candidate
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 _BATCH = 1_000
 """Buckets that the leader looks at in one statement: a few milliseconds."""
@@ -42,7 +46,7 @@ class RateLimits(Feature):
     def __init__(self, config: ClientConfig) -> None:
         self._used = any(queue.rate_limit for queue in config.queues.values())
 
-    def chooser(self, work: QueueWork) -> Chooser | None:
+    def chooser(self, work: Producer) -> Chooser | None:
         """Return who sees to the queue's rate limit, where it has one."""
         limit = work.config.rate_limit
         return None if limit is None else RateChooser(work, limit)
@@ -57,14 +61,13 @@ class RateChooser(Chooser):
 
     active = True
 
-    def __init__(self, work: QueueWork, limit: RateLimit) -> None:
+    def __init__(self, work: Producer, limit: RateLimit) -> None:
         self.partition = limit.partition
         self.looks_at = limit.weighs_args
         self.blind = limit.partition.whole and isinstance(limit.weight, int | float)
         self._backlog = False
         """Whether all jobs for which there were tokens were there, the last time."""
         self._configured = limit
-        self._cooldown = work.cooldown
         self._due: dict[str, float] = {}
         """Key → when the next job that waits may begin, of keys whose jobs have to wait."""
         self._full_at: dict[str, float] = {}
@@ -259,7 +262,7 @@ class RateChooser(Chooser):
             self._timer = None
         if self._due:
             due_in = max(0.0, min(self._due.values()) - steady_clock())
-            seconds = fetch_again_in(self._limit.rate, due_in, self._cooldown)
+            seconds = fetch_again_in(self._limit.rate, due_in, self._work.cooldown)
             self._timer = asyncio.get_running_loop().call_later(seconds, self._work.fetch_now)
 
     async def _return(self, tokens: Mapping[str, float]) -> None:

@@ -434,14 +434,14 @@ async def test_a_job_cancelled_while_its_batch_gathers_leaves_it(play: Playgroun
     ids = await mails(play, 3)
     client = await play.start(queues=ONE_SLOT)
     await until(lambda: client.running == 3)
-    leader = next(iter(producer(play).attempts)).row.id
+    leader = next(iter(producer(play).slots.attempts))
     await client.job_cancel(leader)
     assert (await play.event(leader)).kind is EventKind.JOB_CANCELLED
     others = [job_id for job_id in ids if job_id != leader]
     more = await mails(play, 2)
     await ended(play, [*others, *more])
     assert [sorted(batch) for batch in post.ids] == [sorted([*others, *more])]
-    assert producer(play).slots == (1, 0)
+    assert producer(play).slots.usage == (1, 0)
 
 
 async def test_a_batch_ends_early_only_once_all_its_jobs_are_cancelled(play: Playground) -> None:
@@ -452,7 +452,7 @@ async def test_a_batch_ends_early_only_once_all_its_jobs_are_cancelled(play: Pla
     client = await play.start(queues=ONE_SLOT)
     await until(lambda: len(post.batches) == 1)
     await client.job_cancel(ids[0])
-    attempts = producer(play).attempts
+    attempts = producer(play).slots.attempts.values()
     await until(lambda: any(attempt.asked_to_end for attempt in attempts))
     assert client.running == 2
     await client.job_cancel(ids[1])
@@ -477,7 +477,7 @@ async def test_a_job_that_was_cancelled_too_late_has_gone_well(play: Playground)
     client = await play.start(queues=ONE_SLOT)
     await until(lambda: len(post.batches) == 1)
     await client.job_cancel(ids[1])
-    attempts = producer(play).attempts
+    attempts = producer(play).slots.attempts.values()
     await until(lambda: any(attempt.asked_to_end for attempt in attempts))
     post.gate.set()
     await ended(play, ids)

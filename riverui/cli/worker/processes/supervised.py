@@ -199,7 +199,7 @@ class SupervisedWorker:
         while True:
             runtime = self._client.runtime
             producers = tuple(runtime.producers.values()) if runtime else ()
-            worked = sum(producer.counts.worked for producer in producers)
+            worked = sum(producer.slots.counts.worked for producer in producers)
             self._channel.send({"state": {"memory": resident_bytes(), "worked": worked}})
             await asyncio.sleep(_TELL_SECONDS)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.pilot import Feature
-from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.engine.work.candidate_fetch import Chooser
 from riverui.features.concurrency.engine.queue_limit import QueueLimit
 from riverui.storage.interface import CANDIDATES, OWN_TABLES
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 
 class ConcurrencyLimits(Feature):
@@ -18,7 +23,7 @@ class ConcurrencyLimits(Feature):
         self._connection: DedicatedConnection | None = None
         self._queues = 0
 
-    def chooser(self, work: QueueWork) -> Chooser | None:
+    def chooser(self, work: Producer) -> Chooser | None:
         """Return who keeps a queue to its limits, those that come later too."""
         driver = work.client.driver
         if work.config.concurrency is None and not {CANDIDATES, OWN_TABLES} <= set(

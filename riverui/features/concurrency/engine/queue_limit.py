@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.partitions import WHOLE
@@ -29,7 +29,7 @@ from riverui.domain.queues import QueueRow
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.service import keep_running
 from riverui.engine.waiting import pass_on_cancellation, within
-from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce, QueueWork
+from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce
 from riverui.errors import ConfigError, DatabaseUnavailable, RiveruiError, SchemaMissing
 from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
 from riverui.features.concurrency.engine.slots import Slots
@@ -43,6 +43,9 @@ from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.candidates import Candidate
 from riverui.storage.interface.engine_params import JobFetchParams
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
 
 T = TypeVar("T")
 
@@ -85,7 +88,7 @@ class QueueLimit(Chooser):
     """Chooses as many jobs of each key as there are slots for."""
 
     def __init__(
-        self, work: QueueWork, connection: DedicatedConnection, left: Callable[[], Awaitable[None]]
+        self, work: Producer, connection: DedicatedConnection, left: Callable[[], Awaitable[None]]
     ) -> None:
         self._begun = False
         """Whether the jobs at work are counted, by the limits as they are now."""
@@ -358,13 +361,14 @@ class QueueLimit(Chooser):
     async def _begin(self) -> None:
         """Count the jobs at work, and have slots for them whatever others have."""
         limits, signs, by = self._limits, self._work.signs, self.partition
-        await self._work.settled()
-        rows = [attempt.row for attempt in self._work.attempts]
+        await self._work.slots.settled()
+        attempts = self._work.slots.attempts
+        rows = [attempt.row for attempt in attempts.values()]
         keys: Mapping[int, str] = dict.fromkeys([row.id for row in rows], "")
         if rows and by != WHOLE:
             ids = [row.id for row in rows]
             keys = await self._call(lambda executor: LimitStore(executor).job_key_list(ids, by))
-        still = {(attempt.row.id, attempt.row.attempt) for attempt in self._work.attempts}
+        still = {(attempt.row.id, attempt.row.attempt) for attempt in attempts.values()}
         self._jobs = {
             (row.id, row.attempt): keys[row.id]
             for row in rows
@@ -472,7 +476,7 @@ class QueueLimit(Chooser):
         """
         async with self._lock:
             # What a fetch under way has chosen is not among the attempts yet.
-            if not self._begun and not self._work.expecting:
+            if not self._begun and not self._work.slots.expecting:
                 await self._is_ready()
 
     def _is_due(self, name: str, seconds: float) -> bool:

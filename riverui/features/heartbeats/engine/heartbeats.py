@@ -89,8 +89,8 @@ class Heartbeats:
     def status(self) -> tuple[dict[str, tuple[int, int]], int]:
         """Return the slots by queue (at most, taken) and the number of jobs; from any thread."""
         producers = dict(self._producers)
-        queues = {name: producer.slots for name, producer in producers.items()}
-        return queues, sum(producer.running for producer in producers.values())
+        queues = {name: producer.slots.usage for name, producer in producers.items()}
+        return queues, sum(producer.slots.running for producer in producers.values())
 
     def terms(self) -> dict[str, QueueTerms]:
         """Return by which rules queues are worked, those that have any; from any thread."""
@@ -119,7 +119,7 @@ class Heartbeats:
     async def quiet(self) -> None:
         """Wait until no jobs are on their way any more."""
         while True:
-            if not any(producer.expecting for producer in self._producers.values()):
+            if not any(producer.slots.expecting for producer in self._producers.values()):
                 return
             await asyncio.sleep(_QUIET_SECONDS)
 

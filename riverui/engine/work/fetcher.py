@@ -1,0 +1,326 @@
+"""Fetches the jobs of one queue into its free slots, and hands them to the executor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.client_context import ClientContext
+from riverui.engine.config import QueueConfig
+from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.hooks import Metric
+from riverui.engine.service import WakeUp
+from riverui.engine.work.attempt import Attempt, Batch, Cause
+from riverui.engine.work.candidate_fetch import CandidateFetch, Chooser
+from riverui.engine.work.set_aside import SetAside, passing_over
+from riverui.engine.work.slot_ledger import Reservation, SlotLedger
+from riverui.errors import RiveruiError
+from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
+
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import ProducerParts
+
+_RETRY_SECONDS = 60.0
+"""Until a second connection is tried again after it has failed: jobs come without it."""
+
+
+class Fetcher:
+    """Fetches for one queue: `run` at every wake-up, `run_second` beside it in a backlog."""
+
+    def __init__(
+        self,
+        name: str,
+        queue: QueueConfig,
+        choosers: Sequence[Chooser],
+        client: ClientContext,
+        parts: ProducerParts,
+    ) -> None:
+        config, limits, pilot = client.config, client.limits, client.pilot
+        self.held_back: Cause | None = None
+        """Why it must not fetch; jobs that come all the same end at once."""
+        self.last_fetched_at: datetime | None = None
+        """When the database last answered."""
+        self.name = name
+        self.paused = False
+        self.poll_interval = (
+            queue.fetch_poll_interval or config.fetch_poll_interval
+        ).total_seconds()
+        self.slots = SlotLedger(
+            queue.max_workers,
+            choosers=choosers,
+            fetch_alike=self._fetch_alike,
+            stuck_jobs=parts.stuck_jobs,
+            wake=self.wake,
+        )
+        self.stop_cause: Cause | None = None
+        """Why jobs that come now end at once."""
+        self.wide = False
+        """Whether there may be room for two full answers at once: then `run_second` runs too."""
+        self._aside = SetAside(f"queue {name}", client.logger, seconds=limits.set_aside_seconds)
+        self._backlog = WakeUp()
+        self._choice = CandidateFetch(name, choosers, logger=client.logger)
+        """Fetches where features choose among the jobs."""
+        self._client = client
+        self.cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
+        """Between two fetches, unless a poll found jobs."""
+        self._ephemeral = queue.ephemeral
+        self._failing = False
+        self._fetch_by_features = pilot.fetching(self._choice.fetch)
+        self._fetch_now = False
+        """Whether to skip the cooldown before the next fetch."""
+        self._idle = False
+        """Whether `run` waits for a wake-up."""
+        self._most_rows = limits.fetch_rows
+        self._params = pilot.fetch_params(JobFetchParams(client_id=client.id, queue=name, limit=0))
+        self._parts = parts
+        self._polled = False
+        """Whether a poll has woken it."""
+        self._rows_that_fit = limits.fetch_first_rows
+        """Jobs that one statement should bring at most, as large as they were last time."""
+        self._stopping = False
+        self._wake_up = WakeUp()
+
+    # When to fetch
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for jobs and has room, so that a poll is of use."""
+        return self._idle and not self.paused and self.held_back is None and self.slots.free > 0
+
+    def wake(self) -> None:
+        """Fetch as soon as the cooldown allows."""
+        self._idle = self._polled = False
+        self._wake_up.set()
+
+    def fetch_now(self) -> None:
+        """Fetch at once, without the cooldown; callers must rate-limit."""
+        self._fetch_now = True
+        self.wake()
+
+    def poll(self) -> None:
+        """Fetch after a poll, not because something has happened."""
+        self._idle, self._polled = False, True
+        self._wake_up.set()
+
+    def stop(self) -> None:
+        """Fetch no more. Jobs of fetches under way are worked all the same."""
+        self._stopping = True
+        self._parts.executor.batches.flush_soon(self.slots)
+        self.wake()
+        self._backlog.set()
+        self.slots.stop()
+
+    async def run(self) -> None:
+        """Fetch at once and at each wake-up, until stopped. Between two fetches is the cooldown,
+        unless a poll caused the second.
+        """
+        loop = asyncio.get_running_loop()
+        woken = True
+        while not self._stopping:
+            cool_at = loop.time() + self.cooldown
+            taken = await self._fetch_all()
+            # A poll that found nothing needs no cooldown: it would hold up the next job.
+            cooling = woken or taken
+            self._idle = True
+            await self._wake_up.wait()
+            self._idle = False
+            woken, self._polled = not self._polled, False
+            while cooling and (left := cool_at - loop.time()) > 0:
+                if self._fetch_now or self._stopping:
+                    break
+                woken |= await self._wake_up.wait(left)
+            self._fetch_now = False
+
+    async def run_second(self) -> None:
+        """Fetch full answers while `run` does, in a backlog: one statement runs while the other
+        waits for the disk.
+        """
+        retry_at = 0.0
+        while not self._stopping:
+            await self._backlog.wait()
+            while self.slots.expecting and time.monotonic() >= retry_at:
+                await self._begun()
+                limit = self._most_rows
+                if not self._may_fetch or min(self._room, self._rows_that_fit) < limit:
+                    break
+                if self._choice.active or self._client.pilot.wants_fetch(self.name):
+                    # Features see one fetch of a queue at a time.
+                    break
+                try:
+                    if await self._fetch(limit, self._parts.second_connection) < limit:
+                        break
+                except Exception as error:
+                    # `run` goes on alone, and reports it if it cannot.
+                    self._client.logger.debug(
+                        "queue %s is fetched on one connection for now: %s", self.name, error
+                    )
+                    retry_at = time.monotonic() + _RETRY_SECONDS
+
+    @property
+    def _may_fetch(self) -> bool:
+        return not (self.paused or self._stopping or self.held_back)
+
+    @property
+    def _room(self) -> int:
+        """Jobs that one statement may bring, were they small."""
+        return min(self.slots.free, self._most_rows)
+
+    async def _begun(self) -> None:
+        """Wait until the jobs that have come so far have begun."""
+        if self.slots.beginning:
+            # `_begin` is the next thing that the event loop does.
+            await asyncio.sleep(0)
+        await self._parts.executor.begun()
+
+    # One fetch
+
+    async def _fetch_all(self) -> bool:
+        """Fill the free slots, in as many statements as it takes; return whether jobs came."""
+        some = False
+        while self._may_fetch:
+            if self.wide and self._room < self._most_rows:
+                # Many of those that are about to begin may end at once.
+                await self._begun()
+                if not self._may_fetch:
+                    break
+            limit = min(self._room, self._rows_that_fit)
+            if limit <= 0:
+                self.slots.short = True
+                break
+            if some and self.wide:
+                self._backlog.set()
+            taken = await self._fetch_passing_over(limit)
+            some = some or taken > 0
+            if not self._choice.goes_on() and taken < limit:
+                break
+        return some
+
+    async def _fetch_passing_over(self, limit: int) -> int:
+        """Fetch, without jobs that make the statement fail; return how many came."""
+        try:
+            return await passing_over(limit, self._fetch, self._first, self._aside)
+        except RiveruiError as error:
+            logger = self._client.logger
+            if self._failing:
+                logger.debug("still no jobs can be fetched for queue %s: %s", self.name, error)
+                return 0
+            logger.warning("no jobs can be fetched for queue %s: %s", self.name, error)
+            self._failing = True
+            # Perhaps it was only this connection.
+            self.wake()
+            return 0
+
+    async def _first(self) -> int | None:
+        """Return the job that would be fetched next."""
+        if len(self._choice.tried) == 1:
+            return self._choice.tried[0]
+        params = self._params._replace(except_ids=self._aside.ids)
+        return await self._parts.connection.call(
+            lambda executor: executor.job_first_available(params)
+        )
+
+    async def _fetch(self, limit: int, connection: DedicatedConnection | None = None) -> int:
+        """Fetch up to so many jobs, have them worked, and return how many came."""
+        params = self._params._replace(limit=limit, except_ids=self._aside.ids)
+        began = time.perf_counter()
+        reservation = self.slots.reserve(limit)
+        rows: Sequence[JobRow] = ()
+        try:
+            with self._parts.lost.fetching():
+                rows = await self._get_available(params, connection or self._parts.connection)
+        finally:
+            if connection is None:
+                self._choice.settle(rows)
+            self.slots.arrive(reservation, len(rows))
+        self.last_fetched_at = self._client.clock()
+        self._failing = False
+        if rows:
+            size = sum(len(row.args) + len(row.metadata) for row in rows)
+            most = self._client.limits.fetch_characters
+            self._rows_that_fit = max(1, len(rows) * most // max(size, 1))
+            # Not at once: while these jobs begin, the next ones can be on their way.
+            asyncio.get_running_loop().call_soon(self._begin, rows, reservation)
+        if self._client.extensions.metric_emit:
+            self._measure("job_get_available_duration", time.perf_counter() - began)
+            self._measure("job_get_available_count", len(rows))
+        return len(rows)
+
+    def _get_available(
+        self, params: JobFetchParams, connection: DedicatedConnection
+    ) -> Awaitable[Sequence[JobRow]]:
+        if self._client.pilot.wants_fetch(self.name):
+            return connection.call_in_transaction(
+                lambda executor: self._fetch_by_features(executor, params)
+            )
+        if self._choice.active:
+            return connection.call(
+                lambda executor: self._choice.fetch(executor, params, at_once=True)
+            )
+        return connection.call(lambda executor: executor.job_get_available(params))
+
+    async def _fetch_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:
+        """Fetch up to so many jobs for a batch, which take no slots; return their attempts.
+
+        Features take no part: a batch counts as the one job that leads it. Errors are logged.
+        """
+        attempts: list[Attempt] = []
+        while most > 0 and self._may_fetch:
+            limit = min(most, self._rows_that_fit)
+            params = self._params._replace(
+                limit=limit, kinds=None, except_ids=self._aside.ids, alike=alike
+            )
+            reservation = self.slots.reserve(0)
+            rows: Sequence[JobRow] = ()
+            try:
+                with self._parts.lost.fetching():
+                    rows = await self._parts.connection.call(
+                        lambda executor, params=params: executor.job_get_available(params)  # type: ignore[misc]
+                    )
+            except RiveruiError as error:
+                # What can be fetched at all is found by the next plain fetch.
+                self._client.logger.warning(
+                    "queue %s: a batch could not be filled: %s", self.name, error
+                )
+                break
+            finally:
+                self.slots.arrive(reservation, len(rows))
+            if rows:
+                attempts += self._begin(rows, reservation, batch)
+            most -= len(rows)
+            if len(rows) < limit:
+                break
+        return attempts
+
+    def _begin(
+        self, rows: Sequence[JobRow], reservation: Reservation, batch: Batch | None = None
+    ) -> Sequence[Attempt]:
+        """Have fetched jobs worked and return their attempts. Those that come too late, or were
+        cancelled meanwhile, end at once.
+        """
+        executor, slots = self._parts.executor, self.slots
+        self._parts.lost.begun(rows)
+        cause = self.stop_cause or self.held_back
+        if cause is None and not self._choice.sure:
+            cause = Cause.SILENT
+        attempts = [executor.attempt(row, slots, ephemeral=self._ephemeral) for row in rows]
+        slots.begin(reservation, attempts, batch)
+        if cause is not None:
+            for attempt in attempts:
+                attempt.end(cause)
+        for job_id in reservation.cancelled:
+            if (cancelled := slots.attempts.get(job_id)) is not None:
+                cancelled.end(Cause.REMOTE)
+        executor.start(attempts)
+        return attempts
+
+    def _measure(self, name: str, value: float) -> None:
+        metric = Metric(name=name, value=value, queue=self.name)
+        for hook in self._client.extensions.metric_emit:
+            try:
+                hook.metric_emit(metric)
+            except Exception:
+                self._client.logger.exception("a metric_emit hook failed")
