@@ -39,11 +39,11 @@ from riverui.engine.insert.checks import (
 from riverui.engine.insert.insert_opts import (
     InsertOpts,
     InsertRequest,
-    UniqueOpts,
     params_types,
 )
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
+from riverui.storage.interface.insert_rows import rows_like, unique_rows_like
 
 _MOST_QUEUES = 1_000
 """Queues whose wake-ups are remembered before old ones are dropped: more than a program has, so
@@ -81,23 +81,6 @@ class NotifyLimiter:
             self._sent.pop(queue, None)
 
 
-class _Built(NamedTuple):
-    """A job as its args and options make it."""
-
-    row: JobInsertParams
-    scheduled_at: datetime | None
-    """As it was asked for; None for at once."""
-    unique: Uniqueness | None
-    unique_opts: UniqueOpts | None
-    unique_args: str | None
-    """What of its args makes it unique, as the key has it."""
-    metadata: dict[str, Any]
-    """As it was asked for."""
-    sequence: Sequencing | None
-    in_sequence: dict[str, Any]
-    """What goes into the metadata besides, of its sequence."""
-
-
 class JobBuilder:
     """Builds rows for one client; it neither calls hooks nor reaches the database.
 
@@ -121,23 +104,7 @@ class JobBuilder:
     def prepare(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
         """Return one job with all options resolved; ArgsError, InsertError or UnknownJobKind."""
         check_instance(args)
-        job = self._build(args, insert_opts, self._clock())
-        row = job.row
-        return InsertRequest(
-            args=args,
-            kind=row.kind,
-            encoded_args=row.args,
-            created_at=row.created_at,
-            scheduled_at=job.scheduled_at,
-            max_attempts=row.max_attempts,
-            metadata=job.metadata | job.in_sequence,
-            priority=row.priority,
-            queue=row.queue,
-            state=row.state,
-            tags=list(row.tags),
-            unique_opts=job.unique_opts,
-            unique_args=job.unique_args,
-        )
+        return self._resolve(args, insert_opts, self._clock()).request
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
         """Return the row of a request that hooks may have changed.
@@ -163,16 +130,18 @@ class JobBuilder:
             tags=list(checked_tags(request.tags)),
             unique_args=counted,
         )
-        return _row(checked, unique)
+        return _row(checked, unique, _metadata(checked.metadata))
 
     def rows(self, jobs: Sequence[object]) -> list[JobInsertParams]:
         """Return the rows of args and InsertManyParams; ArgsError, InsertError or
         UnknownJobKind.
+
+        Options are resolved once for all args of a type that are given with the same options.
         """
         now, params = self._clock(), params_types()
         rows: list[JobInsertParams] = []
         instances: set[type] = set()
-        more: dict[tuple[type, str, int], _Built | Callable[[object], JobInsertParams]] = {}
+        more: dict[tuple[type, str, int], _Resolved | Callable[[Any], JobInsertParams]] = {}
         args: object = None
         try:
             for job in jobs:
@@ -185,12 +154,12 @@ class JobBuilder:
                 alike = cls, kind_of(args), id(call)
                 make = more.get(alike)
                 if make is None:
-                    first = self._build(args, call, now)
-                    rows.append(first.row)
+                    first = self._resolve(args, call, now)
+                    rows.append(_row(first.request, first.unique, first.metadata))
                     if not insert_opts_vary(cls):
                         more[alike] = first
                     continue
-                if isinstance(make, _Built):
+                if isinstance(make, _Resolved):
                     # Only now, as options may be made anew for each job.
                     make = more[alike] = _more_like(make, encoder(cls))
                 rows.append(make(args))
@@ -198,11 +167,12 @@ class JobBuilder:
             raise unwritable(args, error) from None
         return rows
 
-    def _build(self, args: object, call: InsertOpts | None, now: datetime) -> _Built:
-        """Return the row of an instance, with what its options come to."""
+    def _resolve(self, args: object, call: InsertOpts | None, now: datetime) -> _Resolved:
+        """Return what the options of the call, of the args and of the client come to."""
         kind = kind_of(args)
         self._check_known(kind)
-        metadata = _metadata_of(call)
+        # The official client's options know no metadata, sequence and pending.
+        metadata = getattr(call, "metadata", None) or {}
         text = _metadata(metadata)
         call, own = call or _NONE, insert_opts_of(args) or _NONE
         unique_opts = call.unique_opts
@@ -215,45 +185,36 @@ class JobBuilder:
         state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
         encoded = encode(args)
         queue = checked_queue(_first(call.queue, own.queue, "default"))
-        counted, key, states = None, None, 0
-        if unique is not None:
-            try:
-                counted = _unique_args(args, encoded, unique)
-            except Unfit as unfit:
-                raise unwritable(args, unfit) from None
-            key = unique_key(kind, unique, counted or "", queue, scheduled_at or now)
-            states = unique.states
-        # The official client's options, and those of its args, know no sequence and no pending.
         sequence = sequencing(getattr(call, "sequence", None) or getattr(own, "sequence", None))
-        in_sequence: dict[str, Any] = {}
-        pending = getattr(call, "pending", False)
-        if sequence is not None:
-            if pending:
+        if getattr(call, "pending", False):
+            if sequence is not None:
                 raise InsertError("a job of a sequence cannot be inserted as pending")
-            try:
-                in_sequence = sequence_metadata(sequence, args, encoded, kind, queue)
-            except Unfit as unfit:
-                raise unwritable(args, unfit) from None
-            text = _metadata(metadata | in_sequence)
-        row = JobInsertParams(
+            state = JobState.PENDING
+        try:
+            counted = _unique_args(args, encoded, unique)
+            if sequence is not None:
+                metadata = metadata | sequence_metadata(sequence, args, encoded, kind, queue)
+                text = _metadata(metadata)
+        except Unfit as unfit:
+            raise unwritable(args, unfit) from None
+        request = InsertRequest(
+            args=args,
             kind=kind,
-            args=encoded,
+            encoded_args=encoded,
             created_at=now,
-            scheduled_at=scheduled_at or now,
-            state=JobState.PENDING if pending else state,
+            scheduled_at=scheduled_at,
             max_attempts=checked_max_attempts(
                 _first(call.max_attempts, own.max_attempts, self._usual_max_attempts(args, kind))
             ),
-            metadata=text,
+            metadata=dict(metadata),
             priority=checked_priority(_first(call.priority, own.priority, 1)),
             queue=queue,
-            tags=checked_tags(_first(call.tags, own.tags, ())),
-            unique_key=key,
-            unique_states=states,
+            state=state,
+            tags=list(checked_tags(_first(call.tags, own.tags, ()))),
+            unique_opts=unique_opts,
+            unique_args=counted,
         )
-        return _Built(
-            row, scheduled_at, unique, unique_opts, counted, dict(metadata), sequence, in_sequence
-        )
+        return _Resolved(request, text, unique, sequence)
 
     def _usual_max_attempts(self, args: object, kind: str) -> int:
         """Return how often such jobs are attempted where neither call nor args say."""
@@ -271,12 +232,22 @@ class JobBuilder:
             raise UnknownJobKind(kind)
 
 
+class _Resolved(NamedTuple):
+    """A job whose options are resolved, before anybody changes it."""
+
+    request: InsertRequest
+    metadata: str
+    """That of the request, as JSON."""
+    unique: Uniqueness | None
+    sequence: Sequencing | None
+
+
 def available_queues(rows: Iterable[JobInsertParams]) -> list[str]:
     """Return the queues that get an available job, each once."""
     return list(dict.fromkeys([row.queue for row in rows if row.state is JobState.AVAILABLE]))
 
 
-def _row(request: InsertRequest, unique: Uniqueness | None) -> JobInsertParams:
+def _row(request: InsertRequest, unique: Uniqueness | None, metadata: str) -> JobInsertParams:
     """Return the row of a request that is checked."""
     kind, queue = request.kind, request.queue
     scheduled_at = request.scheduled_at or request.created_at
@@ -291,7 +262,7 @@ def _row(request: InsertRequest, unique: Uniqueness | None) -> JobInsertParams:
         scheduled_at=scheduled_at,
         state=request.state,
         max_attempts=request.max_attempts,
-        metadata=_metadata(request.metadata),
+        metadata=metadata,
         priority=request.priority,
         queue=queue,
         tags=tuple(request.tags),
@@ -300,29 +271,31 @@ def _row(request: InsertRequest, unique: Uniqueness | None) -> JobInsertParams:
     )
 
 
-def _more_like(first: _Built, write: Callable[[Any], str]) -> Callable[[object], JobInsertParams]:
-    """Return what makes rows of other args of the same type and kind with the same options, with
-    nothing resolved anew; `write` is the encoder of that type.
-    """
-    row, unique, sequence = first.row, first.unique, first.sequence
-    kind, _, *same, key, states = row
+def _more_like(first: _Resolved, encode: Callable[[Any], str]) -> Callable[[Any], JobInsertParams]:
+    """Return what makes the rows of other args of that type with the same options."""
+    request, unique, sequence = first.request, first.unique, first.sequence
+    row = _row(request, unique, first.metadata)
+    if sequence is not None and not sequence.by_args:
+        sequence = None  # The same for all, and in the metadata already.
+    if unique is None and sequence is None:
+        return rows_like(row, encode)
+    like = unique_rows_like(row)
 
     def make(args: object) -> JobInsertParams:
-        encoded, own_key = write(args), key
+        encoded, key = encode(args), None
         if unique is not None:
             counted = _unique_args(args, encoded, unique)
-            own_key = unique_key(kind, unique, counted or "", row.queue, row.scheduled_at)
-        made = _new(JobInsertParams, (kind, encoded, *same, own_key, states))
-        if sequence is None or not sequence.by_args:
+            key = unique_key(row.kind, unique, counted or "", row.queue, row.scheduled_at)
+        made = like(encoded, key)
+        if sequence is None:
             return made
-        own_sequence = sequence_metadata(sequence, args, encoded, kind, row.queue)
-        return made._replace(metadata=_metadata(first.metadata | own_sequence))
+        own = sequence_metadata(sequence, args, encoded, row.kind, row.queue)
+        return made._replace(metadata=_metadata(request.metadata | own))
 
     return make
 
 
 _NONE = InsertOpts()
-_new = tuple.__new__
 
 
 def _first(call: Any, own: Any, default: Any) -> Any:
@@ -333,11 +306,6 @@ def _unique_args(args: object, encoded: str, unique: Uniqueness | None) -> str |
     if unique is None or not unique.by_args:
         return None
     return unique_args(unique_form(args, encoded), type(args), unique.keys)
-
-
-def _metadata_of(insert_opts: InsertOpts | None) -> Any:
-    # The official client's options know no metadata.
-    return getattr(insert_opts, "metadata", None) or {}
 
 
 def _metadata(metadata: Any) -> str:

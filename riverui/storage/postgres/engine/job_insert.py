@@ -13,11 +13,13 @@ from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
 from riverui.errors import UniqueConflict
+from riverui.storage.interface import insert_rows
 from riverui.storage.interface.engine_params import (
     InsertResult,
     JobInsertParams,
     unique_conflict,
 )
+from riverui.storage.interface.insert_rows import columns
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
@@ -46,7 +48,6 @@ UNIQUE_NONCE = "river:unique_nonce"
 `xmax`: it stays in the row.
 """
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_new = tuple.__new__
 
 
 class JobInsert(Statements):
@@ -60,7 +61,7 @@ class JobInsert(Statements):
         """
         if not jobs:
             return []
-        given = _columns(jobs)
+        given = columns(jobs)
         unique = given["unique_key"].count(None) < len(jobs)
         places: list[int] | None = None
         sent, nonce = jobs, ""
@@ -68,7 +69,7 @@ class JobInsert(Statements):
             sent, places = _first_of_each(jobs)
             if nonce := self._nonce():
                 sent = [_with_nonce(job, nonce) for job in sent]
-            given = _columns(sent)
+            given = columns(sent)
         payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
         told = (
             {"schema": self.schema, "payloads": array_literals.texts(payloads)} if payloads else {}
@@ -106,7 +107,7 @@ class JobInsert(Statements):
                 text, _ = self._queries.render(Fragment(name, **slots))
                 await self._copy(name, text, _copy_rows(jobs, unique=unique))
             elif jobs:
-                await self._insert(_columns(jobs), unique=unique, conflict=False, told={})
+                await self._insert(columns(jobs), unique=unique, conflict=False, told={})
         except UniqueConflict as error:
             for job in jobs:
                 if job.unique_key is not None and job.unique_key == error.unique_key:
@@ -212,11 +213,6 @@ def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
     return sorted(range(len(jobs)), key=place)
 
 
-def _columns(jobs: Sequence[JobInsertParams]) -> dict[str, Sequence[Any]]:
-    """Return the values of each field of JobInsertParams, in the order of the jobs."""
-    return dict(zip(JobInsertParams._fields, zip(*jobs, strict=True), strict=True))
-
-
 def _same_values(given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return the parameters of `job_insert_alike` that are the same for all jobs."""
     return {
@@ -264,39 +260,19 @@ _LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
 def _inserted(
     jobs: Sequence[JobInsertParams], rows: Rows, order: Sequence[int] | None
 ) -> list[InsertResult]:
-    """Return what became of each job; `order` has the place of the job that each row answers, None
-    where they come in the order of the jobs.
+    """Return what became of each job. `order` has the place of the job that each row answers; None
+    where no job is unique, and the rows come in the order of the jobs.
     """
-    ids, existing = rows.column("id"), rows.column("existing")
-    if order is not None:
-        by_place = sorted(range(len(order)), key=order.__getitem__)
-        ids, existing = [ids[n] for n in by_place], [existing[n] for n in by_place]
-    return [
-        _new(
-            InsertResult,
-            (
-                _new(
-                    JobRow,
-                    (
-                        job_id, state, 0, most if most < MAX_SMALLINT else MAX_SMALLINT, None,
-                        created_at, None, scheduled_at, priority, args, (), (), kind, metadata,
-                        queue, tags, key, bits or None,
-                    ),
-                ),
-                False,
-            ),
-        )
-        if found is None
-        else InsertResult(_existing(found), True)
-        for (
-            (
-                kind, args, created_at, scheduled_at, state, most, metadata, priority, queue, tags,
-                key, bits,
-            ),
-            job_id,
-            found,
-        ) in zip(jobs, ids, existing, strict=True)
-    ]  # fmt: skip
+    ids = rows.column("id")
+    if order is None:
+        return insert_rows.results(jobs, ids)
+    existing = rows.column("existing")
+    by_place = sorted(range(len(order)), key=order.__getitem__)
+    results = insert_rows.results(jobs, [ids[row] for row in by_place])
+    for place, row in enumerate(by_place):
+        if existing[row] is not None:
+            results[place] = InsertResult(_existing(existing[row]), True)
+    return results
 
 
 def _existing(text: str) -> JobRow:
@@ -326,7 +302,7 @@ def instant_of(text: str) -> datetime:
 
 def _copy_rows(jobs: Sequence[JobInsertParams], *, unique: bool) -> str:
     """Return the jobs in COPY's text format, in the order of the block's columns."""
-    given = _columns(jobs)
+    given = columns(jobs)
     written: list[Iterable[str]] = [
         array_literals.copy_texts(given["args"]),
         _field(given["created_at"], _times),
