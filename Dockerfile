@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# Tags move. To build on the same base each time, name digests: docs/security.md, "The image".
+# Tags move. To build on the same base each time, name digests: docs/reference/security.md, "The image".
 ARG PYTHON_IMAGE=python:3.13-slim-trixie
 ARG UV_IMAGE=ghcr.io/astral-sh/uv:0.13.9
 

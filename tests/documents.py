@@ -1,6 +1,6 @@
-"""Writes what the documents tell of the settings out of the tables that the command reads.
+"""Write what the documents say about settings from the tables that the command reads.
 
-`python -m tests.documents` rewrites `.env.example` and the tables of docs/configuration.md;
+`python -m tests.documents` rewrites `.env.example` and docs/reference/configuration.md;
 tests/test_docs.py fails where they are not as this would write them.
 """
 
@@ -21,7 +21,7 @@ from riverui.web.config import DashboardConfig
 
 ROOT = Path(__file__).parent.parent
 ENV_EXAMPLE = ROOT / ".env.example"
-CONFIGURATION = ROOT / "docs/configuration.md"
+CONFIGURATION = ROOT / "docs/reference/configuration.md"
 
 _HEAD = """\
 # Settings of `riverui serve`. To set one, remove the # in front of it; the values shown are the
@@ -44,7 +44,7 @@ def env_example() -> str:
 
 
 def configuration() -> str:
-    """Return docs/configuration.md, the rows of its tables as the settings have them."""
+    """Return docs/reference/configuration.md, the rows of its tables as the settings have them."""
     own = [setting for setting in WORKER_SETTINGS if setting not in SETTINGS]
     asking = [setting for setting in CLIENT_SETTINGS if setting not in SETTINGS]
     tables = iter([*_groups(SETTINGS).values(), own, asking])

@@ -2,7 +2,7 @@
 
     python -m tests.release
 
-Nothing is tagged, signed or sent anywhere. docs/releasing.md tells how a release is made.
+Nothing is tagged, signed or sent anywhere. docs/project/releasing.md tells how a release is made.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def steps(number: str) -> str:
     image = "ghcr.io/riverui/riverui"
     bill = f"riverui-{number}.cdx.json"
     return f"""\
-Nothing was tagged, signed or sent. What is left (docs/releasing.md):
+Nothing was tagged, signed or sent. What is left (docs/project/releasing.md):
   git tag -s v{number} -m "riverui {number}" && git push origin v{number}
   upload the wheel and the sdist to PyPI: trusted publishing, with attestations
   docker buildx build --sbom=true --provenance=true --push -t {image}:{number} .

@@ -21,7 +21,7 @@ from riverui.web.sections import SECTIONS
 from tests import documents
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def text(name: str) -> str:
@@ -49,7 +49,7 @@ def test_the_settings_are_documented_as_they_are(file: Path, written: Callable[[
 
 
 def test_every_setting_is_documented() -> None:
-    told = text("docs/configuration.md")
+    told = text("docs/reference/configuration.md")
     for setting in dict.fromkeys((*SETTINGS, *WORKER_SETTINGS, *CLIENT_SETTINGS)):
         for name in (*setting.env_names, setting.flag, setting.help):
             assert name in told, name
@@ -64,7 +64,7 @@ def test_the_settings_in_the_readme_exist() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    told = text("docs/configuration.md")
+    told = text("docs/reference/configuration.md")
     for name in riverui.commands:
         assert f"`{name}`" in told or f"riverui {name}" in told, name
 
@@ -96,7 +96,7 @@ def test_every_flag_in_the_documents_exists() -> None:
 
 
 def test_every_page_is_documented() -> None:
-    told = text("docs/pages.md")
+    told = text("docs/dashboard/pages.md")
     routes = [route for section in SECTIONS for route in section.routes]
     assert len(routes) > 20
     for route in routes:
@@ -111,7 +111,7 @@ def test_every_page_is_documented() -> None:
 
 
 def test_every_address_of_the_api_is_documented() -> None:
-    told = text("docs/api.md")
+    told = text("docs/reference/api.md")
     routes = [route for section in SECTIONS for route in section.api]
     assert len(routes) > 20
     for route in routes:
@@ -122,11 +122,11 @@ def test_every_address_of_the_api_is_documented() -> None:
 
 def test_every_right_is_documented() -> None:
     for right in RIGHTS:
-        assert f"`{right}`" in text("docs/security.md"), right
+        assert f"`{right}`" in text("docs/reference/security.md"), right
 
 
 def test_every_search_key_is_documented() -> None:
-    told = text("docs/search.md")
+    told = text("docs/dashboard/search.md")
     for field in Field:
         assert f"{field.value}:" in told or f"{field.value}." in told, field
 
@@ -146,10 +146,11 @@ def _test_names(file: Path) -> set[str]:
 
 
 def test_rivals_are_the_releases_that_the_documents_name() -> None:
-    river = re.search(r"River UI v([\d.]+) .* with River v([\d.]+)", text("docs/compare.md"))
+    compared = text("docs/compare/compare.md")
+    river = re.search(r"River UI v([\d.]+) .* with River v([\d.]+)", compared)
     assert river
     ui, engine = river.groups()
-    assert f"Go River v{engine}" in text("docs/river.md")
+    assert f"Go River v{engine}" in text("docs/reference/river.md")
     # River's command line has no newer module: its source says how it gets the newest library.
     wanted = {"cmd/river": "0.47.0", "riverdriver/riversqlite": "0.47.0"}
     required = re.compile(
@@ -165,7 +166,7 @@ def test_rivals_are_the_releases_that_the_documents_name() -> None:
 
 
 def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
-    told = text("docs/pro-behaviour.md")
+    told = text("docs/reference/pro-behaviour.md")
     named = re.findall(r"`(tests/[^`:]+\.py)::([^`]+)`", told)
     assert len(named) > 5
     paths = {path for path, _ in named if (ROOT / path).exists()}
@@ -175,7 +176,7 @@ def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
 
 
 def test_each_behaviour_of_pro_names_its_test() -> None:
-    lines = text("docs/pro-behaviour.md").splitlines()
+    lines = text("docs/reference/pro-behaviour.md").splitlines()
     rows = [
         line
         for line in lines

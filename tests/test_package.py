@@ -274,7 +274,7 @@ def test_it_says_which_pythons_it_is_for(metadata: Message) -> None:
 
 
 def test_every_extra_is_told() -> None:
-    told = (ROOT / "docs/getting-started.md").read_text(encoding="utf-8")
+    told = (ROOT / "docs/start/getting-started.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| `(\w+)` \|", told.partition("## Extras")[2])
     assert rows == sorted(tomllib.loads(PROJECT)["project"]["optional-dependencies"])
 

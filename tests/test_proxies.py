@@ -1,5 +1,5 @@
-"""Behind nginx and Caddy as docs/embedding.md configures them: at a root, below a path, and with
-the path taken off.
+"""Behind nginx and Caddy with the configurations of docs/dashboard/embedding.md: at the root, below
+a path, and with the path stripped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.operators import look_around
 from tests.ports import free_port
 from tests.worker.conftest import wait_for
 
-DOCS = Path(__file__).parent.parent / "docs" / "embedding.md"
+DOCS = Path(__file__).parent.parent / "docs/dashboard/embedding.md"
 BLOCK = re.compile(r"^```(nginx|caddyfile)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NGINX_BESIDE, NGINX, CADDY, CADDY_BELOW, CADDY_WITHOUT = (
     text for _, text in BLOCK.findall(DOCS.read_text(encoding="utf-8"))

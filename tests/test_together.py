@@ -1,4 +1,4 @@
-"""Engine and dashboard in one ASGI app, as `docs/embedding.md` tells it, served by a real
+"""Engine and dashboard in one ASGI app, as `docs/dashboard/embedding.md` tells it, served by a real
 server.
 """
 
@@ -30,7 +30,7 @@ from starlette.routing import Mount, Route
 
 import riverui
 
-DOCUMENT = Path(__file__).parents[1] / "docs/embedding.md"
+DOCUMENT = Path(__file__).parents[1] / "docs/dashboard/embedding.md"
 OPS = httpx2.BasicAuth("ops", "a long password")
 
 

@@ -13,9 +13,9 @@ from riverui.cli.main import riverui
 HEAD = """\
 # All commands
 
-Every command of `riverui` with its arguments and options, as `--help` tells them. What they are
-for is told in [The command line](../command-line.md), [Configuration](../configuration.md) and
-[Worker processes](../worker-processes.md).
+Every command of `riverui` with its arguments and options, as `--help` prints them. See also
+[The command line](../dashboard/command-line.md), [Configuration](configuration.md) and
+[Worker processes](../operate/worker-processes.md).
 """
 
 

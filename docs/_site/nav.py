@@ -25,7 +25,7 @@ def nav(entries: Sequence[Nav]) -> list[Nav]:
     made: list[Nav] = []
     for entry in entries:
         if isinstance(entry, str):
-            made += reference.names(entry) if entry.endswith("/") else [entry]
+            made += reference.names() if entry == reference.FOLDER else [entry]
         else:
             made.append(
                 {

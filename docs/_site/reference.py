@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import griffe
 
+FOLDER = "reference/python/"
+"""The folder of these pages in the site."""
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "client": (
         "Client",
@@ -68,17 +70,17 @@ Entries = list[tuple[str, griffe.Object]]
 """Names as users write them behind `riverui.` or their module, and what they are."""
 
 
-def names(folder: str) -> Iterator[str]:
-    """Yield the pages in the order of the navigation, below their folder."""
-    yield f"{folder}index.md"
+def names() -> Iterator[str]:
+    """Yield the pages in the order of the navigation."""
+    yield f"{FOLDER}index.md"
     for name in (*GROUPS, *MODULES):
-        yield f"{folder}{name}.md"
+        yield f"{FOLDER}{name}.md"
 
 
 def pages() -> dict[str, str]:
     """Return each page of the reference by its address, in Markdown."""
-    made = {f"reference/{name}.md": _page(name) for name in contents()}
-    return {"reference/index.md": _index(), **made}
+    made = {f"{FOLDER}{name}.md": _page(name) for name in contents()}
+    return {f"{FOLDER}index.md": _index(), **made}
 
 
 @functools.cache

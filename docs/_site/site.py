@@ -35,7 +35,7 @@ def build(folder: Path) -> Path:
     stage(source)
     generated = reference.pages() | {"reference/commands.md": commands.page()}
     for name, markdown in generated.items():
-        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(markdown, encoding="utf-8")
     project = settings()
     project |= {"docs_dir": "source", "site_dir": "site", "nav": nav(project["nav"])}

@@ -14,7 +14,10 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/riverui/riverui"
 """Where files that are no pages of the site can be read."""
-FROM_THE_TOP = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+FROM_THE_TOP = {
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+}
 """Pages that lie beside docs/, and what they are called in the site."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")

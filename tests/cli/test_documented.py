@@ -1,4 +1,4 @@
-"""docs/command-line.md: its examples are run, one after the other on one database, and answer what
+"""docs/dashboard/command-line.md: its examples are run, one after the other, and answer what
 they show.
 """
 
@@ -20,7 +20,7 @@ from tests.test_cli import Run, run
 
 __all__ = ["run"]
 
-PAGE = Path(__file__).parents[2] / "docs/command-line.md"
+PAGE = Path(__file__).parents[2] / "docs/dashboard/command-line.md"
 JOBS = """
 insert into river_queue (name, created_at, updated_at) values
   ('default', now(), now() - interval '20 s'), ('mail', now(), now() - interval '20 s');
@@ -87,7 +87,7 @@ def test_a_database_that_is_not_there_is_told_as_troubleshooting_has_it(
     name = database_url.rpartition("/")[2].partition("?")[0]
     url = database_url.replace(f"/{name}", "/nowhere")
     told = run("job", "list", DATABASE_URL=url)[2].removeprefix("riverui: ").strip()
-    page = (PAGE.parent / "troubleshooting.md").read_text()
+    page = (PAGE.parents[1] / "operate/troubleshooting.md").read_text()
     assert f"| `{told.replace('nowhere', '…')}` |" in page
 
 

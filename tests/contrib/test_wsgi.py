@@ -22,7 +22,7 @@ from tests.operators import look_around
 from tests.ports import free_port
 from tests.test_proxies import running
 
-PAGE = Path(__file__).parents[2] / "docs" / "embedding.md"
+PAGE = Path(__file__).parents[2] / "docs/dashboard/embedding.md"
 OPS = httpx2.BasicAuth("ops", "a long password")
 
 

@@ -97,7 +97,7 @@ async def test_clients_look_for_what_nobody_tells_them(
             assert (await other.wait(ended.id, timeout=MINUTE)).state == "completed"
             await other.queue_pause("default")
     told = [record.message for record in caplog.records if record.levelno >= logging.INFO]
-    assert "YugabyteDB is not tested with riverui: docs/databases.md tells more" in told
+    assert "YugabyteDB is not tested with riverui: see docs/operate/databases.md" in told
     assert any(line.startswith("YugabyteDB sends no notifications") for line in told)
     assert f"not supported by YugabyteDB: {LISTENING.missing}" in told
     assert not any("reconnecting" in line for line in told)

@@ -82,7 +82,7 @@ def test_what_it_says_is_true_of_riverui(file: dict[str, Any]) -> None:
 
 
 def test_the_pages_files_are_the_ones_it_asks_for() -> None:
-    told = (ROOT / "docs" / "compose.md").read_text()
+    told = (ROOT / "docs/operate/compose.md").read_text()
     read = yaml.safe_load(FILE.read_text())
     for secret in read["secrets"].values():
         assert secret["file"].removeprefix("./") in told

@@ -34,7 +34,7 @@ from tests.deploy.chart import (
     values_schema,
 )
 
-GUIDE = (CHART.parents[2] / "docs/kubernetes.md").read_text(encoding="utf-8")
+GUIDE = (CHART.parents[2] / "docs/operate/kubernetes.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?ms)^```yaml\n(.*?)^```$", GUIDE)
 """The guide's values files."""
 OF_THE_CHART = {

@@ -195,7 +195,7 @@ def test_each_alert_fires_where_its_cause_is_there_and_is_quiet_where_all_is_wel
 
 
 def test_every_alert_is_tried_and_told() -> None:
-    told = (ROOT / "docs" / "alerts.md").read_text()
+    told = (ROOT / "docs/operate/alerts.md").read_text()
     for rule in rules():
         assert rule["alert"] in _ILL
         assert f"| `{rule['alert']}` |" in told

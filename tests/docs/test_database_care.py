@@ -20,7 +20,7 @@ from tests.docs.programs import DOCS
 from tests.factory import job
 from tests.interop.look import eventually
 
-PAGE = (DOCS / "database-care.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "operate/database-care.md").read_text(encoding="utf-8")
 STATEMENTS = re.findall(r"```sql\n(.*?);?\n```", PAGE, re.DOTALL)
 Connection = AsyncConnection[DictRow]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
 
-PAGE = Path(__file__).parents[2] / "docs/django.md"
+PAGE = Path(__file__).parents[2] / "docs/jobs/django.md"
 _FILE = re.compile(r"^```python\n# (\w+/\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

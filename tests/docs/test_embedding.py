@@ -1,4 +1,4 @@
-"""docs/embedding.md: the dashboard beside other frameworks, as the page's programs have it."""
+"""The dashboard beside other frameworks, by the programs of docs/dashboard/embedding.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import riverui
 from tests.docs.programs import DOCS
 from tests.test_together import OPS, serving, until
 
-PAGE = (DOCS / "embedding.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "dashboard/embedding.md").read_text(encoding="utf-8")
 
 
 def program(heading: str) -> str:

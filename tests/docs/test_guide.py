@@ -16,32 +16,32 @@ import pytest
 from tests.docs.programs import BLOCK, DOCS, program, run
 
 GUIDE = (
-    "getting-started",
-    "inserting",
-    "without-asyncio",
-    "writing-workers",
-    "results",
-    "batching",
-    "encryption",
-    "periodic",
-    "workflows",
-    "workflow-waits",
-    "sequences",
-    "ephemeral-jobs",
-    "operating",
-    "extending",
-    "testing",
-    "databases",
-    "dead-letters",
-    "concurrency-limits",
-    "fair-shares",
-    "rate-limits",
-    "durable-periodic-jobs",
-    "coming-from",
-    "guarantees",
-    "leader",
+    "start/getting-started",
+    "jobs/inserting",
+    "jobs/without-asyncio",
+    "jobs/writing-workers",
+    "jobs/results",
+    "features/batching",
+    "features/encryption",
+    "jobs/periodic",
+    "features/workflows",
+    "features/workflow-waits",
+    "features/sequences",
+    "features/ephemeral-jobs",
+    "operate/operating",
+    "jobs/extending",
+    "jobs/testing",
+    "operate/databases",
+    "features/dead-letters",
+    "features/concurrency-limits",
+    "features/fair-shares",
+    "features/rate-limits",
+    "features/durable-periodic-jobs",
+    "compare/coming-from",
+    "understand/guarantees",
+    "understand/leader",
     "recipes/outbox",
-    "maintenance",
+    "operate/maintenance",
     "recipes/webhooks",
     "recipes/fan-out",
     "recipes/many-files",
@@ -89,7 +89,7 @@ def test_the_project_with_pytest_runs_as_it_is_written(database_url: str, tmp_pa
     """Each block that begins with a file's name is that file, in a folder and a process of their
     own.
     """
-    files = _FILE.findall((DOCS / "testing.md").read_text(encoding="utf-8"))
+    files = _FILE.findall((DOCS / "jobs/testing.md").read_text(encoding="utf-8"))
     assert {name for name, _ in files} == {
         "conftest.py",
         "pytest.ini",
@@ -115,7 +115,7 @@ def test_the_project_with_pytest_runs_as_it_is_written(database_url: str, tmp_pa
 def test_the_program_with_isolated_jobs_runs_as_it_is_written(
     database_url: str, tmp_path: Path
 ) -> None:
-    files = dict(_FILE.findall((DOCS / "writing-workers.md").read_text(encoding="utf-8")))
+    files = dict(_FILE.findall((DOCS / "jobs/writing-workers.md").read_text(encoding="utf-8")))
     assert files.keys() == {"reports.py", "main.py"}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -44,7 +44,7 @@ from tests.docs.programs import DOCS
 from tests.factory import job, queue
 from tests.interop.look import eventually, jobs, settled
 
-PAGE = (DOCS / "maintenance.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "operate/maintenance.md").read_text(encoding="utf-8")
 MINUTE = timedelta(minutes=1)
 Connection = AsyncConnection[DictRow]
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)

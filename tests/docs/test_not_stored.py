@@ -1,4 +1,4 @@
-"""docs/not-stored.md: what it says of rows is what rows have."""
+"""docs/understand/not-stored.md: what it says of rows is what rows have."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from riverui.storage.migrations import migrate
 from tests.docs.programs import DOCS
 
 Run = Callable[[str], tuple[int, str]]
-PRODUCTION = (DOCS / "production.md").read_text(encoding="utf-8")
-UPGRADING = (DOCS / "upgrading.md").read_text(encoding="utf-8")
+PRODUCTION = (DOCS / "operate/production.md").read_text(encoding="utf-8")
+UPGRADING = (DOCS / "operate/upgrading.md").read_text(encoding="utf-8")
 
 
 def in_blocks(page: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""docs/questions.md: at least thirty, each short and with a page that answers in full."""
+"""docs/start/questions.md: at least thirty, each short and with a page that answers in full."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "questions.md"
+PAGE = DOCS / "start/questions.md"
 _QUESTION = re.compile(r"^### (.*)\n((?:(?!#).*\n)*)", re.MULTILINE)
 QUESTIONS: dict[str, str] = dict(_QUESTION.findall(PAGE.read_text(encoding="utf-8")))
 
@@ -33,7 +33,7 @@ def test_a_question_is_answered_shortly_and_leads_to_a_page() -> None:
 def test_the_tests_that_pages_name_exist() -> None:
     named = {
         f"{page.name}: {test}": DOCS.parent / test
-        for page in DOCS.glob("*.md")
+        for page in DOCS.rglob("*.md")
         for test in re.findall(r"`(tests/[\w/]+\.py)", page.read_text(encoding="utf-8"))
     }
     assert len(named) > 5

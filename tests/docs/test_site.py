@@ -25,11 +25,11 @@ FORGE = sorted({*ROOT.glob("*.md"), *pages().values(), *ROOT.glob("examples/**/*
 WRITTEN = [page for page in pages() if page not in FROM_THE_TOP.values()]
 RUN_BY = {
     "README.md": "tests/docs/test_guide.py",
-    "docs/django.md": "tests/docs/test_django.py",
-    "docs/sentry.md": "tests/worker/test_sentry.py",
-    "docs/start-dashboard.md": "tests/docs/test_start_dashboard.py",
-    "docs/start-worker.md": "tests/docs/test_start_worker.py",
-    "docs/worker-processes.md": "tests/worker/test_worker.py",
+    "docs/jobs/django.md": "tests/docs/test_django.py",
+    "docs/jobs/sentry.md": "tests/worker/test_sentry.py",
+    "docs/start/dashboard.md": "tests/docs/test_start_dashboard.py",
+    "docs/start/worker.md": "tests/docs/test_start_worker.py",
+    "docs/operate/worker-processes.md": "tests/worker/test_worker.py",
 }
 """Pages whose programs other tests run than those of the guide."""
 
@@ -70,7 +70,7 @@ def built(site: Path) -> dict[str, Page]:
 def test_each_page_has_one_place_in_the_navigation() -> None:
     listed = list(places(settings()["nav"]))
     assert len(listed) == len(set(listed))
-    written = set(listed) - {"reference/", "reference/commands.md"}
+    written = set(listed) - {"reference/python/", "reference/commands.md"}
     assert written == set(pages())
 
 
@@ -150,7 +150,7 @@ def test_python_in_a_page_is_run_or_says_why_not() -> None:
 
 
 def test_the_first_app_of_embedding_is_made_as_it_is_written() -> None:
-    page = (DOCS / "embedding.md").read_text(encoding="utf-8")
+    page = (DOCS / "dashboard/embedding.md").read_text(encoding="utf-8")
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert code
     made: dict[str, Any] = {}
@@ -175,7 +175,7 @@ def test_search_words_stand_in_the_index_and_on_no_page(site: Path) -> None:
     titles = {item["location"]: item["title"] for item in index(site)}
     assert len(words) > 80
     assert [place for place, more in words.items() if f" {more}</span>" not in titles[place]] == []
-    for page in (site / "questions/index.html", site / "llms-full.txt"):
+    for page in (site / "start/questions/index.html", site / "llms-full.txt"):
         assert "\n<!-- search:" not in page.read_text("utf-8"), page
 
 

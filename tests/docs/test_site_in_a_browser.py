@@ -98,20 +98,20 @@ async def results(page: Page, words: str) -> list[str]:
 
 
 NAMES = {
-    "ClientConfig": "reference/client/#ClientConfig",
-    "create_app": "reference/dashboard/#create_app",
-    "resumable_step": "reference/context/#resumable_step",
-    "CronSchedule": "reference/schedules/#CronSchedule",
-    "InsertOpts": "reference/args/#InsertOpts",
-    "rolled_back": "reference/testing/#rolled_back",
-    "QueueNotFound": "reference/errors/#QueueNotFound",
-    "insert_on_commit": "reference/django/#insert_on_commit",
-    "RIVERUI_MAX_JOBS": "configuration/",
-    "--soft-stop": "configuration/",
-    "DATABASE_URL": "configuration/",
+    "ClientConfig": "reference/python/client/#ClientConfig",
+    "create_app": "reference/python/dashboard/#create_app",
+    "resumable_step": "reference/python/context/#resumable_step",
+    "CronSchedule": "reference/python/schedules/#CronSchedule",
+    "InsertOpts": "reference/python/args/#InsertOpts",
+    "rolled_back": "reference/python/testing/#rolled_back",
+    "QueueNotFound": "reference/python/errors/#QueueNotFound",
+    "insert_on_commit": "reference/python/django/#insert_on_commit",
+    "RIVERUI_MAX_JOBS": "reference/configuration/",
+    "--soft-stop": "reference/configuration/",
+    "DATABASE_URL": "reference/configuration/",
     "riverui job retry": "reference/commands/#riverui-job-retry",
-    "dead letters": "dead-letters/",
-    "PgBouncer": "operating/",
+    "dead letters": "features/dead-letters/",
+    "PgBouncer": "operate/operating/",
 }
 """What people look up by its name, and what they should find among the first."""
 
@@ -125,24 +125,24 @@ async def test_search_finds_names(page: Page) -> None:
 
 
 STRANGERS_WORDS = {
-    "alerts": "alerts/",
-    "celery": "compare/#celery-and-flower",
-    "cron": "periodic/",
-    "dedupe": "questions/#how-do-i-insert-a-job-only-once",
-    "encryption": "encryption/",
-    "kill": "writing-workers/#cancelling-and-snoozing",
-    "kubernetes": "kubernetes/",
-    "multi tenant": "questions/#how-do-i-serve-many-tenants",
-    "oom": "prompt-rescue/",
-    "rate limit": "rate-limits/",
-    "redis": "compare/",
-    "sqlite": "questions/#does-it-work-with-sqlite-mysql-or-redis",
-    "sso": "questions/#how-do-i-put-a-password-or-our-sign-in-before-it",
-    "stuck": "maintenance/#running-for-days",
-    "timeout": "writing-workers/#time-limits",
-    "unlimited attempts": "writing-workers/#errors-and-retries",
-    "upgrade": "upgrading/",
-    "visibility timeout": "questions/#is-a-job-ever-worked-twice",
+    "alerts": "operate/alerts/",
+    "celery": "compare/compare/#celery-and-flower",
+    "cron": "jobs/periodic/",
+    "dedupe": "start/questions/#how-do-i-insert-a-job-only-once",
+    "encryption": "features/encryption/",
+    "kill": "jobs/writing-workers/#cancelling-and-snoozing",
+    "kubernetes": "operate/kubernetes/",
+    "multi tenant": "start/questions/#how-do-i-serve-many-tenants",
+    "oom": "operate/prompt-rescue/",
+    "rate limit": "features/rate-limits/",
+    "redis": "compare/compare/",
+    "sqlite": "start/questions/#does-it-work-with-sqlite-mysql-or-redis",
+    "sso": "start/questions/#how-do-i-put-a-password-or-our-sign-in-before-it",
+    "stuck": "operate/maintenance/#running-for-days",
+    "timeout": "jobs/writing-workers/#time-limits",
+    "unlimited attempts": "jobs/writing-workers/#errors-and-retries",
+    "upgrade": "operate/upgrading/",
+    "visibility timeout": "start/questions/#is-a-job-ever-worked-twice",
     "webhook": "recipes/webhooks/",
 }
 """What people type who do not know riverui's words, and what they should find first."""
@@ -224,6 +224,14 @@ async def test_no_page_is_wider_than_a_phone(page: Page, site: Path) -> None:
     assert wide == {}
 
 
+AXE_PLACES = (
+    "jobs/writing-workers/",
+    "reference/python/client/",
+    "reference/configuration/",
+)
+"""Pages of each sort, besides the home page."""
+
+
 @pytest.mark.parametrize(
     "page",
     [{"viewport": WIDE, "color_scheme": "light"}, {"viewport": PHONE, "color_scheme": "dark"}],
@@ -232,7 +240,7 @@ async def test_no_page_is_wider_than_a_phone(page: Page, site: Path) -> None:
 )
 async def test_axe_finds_nothing(page: Page) -> None:
     with cases() as case:
-        for place in ("", "writing-workers/", "reference/client/", "configuration/"):
+        for place in ("", *AXE_PLACES):
             with case(place):
                 await page.goto(place)
                 found = await Axe().run(page)
@@ -242,7 +250,7 @@ async def test_axe_finds_nothing(page: Page) -> None:
 async def test_nothing_is_lost_without_script(chromium: Browser, address: str) -> None:
     context = await chromium.new_context(base_url=address, java_script_enabled=False)
     page = await context.new_page()
-    await page.goto("writing-workers/")
+    await page.goto("jobs/writing-workers/")
     await expect(page.get_by_role("heading", name="Writing workers", level=1)).to_be_visible()
     await expect(page.get_by_role("link", name="Reference").first).to_be_visible()
     await context.close()

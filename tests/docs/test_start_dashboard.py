@@ -1,4 +1,4 @@
-"""docs/start-dashboard.md, typed by a reader, with a real River client in Go."""
+"""docs/start/dashboard.md, typed by a reader, with a real River client in Go."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.test_proxies import nginx, running
 from tests.worker.conftest import wait_for
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/start-dashboard.md"
+PAGE = ROOT / "docs/start/dashboard.md"
 QUEUE = "insert into river_queue (name, updated_at) values ('default', now())"
 """The one that an operator of these tests pauses."""
 OPS = httpx2.BasicAuth("ops", "a long password")

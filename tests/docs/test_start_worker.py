@@ -1,4 +1,4 @@
-"""docs/start-worker.md, typed into an empty folder on a fresh database."""
+"""docs/start/worker.md, typed into an empty folder on a fresh database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.docs.reader import AT_MOST, Reader, blocks, reading
 from tests.worker.conftest import wait_for
 
-PAGE = Path(__file__).parents[2] / "docs/start-worker.md"
+PAGE = Path(__file__).parents[2] / "docs/start/worker.md"
 
 
 def environment(database_url: str, **others: str) -> dict[str, str]:

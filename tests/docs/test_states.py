@@ -1,4 +1,4 @@
-"""docs/states.md: each row of its table of moves is made to happen."""
+"""docs/understand/states.md: each row of its table of moves is made to happen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from riverui import (
 from tests.cases import cases
 from tests.engine.conftest import Playground, Task
 
-PAGE = Path(__file__).parents[2] / "docs/states.md"
+PAGE = Path(__file__).parents[2] / "docs/understand/states.md"
 GONE = "gone"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 HOURS_AGO = timedelta(hours=5)
@@ -220,7 +220,7 @@ async def interrupt(stage: Stage, move: Move) -> None:
     assert (row["attempt"], row["errors"]) == (0, None)
 
 
-@when("its work returns, and it is [ephemeral](ephemeral-jobs.md)")
+@when("its work returns, and it is [ephemeral](../features/ephemeral-jobs.md)")
 async def succeed_ephemerally(stage: Stage, move: Move) -> None:
     await stage.works(returns, ephemeral=True)
 

@@ -1,5 +1,5 @@
-"""Figures that docs/leader.md and docs/compare.md tell are those of the code, and of the page that
-says how they were measured.
+"""Figures on the pages about the leader and about other products are those of the code, and of the
+page of measurements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def seconds(span: timedelta) -> int:
 
 
 def test_the_leaders_times_are_those_of_the_code() -> None:
-    told = " ".join((DOCS / "leader.md").read_text(encoding="utf-8").split())
+    told = " ".join((DOCS / "understand/leader.md").read_text(encoding="utf-8").split())
     times = ElectionTimes()
     bids = f"every {seconds(times.interval)} to {seconds(times.interval + times.jitter)} s"
     longest = seconds(times.ttl + times.interval + times.jitter)
@@ -49,7 +49,7 @@ def test_the_leaders_times_are_those_of_the_code() -> None:
     ],
 )
 def test_the_leaders_work_is_done_as_often_as_told(what: str, interval: timedelta) -> None:
-    text = (DOCS / "leader.md").read_text(encoding="utf-8")
+    text = (DOCS / "understand/leader.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| {re.escape(what)}.*$", text, re.MULTILINE)
     often = "hour" if interval == timedelta(hours=1) else f"{seconds(interval)} s"
     assert f"| every {often} |" in row
@@ -57,8 +57,8 @@ def test_the_leaders_work_is_done_as_often_as_told(what: str, interval: timedelt
 
 def test_the_comparison_has_no_figures_of_its_own() -> None:
     """What it links to the measurements stands there."""
-    compared = (DOCS / "compare.md").read_text(encoding="utf-8")
-    measured = (DOCS / "performance.md").read_text(encoding="utf-8")
+    compared = (DOCS / "compare/compare.md").read_text(encoding="utf-8")
+    measured = (DOCS / "compare/performance.md").read_text(encoding="utf-8")
     told = re.findall(r"\[([^\]]*?\d[^\]]*)\]\(performance\.md", compared)
     numbers = [number for words in told for number in re.findall(r"\d[\d.,]*\d|\d", words)]
     numbers += re.findall(r"\| ([\d,]{6,}) \|$", compared, re.MULTILINE)

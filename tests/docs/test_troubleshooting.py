@@ -12,7 +12,7 @@ from riverui import errors
 from tests.docs.programs import DOCS
 
 PACKAGE = DOCS.parent / "riverui"
-PAGE = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "operate/troubleshooting.md").read_text(encoding="utf-8")
 LEAST = 6
 """Letters that a template must have of its own, so that it does not fit everything."""
 LEVELS = {"critical", "error", "exception", "warning"}

@@ -1,5 +1,5 @@
 """Our workers beside a Go client that leads: what goes on, and what waits or does not come, as
-docs/leader.md says.
+docs/understand/leader.md says.
 """
 
 from __future__ import annotations

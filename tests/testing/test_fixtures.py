@@ -1,4 +1,4 @@
-"""The fixtures of pytest, as docs/testing.md has them and in the tests of somebody else."""
+"""The fixtures of pytest, as docs/jobs/testing.md has them and in the tests of somebody else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[2] / "docs/jobs/testing.md"
 INI = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
 _BLOCK = re.compile(
     r"^```(?:python|ini)\n# (\S+\.(?:py|ini))\n(.*?)^```$", re.DOTALL | re.MULTILINE

@@ -1,4 +1,4 @@
-"""The program of docs/sentry.md in a worker process, and a server in Sentry's place."""
+"""The program of docs/jobs/sentry.md in a worker process, and a server in Sentry's place."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def sentry_server() -> Iterator[SentryServer]:
 def test_the_guides_worker_reports_to_sentry(
     start_worker: StartWorker, sentry_server: SentryServer, tmp_path: Path
 ) -> None:
-    (tmp_path / "jobs.py").write_text(program(DOCS / "sentry.md"), encoding="utf-8")
+    (tmp_path / "jobs.py").write_text(program(DOCS / "jobs/sentry.md"), encoding="utf-8")
     with start_worker(
         "jobs:client", folder=tmp_path, SENTRY_DSN=sentry_server.dsn, RIVERUI_RELEASE="shop@1.4"
     ) as worker:

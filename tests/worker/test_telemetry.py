@@ -28,7 +28,7 @@ asyncio.run(main())
 def test_a_trace_goes_on_from_the_insert_to_the_work(
     start_worker: StartWorker, database_url: str, tmp_path: Path
 ) -> None:
-    document = (HERE.parents[1] / "docs/worker-processes.md").read_text()
+    document = (HERE.parents[1] / "docs/operate/worker-processes.md").read_text()
     (code,) = re.findall(r"```python\n(# traced.py\n.*?)```", document, re.DOTALL)
     (tmp_path / "traced.py").write_text(code)
     with start_worker("traced:client", "--processes", "2", folder=tmp_path) as worker:

@@ -319,7 +319,7 @@ def test_it_reloads(start_worker: StartWorker, tmp_path: Path) -> None:
 
 
 def test_the_documents_own_code_works(start_worker: StartWorker, tmp_path: Path) -> None:
-    document = (HERE.parents[1] / "docs/worker-processes.md").read_text()
+    document = (HERE.parents[1] / "docs/operate/worker-processes.md").read_text()
     (code,) = re.findall(r"```python\n(# jobs.py\n.*?)```", document, re.DOTALL)
     (tmp_path / "jobs.py").write_text(code)
     with start_worker("jobs:client", folder=tmp_path) as worker:

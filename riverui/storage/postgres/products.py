@@ -82,7 +82,7 @@ def yugabyte(*, notifies: str | None, isolation: str | None) -> Product:
 
 def tell(product: Product) -> None:
     """Tell the log what is to be known of a server that is not Postgres."""
-    log.warning("%s is not tested with riverui: docs/databases.md tells more", product.name)
+    log.warning("%s is not tested with riverui: see docs/operate/databases.md", product.name)
     if not product.notifies:
         log.info(
             "%s sends no notifications (ysql_yb_enable_listen_notify is off): jobs, cancellations"

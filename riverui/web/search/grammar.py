@@ -1,4 +1,4 @@
-"""The search box's grammar: reads a text term by term. docs/search.md describes it to people."""
+"""The search box's grammar: reads a text term by term. docs/dashboard/search.md documents it."""
 
 from __future__ import annotations
 
