@@ -27,8 +27,8 @@ help: ## this list
 demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload of its own; Ctrl-C ends it
 	@$(BIN)/python -m riverui demo $(ARGS)
 
-example: $(VENV)/.demo-ready ## a web service with queue, workers and dashboard inside; EXAMPLE=documents is another
-	@$(BIN)/python -m examples.$(or $(EXAMPLE),orchestrator)
+example: $(VENV)/.demo-ready ## a web service with queue, workers and dashboard inside: examples/documents
+	@$(BIN)/python -m examples.documents
 
 test: $(VENV)/.test-ready ## the tests, also in a browser and against Go River; those that need a tool get it
 	@$(PYTEST) $(ARGS)

@@ -18,14 +18,14 @@ import os
 import re
 import signal
 import subprocess
-import threading
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ports import free_port
+from tests.program import Program
+from tests.worker.conftest import wait_for
 
 AT_MOST = 240.0
 """Seconds within which a terminal must show what the page shows, on a busy machine where a Go
@@ -87,53 +87,29 @@ def _alike(line: str) -> str:
     return " ".join(told.split())
 
 
-class Terminal:
-    """A command that goes on, and what it has said."""
-
-    def __init__(self, command: str, *, folder: Path, environ: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
-            ["bash", "-c", command], cwd=folder, env=environ, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        self._said: list[str] = []
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+class Terminal(Program):
+    """A command that keeps running."""
 
     def shows(self, shown: str) -> None:
-        """Wait until it has said these lines."""
-        deadline = time.monotonic() + AT_MOST
-        while line := missing(shown, self.said):
-            ended = self._process.poll() is not None or time.monotonic() > deadline
-            assert not ended, f"never said {line!r}:\n{self.said}"
-            time.sleep(0.05)
+        """Wait until it has printed these lines."""
 
-    @property
-    def said(self) -> str:
-        """What it has said so far."""
-        return "".join(list(self._said))
+        def all_printed() -> bool:
+            reading = self.reading
+            line = missing(shown, self.output)
+            assert not line or reading, f"never printed {line!r}:\n{self.output}"
+            return not line
+
+        wait_for(all_printed, seconds=AT_MOST)
 
     def ends(self, number: int = signal.SIGINT) -> int:
         """Press Ctrl-C, which reaches all of its processes, or send another signal; return the
         exit code.
         """
-        os.killpg(self._process.pid, number)
+        os.killpg(self.process.pid, number)
         try:
-            return self._process.wait(AT_MOST)
+            return self.process.wait(AT_MOST)
         finally:
-            self.kill()
-
-    def kill(self) -> None:
-        """Leave nothing behind."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._listener.join(5)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        self._said.extend(iter(self._process.stdout.readline, ""))
+            self.close()
 
 
 class Reader:
@@ -184,14 +160,14 @@ class Reader:
         if before := self.terminals.pop(name, None):
             before.ends()  # `go run` says 1 then, whatever its program says
         self.terminals[name] = Terminal(
-            self._own(command), folder=self.folder, environ=self.environ
+            "bash", "-c", self._own(command), folder=self.folder, environ=self.environ
         )
         return self.terminals[name]
 
     def leaves(self) -> None:
         """Close the terminals."""
         for terminal in self.terminals.values():
-            terminal.kill()
+            terminal.close()
 
     def _run(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -58,7 +58,7 @@ def test_a_reader_sees_retries_and_protects_the_jobs_of_a_go_program(
                 address = f"http://127.0.0.1:{reader.port('8080')}/jobs"
                 assert httpx2.get(address).status_code == 401
                 assert httpx2.get(address, auth=OPS).status_code == 200
-        assert "panic" not in reader.terminals["app"].said
+        assert "panic" not in reader.terminals["app"].output
 
 
 def _ended(database_url: str, expected: dict[str, int]) -> None:

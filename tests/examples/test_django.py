@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.conftest import create_database, drop_database, with_database
 from tests.ports import free_port
+from tests.program import Program, environment
 from tests.worker.conftest import wait_for
 
 FOLDER = Path(__file__).parents[2] / "examples/django"
@@ -33,18 +31,14 @@ class Project:
     def __init__(self, url: str) -> None:
         self.url = url
         parts = conninfo_to_dict(url)
-        inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        self.environ: Mapping[str, str] = {
-            **inherited,
-            "DJANGO_SUPERUSER_PASSWORD": PASSWORD,
-            "PGDATABASE": str(parts["dbname"]),
-            "PGHOST": str(parts["host"]),
-            "PGPASSWORD": str(parts.get("password") or ""),
-            "PGPORT": str(parts.get("port") or ""),
-            "PGUSER": str(parts.get("user") or ""),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUNBUFFERED": "1",
-        }
+        self.environ = environment(
+            DJANGO_SUPERUSER_PASSWORD=PASSWORD,
+            PGDATABASE=str(parts["dbname"]),
+            PGHOST=str(parts["host"]),
+            PGPASSWORD=str(parts.get("password") or ""),
+            PGPORT=str(parts.get("port") or ""),
+            PGUSER=str(parts.get("user") or ""),
+        )
 
     def manage(self, *words: str) -> str:
         """Run a command of manage.py, and return what it says."""
@@ -61,62 +55,20 @@ class Project:
         return done.stdout + done.stderr
 
     @contextlib.contextmanager
-    def running(self, *command: str | Path) -> Iterator[Running]:
+    def running(self, *command: str | Path) -> Iterator[Program]:
         """Run a program in the folder of the project as long as the block lasts."""
-        process = Running([str(word) for word in command], self.environ)
+        program = Program(*command, folder=FOLDER, environ=self.environ)
         try:
-            yield process
+            yield program
         finally:
-            process.end()
+            program.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.process.wait(20)
+            program.close()
 
     def rows(self, statement: str) -> list[tuple[object, ...]]:
         with psycopg.connect(self.url, autocommit=True) as connection:
             return connection.execute(statement.encode()).fetchall()
-
-
-class Running:
-    """A process, and what it has said."""
-
-    def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:
-        self.process = subprocess.Popen(
-            command,
-            cwd=FOLDER,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def said(self, words: str) -> str:
-        """Return the first line with these words, once there is one."""
-
-        def look() -> str:
-            assert self._reader.is_alive() or any(words in line for line in self.lines), self.lines
-            return next((line for line in list(self.lines) if words in line), "")
-
-        return str(wait_for(look, seconds=60))
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(40)
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(20)
-        self.process.kill()
-        self.process.wait()
-        self._reader.join(5)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        self.lines.extend(iter(self.process.stdout.readline, ""))
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +123,8 @@ def test_orders_are_taken_worked_and_looked_at(project: Project, server: str) ->
         order = httpx2.post(f"{url}/orders/", data=form, timeout=20).json()["id"]
         httpx2.post(f"{url}/quick-orders/", data=form, timeout=20).raise_for_status()
         with project.running(sys.executable, "manage.py", "riverui_worker") as worker:
-            worker.said(f"Subject: Order {order}")
-            worker.said(f"Subject: Order {order + 1}")
+            worker.prints(f"Subject: Order {order}")
+            worker.prints(f"Subject: Order {order + 1}")
             assert worker.stop() == 0
         assert project.rows("select state from river_job where state <> 'completed'") == []
         with httpx2.Client(base_url=url, follow_redirects=True, timeout=20) as browser:
@@ -230,7 +182,7 @@ def test_a_long_export_is_a_stream(project: Project, server: str) -> None:
 def test_a_worker_outlives_its_database_connections(project: Project) -> None:
     """CONN_MAX_AGE keeps connections; those that broke poison no thread."""
     with project.running(sys.executable, "manage.py", "riverui_worker", "--queue=mail=1") as worker:
-        worker.said("worker has started")
+        worker.prints("worker has started")
         for number in range(2):
             added = project.rows(
                 "with placed as (insert into shop_order (email, total)"
@@ -239,7 +191,7 @@ def test_a_worker_outlives_its_database_connections(project: Project) -> None:
                 " select 'send_receipt', 'mail', jsonb_build_object('order_id', id), 25 from placed"
                 " returning (args->>'order_id')::int"
             )
-            worker.said(f"Subject: Order {added[0][0]}\n")
+            worker.prints(f"Subject: Order {added[0][0]}\n")
             if number == 0:
                 project.rows(
                     "select pg_terminate_backend(pid) from pg_stat_activity"

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import socket
-import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,8 @@ from psycopg.rows import dict_row
 
 from examples.documents.app import sign
 from examples.documents.stand_ins import sample_files
+from tests.ports import free_port
+from tests.program import Program, environment
 from tests.worker.conftest import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -35,27 +33,18 @@ QUICK = {
 }
 
 
-class Replica:
+class Replica(Program):
     """A running replica of the example."""
 
     def __init__(self, database_url: str, **environ: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._database_url = database_url
-        given = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        given |= {"DATABASE_URL": database_url} if database_url else {}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "examples.documents"],
-            cwd=ROOT,
-            env={**given, "PORT": str(port), "PYTHONDONTWRITEBYTECODE": "1", **environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        given = {"DATABASE_URL": database_url} if database_url else {}
+        super().__init__(
+            sys.executable, "-m", "examples.documents", folder=ROOT,
+            environ=environment(PORT=str(port), **given, **environ),
+        )  # fmt: skip
         wait_for(self._answers, seconds=60)
 
     def post(self, upload: str, files: list[tuple[str, str]], customer: str = "acme") -> Any:
@@ -92,30 +81,11 @@ class Replica:
         ) as connection:
             return connection.execute(statement.encode()).fetchall()
 
-    def stop(self) -> int:
-        """Stop it; return the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(40)
-        self._reader.join(5)
-        return code
-
-    def close(self) -> None:
-        """End it, whatever it does."""
-        self.process.kill()
-        self.process.wait()
-        self._reader.join(5)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
     def _answers(self) -> bool:
-        assert self.process.poll() is None, self.lines
+        assert self.running, self.output
         with contextlib.suppress(httpx2.TransportError):
             return httpx2.get(f"{self.url}/uploads/none").status_code == 404
         return False
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        self.lines.extend(iter(self.process.stdout.readline, ""))
 
 
 Start = Callable[..., Replica]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import httpx2
@@ -16,6 +13,7 @@ import pytest
 
 from tests.operators import look_around
 from tests.ports import free_port
+from tests.program import Program, environment
 from tests.worker.conftest import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -29,38 +27,13 @@ COMMANDS = {
 """What the README has a reader type for each framework."""
 
 
-class Program:
-    """A command of the README, with free ports in place of its own."""
-
-    def __init__(self, command: str, environ: dict[str, str]) -> None:
-        name, *words = command.split()
-        inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name(name)), *words],
-            cwd=ROOT,
-            env={**inherited, "PYTHONDONTWRITEBYTECODE": "1", **environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def end(self) -> int:
-        """Ask it to end, and return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(20)
-        finally:
-            self.process.kill()
-            self._reader.join(5)
-            assert self.process.stdout is not None
-            self.process.stdout.close()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        self.lines.extend(iter(self.process.stdout.readline, ""))
+def started(command: str, environ: dict[str, str]) -> Program:
+    """Start a command of the README with free ports in place of its own."""
+    name, *words = command.replace("8000", environ["PORT"]).split()
+    words = [word.replace("8080", environ["DASHBOARD_PORT"]) for word in words]
+    return Program(
+        Path(sys.executable).with_name(name), *words, folder=ROOT, environ=environment(**environ)
+    )
 
 
 def answers(url: str) -> bool:
@@ -71,7 +44,7 @@ def answers(url: str) -> bool:
 
 
 def any_ended(programs: list[Program]) -> bool:
-    return any(program.process.poll() is not None for program in programs)
+    return not all(program.running for program in programs)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -90,13 +63,7 @@ def test_who_signs_up_is_welcomed_and_the_dashboard_shows_it(name: str, database
             connection.execute(
                 "create table users (id bigserial primary key, name text, welcomed boolean)"
             )
-    programs = [
-        Program(
-            command.replace("8000", environ["PORT"]).replace("8080", environ["DASHBOARD_PORT"]),
-            environ,
-        )
-        for command in COMMANDS[name]
-    ]
+    programs = [started(command, environ) for command in COMMANDS[name]]
     try:
         wait_for(lambda: answers(f"{app}/users/1") or any_ended(programs), seconds=60)
         wait_for(lambda: answers(dashboard) or any_ended(programs), seconds=60)
@@ -109,11 +76,9 @@ def test_who_signs_up_is_welcomed_and_the_dashboard_shows_it(name: str, database
         assert httpx2.get(f"{dashboard}/jobs").status_code == 401
         with httpx2.Client(auth=OPS) as operator:
             assert "welcome" in look_around(operator, dashboard)
-    except BaseException:
-        print(*(line for program in programs for line in program.lines), sep="")
-        raise
+        # The exit code of some servers says that a signal ended them.
+        assert {program.stop() for program in programs} <= {0, -signal.SIGTERM}
     finally:
-        codes = [program.end() for program in programs]
-    # Some servers tell by their exit code that a signal ended them.
-    said = "".join(line for program in programs for line in program.lines)
-    assert set(codes) <= {0, -signal.SIGTERM}, said
+        print(*(program.output for program in programs), sep="")
+        for program in programs:
+            program.close()
