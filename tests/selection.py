@@ -23,7 +23,6 @@ _LONG = (
     "databases/test_servers.py",
     "databases/test_signing_in.py",
     "databases/test_versions.py",
-    "databases/test_yugabyte.py",
     "demo",
     "deploy",
     "docs/test_database_care.py",

@@ -294,15 +294,12 @@ def number(text: str) -> tuple[str, tuple[str, ...]]:
 class Queries:
     """All blocks of some files, for one schema."""
 
-    def __init__(
-        self, files: Iterable[Path], schema: str | None, *, adapt: Callable[[str], str] = str
-    ) -> None:
-        """Read the files; `adapt` makes of their text what the server at hand takes."""
+    def __init__(self, files: Iterable[Path], schema: str | None) -> None:
         blocks: dict[str, _Parsed] = {}
         self._ready: dict[Hashable, tuple[str, tuple[tuple[int, str], ...]]] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
         for file in files:
-            more = _parsed(adapt(qualify(file.read_text(encoding="utf-8"), schema)))
+            more = _parsed(qualify(file.read_text(encoding="utf-8"), schema))
             if twice := more.keys() & blocks.keys():
                 raise KeyError(f"SQL block named twice: {', '.join(sorted(twice))}")
             blocks.update(more)

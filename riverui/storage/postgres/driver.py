@@ -22,7 +22,7 @@ from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
-from riverui.storage.interface import LISTENING, Capability
+from riverui.storage.interface import CAPABILITIES, Capability
 from riverui.storage.migrations import MigrationFolder
 from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
@@ -33,16 +33,13 @@ from riverui.storage.postgres.foreign_transactions import async_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
-from riverui.storage.postgres.products import POSTGRES, YUGABYTE, tell
 from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
 from riverui.storage.postgres.sessions import (
+    check_version,
     configure,
     is_closed_by_server,
     is_direct,
-    product_of,
-    product_told,
     read_only,
-    version_told,
 )
 from riverui.storage.postgres.shared_listener import SharedListener
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
@@ -78,13 +75,10 @@ _Kind = TypeVar("_Kind", bound=PostgresExecutor)
 class PostgresDriver:
     """A Postgres database with River's tables; opens itself at first use."""
 
-    capabilities: Collection[Capability[Any]] = POSTGRES.offers
-    """What the server has, as far as it is known; all of it before the first connection."""
+    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES)
     library = ("psycopg", version("psycopg"))
     migrations = MIGRATIONS
-    product: str = "PostgreSQL"
-    """What it is; another one that speaks the same protocol is known from the first connection on.
-    """
+    product = "PostgreSQL"
 
     def __init__(
         self,
@@ -108,7 +102,6 @@ class PostgresDriver:
         self._database = ""
         self._read_only = ""
         self._found_schema: str | None = None
-        self._product_known = False
 
     def __repr__(self) -> str:
         # Without the address, which may hold a password.
@@ -200,13 +193,7 @@ class PostgresDriver:
         kind = (
             PostgresTransaction if isinstance(connection, AsyncConnection) else SqlAlchemyExecutor
         )
-
-        def adopted() -> PostgresTransaction:
-            return kind(connection, self._queries, self._schema, self._watch, limits=self._limits)
-
-        if not self._product_known:
-            await self._learn(product_told(await _version(connection)), adopted())
-        return adopted()
+        return kind(connection, self._queries, self._schema, self._watch, limits=self._limits)
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[PostgresMigrations]:
@@ -215,7 +202,7 @@ class PostgresDriver:
         """
         try:
             async with self._pooled() as connection:
-                await self.meet(connection)
+                self._meet(connection)
                 yield PostgresMigrations(
                     connection, self._queries, self._schema, self._watch, limits=self._limits
                 )
@@ -237,8 +224,7 @@ class PostgresDriver:
         """Return a connection for a listener, and tell the log where it may hear nothing."""
         connection = await self._pool.connect()
         try:
-            await self.meet(connection)
-            LISTENING.on(self)
+            self._meet(connection)
             if not await is_direct(connection, self._action_timeout.total_seconds()):
                 log.warning(
                     "there is a pooler before the database: in transaction mode no notifications"
@@ -256,22 +242,11 @@ class PostgresDriver:
         async with self.reading() as executor:
             await executor.rows("ping")
 
-    async def meet(self, connection: Connection) -> None:
-        """Learn from a connection what it leads to; ServerTooOld where that cannot be used."""
+    def _meet(self, connection: Connection) -> None:
+        """Remember which database a connection leads to; ServerTooOld below the oldest version."""
         if not self._database:
-            name = product_of(connection, self._limits.oldest_server)
-            await self._learn(name, PostgresExecutor(connection, self._queries, self._schema))
+            check_version(connection, self._limits.oldest_server)
         self._database = connection.info.dbname
-
-    async def _learn(self, name: str, executor: PostgresExecutor) -> None:
-        """Take in what kind of server it is, and speak to it accordingly from here on."""
-        if name == YUGABYTE and not self._product_known:
-            product = await executor.yugabyte_get()
-            self._queries = PostgresQueries(self._schema, product)
-            self.capabilities = product.offers
-            tell(product)
-        self.product = name
-        self._product_known = True
 
     async def close(self) -> None:
         """Close every connection that the driver opened itself; safe to call twice."""
@@ -310,7 +285,7 @@ class PostgresDriver:
                         # once.
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
-                    await self.meet(connection)
+                    self._meet(connection)
                     self._read_only = read_only(connection)
                     try:
                         yield connection
@@ -354,7 +329,7 @@ class PostgresDriver:
         connection = await self._pool.connect()
         try:
             prepares = await configure(connection, limit.total_seconds())
-            await self.meet(connection)
+            self._meet(connection)
             yield self._executor(connection, limit, prepares=prepares)
         except SchemaMissing as error:
             raise await self._schema_error(error, limit, oldest=OLDEST_FOR_ENGINES) from error
@@ -489,7 +464,7 @@ class _Ready(AbstractAsyncContextManager[Connection]):
                 _end_if_cancelled(task, cancelled)
                 if not last or not is_closed_by_server(connection):
                     if not self._driver._database:
-                        await self._driver.meet(connection)
+                        self._driver._meet(connection)
                     return connection
                 await connection.close()
                 await self._driver._pool.reachability.check(since=time.monotonic())
@@ -551,14 +526,6 @@ class _Reading(AbstractAsyncContextManager[PostgresExecutor]):
         trace: TracebackType | None,
     ) -> bool | None:
         return await self._ready.__aexit__(kind, error, trace)
-
-
-async def _version(connection: Any) -> str:
-    """Return what the server told of its version to psycopg, or to asyncpg under SQLAlchemy."""
-    if isinstance(connection, AsyncConnection):
-        return version_told(connection)
-    asyncpg = (await connection.get_raw_connection()).driver_connection
-    return str(asyncpg.get_settings().server_version)
 
 
 def beginning(access: str, limit: timedelta, lock_timeout: timedelta) -> str:

@@ -15,7 +15,6 @@ from riverui.errors import (
     DatabaseUnavailable,
     LockTimeout,
     LoginRefused,
-    NotSupported,
     PermissionDenied,
     QueryTimeout,
     ReadOnlyDatabase,
@@ -78,11 +77,6 @@ _NOT_SERIALIZABLE = "40001"
 _CONFLICTS = frozenset({_NOT_SERIALIZABLE, "40P01"})
 """What a standby ends a query with that keeps it from following its primary."""
 
-_NO_ADVISORY_LOCKS = (
-    "This database has no advisory locks, which this needs: on YugabyteDB set"
-    " ysql_yb_enable_advisory_locks=true."
-)
-
 _TAKEN = re.compile(r"\(unique_key\)=\(\\x([0-9a-f]+)\)")
 """How the detail of a unique violation tells the key; it is left out for who may not read it."""
 _UNIQUE_INDEXES = frozenset({"river_job_unique_idx", "river_job_kind_unique_key_idx"})
@@ -135,8 +129,6 @@ def _with_state(
     # The enum of a database below migration 4 does not know `pending`.
     if state == "22P02" and "river_job_state" in whole:
         return SchemaMissing()
-    if state == "0A000" and "advisory lock" in whole:
-        return NotSupported(_NO_ADVISORY_LOCKS)
     if state == "0A000" and "during recovery" in whole:
         return StandbyLacks()
     if state in _CONFLICTS and "conflict with recovery" in whole and not fatal:

@@ -6,7 +6,13 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from riverui.storage.interface import Capability
+from riverui.storage.interface import (
+    CAPABILITIES,
+    LISTENING,
+    MIGRATIONS,
+    WORKING,
+    Capability,
+)
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
 from riverui.storage.postgres.browse.explanations import Explanations
 from riverui.storage.postgres.browse.failed_jobs import FailedJobStatements
@@ -34,6 +40,13 @@ from riverui.storage.postgres.statements import Statements
 
 if TYPE_CHECKING:
     from riverui.storage import interface
+
+EXECUTOR_CAPABILITIES: frozenset[Capability[Any]] = frozenset(CAPABILITIES) - {
+    LISTENING,
+    MIGRATIONS,
+    WORKING,
+}
+"""What an executor offers: all but what the driver does by itself."""
 
 
 class EngineOperations(JobWork, JobSelect, JobUpkeep, Leader):
@@ -70,8 +83,8 @@ class OptionalOperations(
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """All that the server has, but those that the driver offers by itself."""
-        return self._queries.executor_offers
+        """See EXECUTOR_CAPABILITIES."""
+        return EXECUTOR_CAPABILITIES
 
 
 class PostgresExecutor(PageOperations, EngineOperations, OptionalOperations):

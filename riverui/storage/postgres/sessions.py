@@ -11,7 +11,6 @@ from psycopg.rows import tuple_row
 
 from riverui.errors import ServerTooOld
 from riverui.storage.postgres.client_timeout import ClientTimeout
-from riverui.storage.postgres.products import POSTGRES, YUGABYTE
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
@@ -40,23 +39,11 @@ def is_closed_by_server(connection: BaseConnection[Any]) -> bool:
     return False
 
 
-def product_of(connection: BaseConnection[Any], oldest: int) -> str:
-    """Return what kind of server it is; ServerTooOld below the `oldest` major version."""
-    told = version_told(connection)
-    major = connection.info.server_version // 10_000
-    if major < oldest:
-        raise ServerTooOld(f"This is PostgreSQL {told}: riverui needs {oldest} or newer.")
-    return product_told(told)
-
-
-def version_told(connection: BaseConnection[Any]) -> str:
-    """Return what the server told of its version when the connection was made."""
-    return (connection.pgconn.parameter_status(b"server_version") or b"").decode()
-
-
-def product_told(version: str) -> str:
-    """Return what kind of server it is that tells this version of itself."""
-    return YUGABYTE if "-YB-" in version else POSTGRES.name
+def check_version(connection: BaseConnection[Any], oldest: int) -> None:
+    """Raise ServerTooOld where the server is below the `oldest` major version."""
+    if connection.info.server_version // 10_000 < oldest:
+        version = (connection.pgconn.parameter_status(b"server_version") or b"").decode()
+        raise ServerTooOld(f"This is PostgreSQL {version}: riverui needs {oldest} or newer.")
 
 
 def read_only(connection: BaseConnection[Any]) -> str:

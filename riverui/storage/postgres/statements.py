@@ -23,7 +23,6 @@ from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
-from riverui.storage.postgres.products import POSTGRES, Product
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
@@ -33,15 +32,12 @@ _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class PostgresQueries(Queries):
-    """All SQL blocks for one schema, as one kind of server takes them."""
+    """All SQL blocks for one schema."""
 
-    def __init__(self, schema: str | None, product: Product = POSTGRES) -> None:
+    def __init__(self, schema: str | None) -> None:
         here = Path(__file__).parent
         features = here.parents[1] / "features"
-        files = sorted([*here.glob("*/*.sql"), *features.rglob("*.sql")])
-        super().__init__(files, schema, adapt=product.adapted)
-        self.product = product
-        self.executor_offers = product.executor_offers
+        super().__init__(sorted([*here.glob("*/*.sql"), *features.rglob("*.sql")]), schema)
 
 
 def instant(value: datetime | None) -> datetime | str | None:

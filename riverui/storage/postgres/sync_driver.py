@@ -16,16 +16,16 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from riverui.errors import DatabaseError, DatabaseUnavailable, NotSupported, SchemaMissing
-from riverui.storage.interface import LISTENING, Capability
+from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
+from riverui.storage.interface import Capability
 from riverui.storage.options import Watch
 from riverui.storage.postgres.conninfo import Address
 from riverui.storage.postgres.driver import PostgresDriver, beginning, schema_error
 from riverui.storage.postgres.errors import refused, translate
+from riverui.storage.postgres.executor import EXECUTOR_CAPABILITIES
 from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
-from riverui.storage.postgres.products import POSTGRES, YUGABYTE, tell
-from riverui.storage.postgres.sessions import is_closed_by_server, product_of, product_told
+from riverui.storage.postgres.sessions import check_version, is_closed_by_server
 from riverui.storage.postgres.statements import PostgresQueries
 from riverui.storage.postgres.sync_executor import (
     PsycopgConnection,
@@ -44,10 +44,10 @@ _LIFETIME = 1800.0
 class PostgresSyncDriver:
     """A SyncDriver of a Postgres database with River's tables; opens itself at first use."""
 
-    capabilities: Collection[Capability[Any]] = POSTGRES.executor_offers
+    capabilities: Collection[Capability[Any]] = EXECUTOR_CAPABILITIES
     is_synchronous = True
     library = PostgresDriver.library
-    product: str = PostgresDriver.product
+    product = PostgresDriver.product
 
     def __init__(
         self,
@@ -77,7 +77,6 @@ class PostgresSyncDriver:
         """
         self._opening = Lock()
         self._process = os.getpid()
-        self._product_known = False
         self._time_limits = TimeLimits()
 
     def transaction(
@@ -94,7 +93,7 @@ class PostgresSyncDriver:
 
     async def adopt(self, transaction: object) -> SyncTransaction:
         """Return the operations inside the caller's own transaction; TypeError for what is none."""
-        return await self._executor(adopted(transaction))
+        return self._executor(adopted(transaction))
 
     @property
     def listens(self) -> bool:
@@ -103,10 +102,8 @@ class PostgresSyncDriver:
 
     def sync_listener(self) -> PostgresSyncListener:
         """Return a new listener on a connection of its own; DatabaseUnavailable where there is
-        none, NotSupported where nothing would be heard.
+        none.
         """
-        if not self._queries.product.notifies:
-            raise NotSupported(LISTENING.missing)
         return PostgresSyncListener(self._address.now_sync(), self.schema)
 
     def close(self) -> None:
@@ -126,9 +123,9 @@ class PostgresSyncDriver:
             ):
                 if begin:
                     with self._begun(connection, limit):
-                        yield await self._executor(connection)
+                        yield self._executor(connection)
                 else:
-                    yield await self._executor(connection)
+                    yield self._executor(connection)
         except PoolTimeout as error:
             raise self._unavailable() from error
         except SchemaMissing as error:
@@ -147,21 +144,8 @@ class PostgresSyncDriver:
             raise
         connection.run("commit")
 
-    async def _executor(self, connection: SyncConnection) -> SyncTransaction:
-        if not self._product_known:
-            await self._learn(connection)
+    def _executor(self, connection: SyncConnection) -> SyncTransaction:
         return SyncTransaction(connection, self._queries, self.schema, self._watch)
-
-    async def _learn(self, connection: SyncConnection) -> None:
-        """Take in what kind of server it is, and speak to it accordingly from here on."""
-        self.product = product_told(connection.server_version)
-        if self.product == YUGABYTE:
-            executor = SyncTransaction(connection, self._queries, self.schema)
-            product = await executor.yugabyte_get()
-            self._queries = PostgresQueries(self.schema, product)
-            self.capabilities = product.executor_offers
-            tell(product)
-        self._product_known = True
 
     async def _schema_error(self, error: SchemaMissing) -> Exception:
         """Return the error to raise; see schema_error."""
@@ -181,7 +165,7 @@ class PostgresSyncDriver:
                 if is_closed_by_server(connection) and attempt < pool.max_size:
                     connection.close()
                     continue
-                product_of(connection, LIMITS.oldest_server)
+                check_version(connection, LIMITS.oldest_server)
                 autocommit = connection.autocommit
                 if not autocommit:
                     connection.autocommit = True

@@ -23,7 +23,6 @@ from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
-from riverui.storage.postgres.sessions import version_told
 from riverui.storage.postgres.statements import PostgresQueries, Statements, WideTimes
 from riverui.storage.rows import Rows
 
@@ -35,11 +34,6 @@ _PARAMETER = re.compile(r"\$(\d+)")
 
 class SyncConnection(Protocol):
     """A connection of some library: what is asked of each."""
-
-    @property
-    def server_version(self) -> str:
-        """What the server told of its version when the connection was made."""
-        ...
 
     @property
     def in_transaction(self) -> bool:
@@ -112,11 +106,6 @@ class PsycopgConnection:
         self._connection = connection
 
     @property
-    def server_version(self) -> str:
-        """See SyncConnection."""
-        return version_told(self._connection)
-
-    @property
     def in_transaction(self) -> bool:
         """See SyncConnection."""
         return (
@@ -160,11 +149,6 @@ class Psycopg2Connection:
         self._connection = connection
         # Who hands in one of psycopg2's has imported it.
         self._library = import_module("psycopg2.extensions")
-
-    @property
-    def server_version(self) -> str:
-        """See SyncConnection."""
-        return str(self._connection.get_parameter_status("server_version"))
 
     @property
     def in_transaction(self) -> bool:

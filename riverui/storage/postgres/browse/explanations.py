@@ -9,7 +9,6 @@ from riverui.domain.job_facts import JobLine, JobLock, Overtaking, QueueWork
 from riverui.domain.job_holds import JobHolder, ShareLine
 from riverui.domain.jobs import UNKNOWN_KIND
 from riverui.domain.partitions import Partition
-from riverui.errors import NotSupported
 from riverui.storage.postgres.engine.candidates import key_of
 from riverui.storage.postgres.statements import Statements, instant
 
@@ -92,8 +91,6 @@ class Explanations(Statements):
 
     async def job_lock_get(self, id: int) -> JobLock | None:
         """Return what is known of the lock on a job's row; None without such a job."""
-        if not self._queries.product.system_columns:
-            raise NotSupported("Locks on a job cannot be read on this database.")
         row = await self.row("job_lock_get", {"id": id})
         return None if row is None else JobLock(**row._asdict())
 

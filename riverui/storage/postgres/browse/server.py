@@ -9,7 +9,6 @@ from riverui.storage.interface.migrations import MigrationRow
 from riverui.storage.interface.replication import ReplicationRow
 from riverui.storage.interface.server import ServerRow
 from riverui.storage.options import DASHBOARD_PREFIX
-from riverui.storage.postgres.products import Product, yugabyte
 from riverui.storage.postgres.statements import Statements
 
 _SETTINGS = (
@@ -37,11 +36,6 @@ class ServerStatements(Statements):
             return []
         rows = await self.rows("migration_list")
         return [MigrationRow(**row._asdict()) for row in rows.records()]
-
-    async def yugabyte_get(self) -> Product:
-        """Return how a YugabyteDB server is set up."""
-        row = await self.row("yugabyte_get")
-        return yugabyte(notifies=row.notifies, isolation=row.isolation)
 
     async def transaction_id(self) -> int:
         """Return the number of the transaction that this is part of, by which it is known

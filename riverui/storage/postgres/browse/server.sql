@@ -1,11 +1,6 @@
 -- name: ping
 select 1 as answer;
 
--- name: yugabyte_get
--- YugabyteDB's own settings; null where a release does not know one.
-select current_setting('yb_enable_listen_notify', true) as notifies,
-  current_setting('yb_effective_transaction_isolation_level', true) as isolation;
-
 -- name: transaction_id
 select txid_current() as id;
 

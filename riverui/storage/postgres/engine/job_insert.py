@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import repeat
@@ -28,7 +27,6 @@ from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 
 _NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing")}
-_BY_NONCE = {"taken": Fragment("job_insert_taken_by_nonce")}
 _NOT_UNIQUE = {"unique_values": EMPTY}
 _EACH, _ALIKE = Fragment("job_insert_each"), Fragment("job_insert_alike")
 _UNIQUE_SLOTS = {alike: {"source": source} for alike, source in ((False, _EACH), (True, _ALIKE))}
@@ -43,10 +41,6 @@ _OTHER_SLOTS = {
     True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
 }
 """… and where none is."""
-UNIQUE_NONCE = "river:unique_nonce"
-"""River's key of the metadata that tells a new row from one that was there, where rows have no
-`xmax`: it stays in the row.
-"""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -64,17 +58,15 @@ class JobInsert(Statements):
         given = columns(jobs)
         unique = given["unique_key"].count(None) < len(jobs)
         places: list[int] | None = None
-        sent, nonce = jobs, ""
+        sent = jobs
         if unique:
             sent, places = _first_of_each(jobs)
-            if nonce := self._nonce():
-                sent = [_with_nonce(job, nonce) for job in sent]
             given = columns(sent)
         payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
         told = (
             {"schema": self.schema, "payloads": array_literals.texts(payloads)} if payloads else {}
         )
-        rows = await self._insert(given, unique=unique, conflict=unique, told=told, nonce=nonce)
+        rows = await self._insert(given, unique=unique, conflict=unique, told=told)
         if len(rows) != len(sent):
             raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
         inserted = _inserted(sent, rows, _by_key(sent) if unique else None)
@@ -87,10 +79,6 @@ class JobInsert(Statements):
             answers.append(InsertResult(answer.job, True) if place in seen else answer)
             seen.add(place)
         return answers
-
-    def _nonce(self) -> str:
-        """Return what tells rows of this insert from others; empty where the server tells it."""
-        return "" if self._queries.product.system_columns else secrets.token_hex(16)
 
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
@@ -130,10 +118,9 @@ class JobInsert(Statements):
         unique: bool,
         conflict: bool,
         told: Mapping[str, Any],
-        nonce: str = "",
     ) -> Rows:
         """Insert jobs by their columns; `conflict` says whether a taken key gives the existing
-        row, or is an error. With a `nonce` that row is known by not having it.
+        row, or is an error.
         """
         size = len(given["args"])
         differing = [
@@ -156,21 +143,9 @@ class JobInsert(Statements):
         slots = by_source[not differing]
         if not conflict:
             slots = slots | _NO_EXISTING
-        elif nonce:
-            slots = slots | _BY_NONCE
-            values["nonce"] = nonce
         if not told:
             slots = {**slots, "notify": EMPTY}
         return await self.prepared("job_insert_many", values, **slots)
-
-
-def _with_nonce(job: JobInsertParams, nonce: str) -> JobInsertParams:
-    """Return a job with the nonce in its metadata, an object whose last word on a key counts."""
-    if job.unique_key is None:
-        return job
-    rest = job.metadata.rstrip().removesuffix("}").rstrip()
-    comma = "" if rest.endswith("{") else ", "
-    return job._replace(metadata=f'{rest}{comma}"{UNIQUE_NONCE}": "{nonce}"}}')
 
 
 def insert_payload(queue: str) -> str:

@@ -4,7 +4,7 @@
 -- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; where all jobs have the
 -- same value it holds that one only, and unnest fills up with nulls. The answers come in the order of the jobs.
 -- A job whose unique key is taken changes nothing in the row that has it, but gets that row, which is known by its
--- xmax, or on a server without by the nonce of another insert in its metadata.
+-- xmax.
 -- Slots: source, always filled: job_insert_each or job_insert_alike; rows, filled where several jobs are unique;
 -- unique_columns and conflict, emptied where none is, and existing; notify, emptied where nobody is told.
 with inserted as (
@@ -27,7 +27,7 @@ with inserted as (
   /* :conflict */
   returning id,
     /* existing: */
-    case when /* taken: */ xmax <> 0 /* :taken */ then jsonb_build_object(
+    case when xmax <> 0 then jsonb_build_object(
       'id', id, 'state', state, 'attempt', attempt, 'max_attempts', max_attempts, 'attempted_at', attempted_at,
       'created_at', created_at, 'finalized_at', finalized_at, 'scheduled_at', scheduled_at, 'priority', priority,
       'args', args::text, 'attempted_by', attempted_by, 'errors', errors::text[], 'kind', kind,
@@ -48,9 +48,6 @@ where (
 
 -- part: job_insert_no_existing (job_insert_many.existing)
 null::text;
-
--- part: job_insert_taken_by_nonce (job_insert_many.taken)
-unique_key is not null and metadata ->> 'river:unique_nonce' is distinct from :nonce::text;
 
 -- part: job_insert_by_key (job_insert_many.rows)
 -- Has the jobs inserted in the order of their keys, so that two inserts of the same keys never wait for one another.
