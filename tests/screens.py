@@ -69,6 +69,8 @@ _PLAYED = 8
 def demo(incident: str = "") -> Iterator[str]:
     """Yield the address of a fresh demo, which plays an incident where one is named."""
     with tempfile.TemporaryDirectory() as folder:
+        # Root runs Postgres as nobody, who must be able to pass through.
+        Path(folder).chmod(0o711)
         process = subprocess.Popen(
             [
                 sys.executable,

@@ -31,7 +31,6 @@ LONGEST = 750
 OUTSIDE = {
     "cli/main.py": "it is the one that reads for all others",
     "demo/run.py": "the demo has its own two: XDG_CACHE_HOME and RIVERUI_PG_BIN",
-    "demo/watchdog.py": "a program of its own, called by the demo",
 }
 
 

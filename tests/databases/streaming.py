@@ -74,6 +74,8 @@ def streaming(
     # Not pytest's own folder: its name is too long for a socket.
     with TemporaryDirectory(prefix="riverui-standby-") as folder:
         home = Path(folder)
+        # Root's servers run as nobody, who must be able to pass through.
+        home.chmod(0o711)
         with EmbeddedPostgres(home / "primary", durable=False, binaries=programs) as primary:
             if prepare is not None:
                 prepare(primary.url)

@@ -1,17 +1,27 @@
-"""Folders for demos that root starts."""
+"""Folders for the data of demos."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _passable(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let Postgres pass through pytest's folders where root has to run it as nobody."""
-    if os.geteuid() == 0:
-        folder = tmp_path_factory.getbasetemp()
-        while folder.name.startswith(("pytest-", "popen-")):
-            folder.chmod(0o711)
-            folder = folder.parent
+@contextmanager
+def data_dir() -> Iterator[Path]:
+    """Yield a place for data that every user may reach, unlike pytest's own folders: root runs
+    Postgres as nobody.
+    """
+    with TemporaryDirectory(prefix="riverui-test-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder) / "data"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Yield a place for data."""
+    with data_dir() as folder:
+        yield folder

@@ -18,7 +18,8 @@ import psycopg
 import pytest
 
 from riverui.domain.jobs import JobState
-from tests.demo.test_postgres import alive, postgres, wait_for, watchdog
+from tests.demo.conftest import data_dir
+from tests.demo.test_postgres import alive, postgres, wait_for
 
 # As it is before each test's own is taken away, so that every demo here runs the same Postgres.
 ENVIRONMENT = dict(os.environ)
@@ -29,9 +30,6 @@ class Demo:
 
     def __init__(self, home: Path, *flags: str, port: str = "0") -> None:
         self.home = home
-        if os.geteuid() == 0:
-            # As conftest.py does with the folders around it.
-            home.parent.chmod(0o711)
         started = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "riverui", "demo", "--data-dir", str(home), *flags],
@@ -51,7 +49,6 @@ class Demo:
         self.url = found[0]
         self.seconds = time.monotonic() - started
         self.postgres = postgres(home)
-        self.watchdog = watchdog(self.postgres)
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of the demo's own database."""
@@ -68,11 +65,12 @@ class Demo:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    running = Demo(tmp_path_factory.mktemp("demo") / "data")
-    yield running
-    if running.process.poll() is None:
-        running.stop()
+def demo() -> Iterator[Demo]:
+    with data_dir() as home:
+        running = Demo(home)
+        yield running
+        if running.process.poll() is None:
+            running.stop()
 
 
 def test_it_is_up_within_seconds(demo: Demo) -> None:
@@ -84,7 +82,7 @@ def test_it_is_up_within_seconds(demo: Demo) -> None:
     "path", ["", "jobs?state=running", "jobs?state=retryable", "queues", "queues/billing", "about"]
 )
 def test_its_pages_answer(demo: Demo, path: str) -> None:
-    answer = httpx2.get(demo.url + path, follow_redirects=True)
+    answer = httpx2.get(demo.url + path, follow_redirects=True, timeout=30)
     assert answer.status_code == 200
     assert "riverui" in answer.text
 
@@ -175,10 +173,10 @@ def test_a_second_one_is_told(demo: Demo) -> None:
     assert "Traceback" not in second.stderr
 
 
-def test_beside_a_taken_port_it_takes_the_next_one(tmp_path: Path) -> None:
+def test_beside_a_taken_port_it_takes_the_next_one(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        beside = Demo(tmp_path / "data", port=str(port))
+        beside = Demo(home, port=str(port))
         beside.stop()
     assert int(beside.url.rstrip("/").rpartition(":")[2]) > port
     assert f"port {port} is taken" in beside.words
@@ -211,7 +209,6 @@ def test_ctrl_c_ends_it_and_the_data_stay(demo: Demo) -> None:
     assert demo.process.returncode == 0
     assert "Traceback" not in demo.words
     assert not alive(demo.postgres)
-    assert not alive(demo.watchdog)
     assert not folder.exists()
 
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -228,13 +225,11 @@ def test_ctrl_c_ends_it_and_the_data_stay(demo: Demo) -> None:
     assert again.process.returncode == 0
 
 
-def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
-    killed = Demo(tmp_path / "data")
+def test_killed_it_leaves_nothing_running(home: Path) -> None:
+    killed = Demo(home)
     folder = (killed.home / "socket").resolve()
     killed.stop(signal.SIGKILL)
-    wait_for(
-        lambda: not alive(killed.postgres) and not alive(killed.watchdog) and not folder.exists()
-    )
+    wait_for(lambda: not alive(killed.postgres) and not folder.exists())
 
     # What ran then is taken up again.
     again = Demo(killed.home)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 
 import httpx2
@@ -258,8 +259,8 @@ def test_an_unknown_incident_lists_all(run: Run) -> None:
     assert all(name in err for name in INCIDENTS)
 
 
-def test_the_demo_plays_one(tmp_path_factory: pytest.TempPathFactory) -> None:
-    demo = Demo(tmp_path_factory.mktemp("incident") / "data", "--incident", "all-paused")
+def test_the_demo_plays_one(home: Path) -> None:
+    demo = Demo(home, "--incident", "all-paused")
     try:
         assert "all-paused" in demo.words
         assert INCIDENTS["all-paused"].words in demo.words
