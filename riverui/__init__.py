@@ -377,6 +377,8 @@ def create_app(
                 " create_app the URL"
             )
 
+    from riverui.engine.feature_list import plain_pilot
+
     return build_app(
         driver,
         sign_in,
@@ -386,7 +388,7 @@ def create_app(
         standby=standby,
         close_standby=is_own_standby,
         inserter=LateInserter(inserter),
-        pilot=getattr(database, "pilot", None),
+        pilot=getattr(database, "pilot", None) or plain_pilot(),
         first_request=warn_of_unstarted,
     )
 

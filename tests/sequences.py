@@ -7,7 +7,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from riverui.actions import jobs
-from riverui.actions.pilot import PartsPilot
+from riverui.engine.feature_list import plain_pilot
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from tests.factory import job
@@ -21,7 +21,7 @@ class Line:
     def __init__(self, driver: Driver, connection: AsyncConnection[Any]) -> None:
         self.connection = connection
         self.driver = driver
-        self.pilot = PartsPilot()
+        self.pilot = plain_pilot()
 
     async def make(self, *states: str, key: str = KEY, **options: Any) -> list[int]:
         """Put jobs into the database: the first is the head, the others wait."""

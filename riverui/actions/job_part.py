@@ -1,12 +1,9 @@
-"""What takes part in the verbs on jobs wherever they are done: by a client, or by a dashboard that
-knows none.
-"""
+"""What features need to take part in the verbs on jobs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from riverui.storage.interface import OWN_TABLES, WORKFLOWS, Executor
@@ -15,29 +12,10 @@ from riverui.storage.interface.job_actions import JobChanges
 Inner = Callable[[Sequence[int]], Awaitable[JobChanges]]
 """Goes on with the verb, on the same executor."""
 
-JobPartCall = Callable[[Executor, Sequence[int], Inner], Awaitable[JobChanges]]
-"""Does a verb to jobs, by way of `Inner` as a rule; each id is in one part of the answer."""
-
 _BELIEVED_SECONDS = 10.0
 """How long an answer about the tables is believed: so soon a process notices that they were made or
 removed, and bulk operations ask once for many batches.
 """
-
-
-async def pass_on(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Do nothing besides."""
-    return await do_inner(ids)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobPart:
-    """One thing that is to happen besides when jobs are retried, cancelled or deleted."""
-
-    tables: frozenset[str]
-    """It takes part where any of these tables is there, riverui's own or River Pro's."""
-    retry: JobPartCall = pass_on
-    cancel: JobPartCall = pass_on
-    delete: JobPartCall = pass_on
 
 
 class KnownTables:

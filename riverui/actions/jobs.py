@@ -11,7 +11,7 @@ from functools import partial
 
 from riverui.actions.job_part import merge
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import PLAIN, JobCall, JobPilot
+from riverui.actions.pilot import JobCall, JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
@@ -29,29 +29,6 @@ _IN_THE_WAY = (
 """River UI's own words: its pages show them."""
 
 
-async def cancel(
-    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
-) -> JobChanges:
-    """Cancel waiting jobs and ask running ones to stop (River's JobCancel)."""
-    return await apply(driver, CANCEL, ids, time_limit=time_limit)
-
-
-async def delete(
-    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
-) -> JobChanges:
-    """Delete jobs that are not running (River's JobDelete)."""
-    return await apply(driver, DELETE, ids, time_limit=time_limit)
-
-
-async def retry(
-    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
-) -> JobChanges:
-    """Make jobs available now (River's JobRetry); those with an active job of the same unique key
-    are skipped.
-    """
-    return await apply(driver, RETRY, ids, time_limit=time_limit)
-
-
 async def apply(
     driver: Driver,
     verb: JobVerb,
@@ -59,7 +36,7 @@ async def apply(
     given: Given = NOTHING,
     *,
     time_limit: timedelta | None = None,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
 ) -> JobChanges:
     """Do one verb to up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
     answer.
@@ -80,7 +57,7 @@ async def apply_tx(
     given: Given = NOTHING,
     *,
     time_limit: timedelta | None = None,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
 ) -> JobChanges:
     """Do what `apply` does inside the caller's transaction."""
     unique = list(dict.fromkeys(ids))
@@ -98,7 +75,7 @@ async def apply_whole(
     given: Given = NOTHING,
     *,
     time_limit: timedelta | None = None,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
 ) -> JobChanges:
     """Do one verb to up to MAX_IDS jobs, to all of them or to none.
 
@@ -117,7 +94,7 @@ async def apply_whole(
 
 
 async def apply_one(
-    executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING, *, pilot: JobPilot = PLAIN
+    executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING, *, pilot: JobPilot
 ) -> JobRow:
     """Do one verb to one job; return the job afterwards, unchanged where nothing was to be done.
 
@@ -128,7 +105,7 @@ async def apply_one(
     return await get(executor, id)
 
 
-async def delete_one(executor: Executor, id: int, *, pilot: JobPilot = PLAIN) -> JobRow:
+async def delete_one(executor: Executor, id: int, *, pilot: JobPilot) -> JobRow:
     """Do River's JobDelete; return the job that was. Raise NotFound where there is none, and
     JobRunning while it runs.
     """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 
 from riverui.actions.new_jobs import JobInserter, LateInserter
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
@@ -75,6 +76,7 @@ class ServedDashboard:
             name=name,
             standalone=True,
             workers=config.workers,
+            pilot=plain_pilot(),
         )
         return app, driver
 

@@ -25,6 +25,7 @@ from riverui.demo.opening import give_back, working
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
 from riverui.engine.client import Client
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.job_inserter import JobInserter
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
@@ -112,6 +113,7 @@ async def _run(
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
         inserter=JobInserter(Client(driver)),
         standalone=True,
+        pilot=plain_pilot(),
     )
     server = DemoServer(
         uvicorn.Config(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from riverui.actions.job_part import KnownTables
 from riverui.engine.config import ClientConfig
-from riverui.engine.pilot import Feature
+from riverui.engine.pilot import Feature, Pilot
 from riverui.errors import ConfigError
 from riverui.features.concurrency.engine.feature import ConcurrencyLimits
 from riverui.features.dead_letters.engine.feature import DeadLetters
@@ -15,7 +16,7 @@ from riverui.features.known_kinds.engine import FetchOnlyKnownKinds
 from riverui.features.rate_limits.engine import RateLimits
 from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
-from riverui.features.sequences.engine.feature import Sequences
+from riverui.features.sequences.engine.feature import ProSequences, Sequences
 from riverui.features.workflows.engine.feature import Workflows
 from riverui.features.workflows.waits.engine.feature import WorkflowWaits
 
@@ -23,6 +24,11 @@ from riverui.features.workflows.waits.engine.feature import WorkflowWaits
 def features_of(config: ClientConfig) -> tuple[Feature, ...]:
     """Return the features of a client, the outermost first: those that were given, then ours."""
     return (*config.features, *_own(config))
+
+
+def plain_pilot() -> Pilot:
+    """Return the pilot of a program without a client: riverui's own features take part."""
+    return Pilot(features_of(ClientConfig()))
 
 
 def _own(config: ClientConfig) -> Iterator[Feature]:
@@ -36,13 +42,19 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     retentions = {name: queue.retention for name, queue in config.queues.items()}
     if own := {name: kept for name, kept in retentions.items() if kept != Retention()}:
         yield _retention(config, own)
+    tables = KnownTables()
     yield Workflows(
-        beside_pro=config.workflows_beside_pro, retention=config.workflow_retention_period
+        tables=tables,
+        beside_pro=config.workflows_beside_pro,
+        retention=config.workflow_retention_period,
     )
     yield WorkflowWaits(interval=config.workflow_timer_poller_interval)
     yield Sequences(
-        interval=config.sequence_scheduler_interval, beside_pro=config.sequences_beside_pro
+        tables=tables,
+        interval=config.sequence_scheduler_interval,
+        beside_pro=config.sequences_beside_pro,
     )
+    yield ProSequences(tables=tables)
     if config.durable_periodic_jobs.enabled:
         yield DurablePeriodicJobs()
     if config.dead_letter.enabled:

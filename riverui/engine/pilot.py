@@ -5,9 +5,6 @@ It is River's pilot, with River's list of operations. A feature is a `Feature` s
 another: **the first of the list is the outermost, in every operation**, and storage is the
 innermost. An operation in which no feature takes part is the plain storage call.
 
-Retry, cancel and delete have riverui's own parts between features and storage (`actions.pilot`):
-those that are to take part without a client too.
-
 Operations in which a feature takes part run in a transaction: what the feature writes on the
 executor that it is given is kept or lost together with the rest of the operation.
 """
@@ -19,7 +16,6 @@ from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
-from riverui.actions.pilot import PartsPilot
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.work.candidate_fetch import Chooser
@@ -114,6 +110,14 @@ class Feature:
     driver offers, so that SyncClient can complete jobs by it.
     """
 
+    built_in = False
+    """Whether it is one of riverui's own, which every program has."""
+    marked = ""
+    """Text in the metadata of its jobs: others come neither to `insert_many` nor to
+    `set_state_if_running_many`, and no code of the feature runs for them. Empty for a feature that
+    says so by `wants_insert` and `wants_end`.
+    """
+
     def wants_insert(self, job: JobInsertParams) -> bool:
         """Return whether batches with this job come to `insert_many`: all do, unless overridden.
 
@@ -178,6 +182,10 @@ class Feature:
         `job_complete_tx` come one by one, in the caller's transaction.
         """
         return await do_inner(ends)
+
+    async def takes_part(self, executor: Executor) -> bool:
+        """Return whether it takes part in `retry`, `cancel` and `delete`; asked before each."""
+        return True
 
     async def retry(
         self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
@@ -260,17 +268,18 @@ class Pilot:
         self.set_state_if_running_many = _composed(
             features, Feature.set_state_if_running_many, plain_set_state_if_running_many
         )
-        self._parts = parts = PartsPilot()
-        self.retry = _composed(features, Feature.retry, parts.retry)
-        self.cancel = _composed(features, Feature.cancel, parts.cancel)
-        self.delete = _composed(features, Feature.delete, parts.delete)
         self.delete_before = _composed(features, Feature.delete_before, plain_delete_before)
         self.get_stuck = _composed(features, Feature.get_stuck, plain_get_stuck)
         self.rescue_many = _composed(features, Feature.rescue_many, plain_rescue_many)
         self._ending = ending = _overriding(features, Feature.set_state_if_running_many)
-        self._wants_end = tuple(feature.wants_end for feature in ending)
+        self._ending_marks = _marks(ending)
+        self._wants_end = tuple(feature.wants_end for feature in ending if not feature.marked)
         self._fetching = _overriding(features, Feature.get_available)
-        self._inserting = _overriding(features, Feature.insert_many)
+        inserting = _overriding(features, Feature.insert_many)
+        self._inserting_marks = _marks(inserting)
+        self._wants_insert = tuple(
+            feature.wants_insert for feature in inserting if not feature.marked
+        )
         self._starting = _overriding(features, Feature.producer_start)
         self._keeping_alive = _overriding(features, Feature.producer_keep_alive)
         self._stopping = _overriding(features, Feature.producer_stop)
@@ -293,7 +302,14 @@ class Pilot:
 
     def wants_insert(self, jobs: Iterable[JobInsertParams]) -> bool:
         """Return whether a feature takes part in inserting any of these jobs."""
-        return any(feature.wants_insert(job) for feature in self._inserting for job in jobs)
+        for job in jobs:
+            for mark in self._inserting_marks:
+                if mark in job.metadata:
+                    return True
+            for wants_insert in self._wants_insert:
+                if wants_insert(job):
+                    return True
+        return False
 
     def wants_fetch(self, queue: str) -> bool:
         """Return whether a feature takes part in the next fetch from this queue."""
@@ -301,7 +317,10 @@ class Pilot:
 
     def wants_end(self, job: JobRow) -> bool:
         """Return whether a feature takes part in writing how attempts at this job end."""
-        # In a loop, as it is asked of every job: `any` takes twice as long.
+        # In loops, as it is asked of every job: `any` takes twice as long.
+        for mark in self._ending_marks:
+            if mark in job.metadata:
+                return True
         for wants_end in self._wants_end:  # noqa: SIM110
             if wants_end(job):
                 return True
@@ -309,30 +328,55 @@ class Pilot:
 
     def ends_at_once(self, job: JobRow) -> bool:
         """Return whether a synchronous driver can write how attempts at this job end."""
-        return all(feature.ends_at_once for feature in self._ending if feature.wants_end(job))
+        return all(
+            feature.ends_at_once
+            for feature in self._ending
+            if (feature.marked in job.metadata if feature.marked else feature.wants_end(job))
+        )
+
+    async def retry(self, executor: Executor, ids: Sequence[int]) -> JobChanges:
+        """Make jobs available."""
+        return await self._verb(Feature.retry, plain_retry, executor, ids)
+
+    async def cancel(self, executor: Executor, ids: Sequence[int]) -> JobChanges:
+        """Cancel jobs."""
+        return await self._verb(Feature.cancel, plain_cancel, executor, ids)
+
+    async def delete(self, executor: Executor, ids: Sequence[int]) -> JobChanges:
+        """Delete jobs."""
+        return await self._verb(Feature.delete, plain_delete, executor, ids)
+
+    async def _verb(
+        self,
+        method: Callable[..., Awaitable[JobChanges]],
+        plain: Operation[Executor, Sequence[int], JobChanges],
+        executor: Executor,
+        ids: Sequence[int],
+    ) -> JobChanges:
+        operation = plain
+        for feature in reversed(_overriding(self.features, method)):
+            if await feature.takes_part(executor):
+                operation = _around(getattr(feature, method.__name__), operation)
+        return await operation(executor, ids)
 
     @property
     def verb_features(self) -> str:
-        """Return the names of all features where one takes part in retry, cancel or delete; empty
-        where none does.
+        """Return the names of all features where one of the program's own takes part in retry,
+        cancel or delete; empty where none does.
         """
+        given = tuple(feature for feature in self.features if not feature.built_in)
         if not any(
-            _overriding(self.features, verb)
-            for verb in (Feature.retry, Feature.cancel, Feature.delete)
+            _overriding(given, verb) for verb in (Feature.retry, Feature.cancel, Feature.delete)
         ):
             return ""
         return ",".join(type(feature).__name__ for feature in self.features)
 
-    @property
-    def deletes(self) -> bool:
-        """Whether a feature takes part in deleting jobs."""
-        return bool(_overriding(self.features, Feature.delete))
-
     async def deletes_plainly(self, executor: Executor) -> bool:
         """Return whether deleting jobs is storage's call alone."""
-        if self.deletes:
-            return False
-        return await self._parts.deletes_plainly(executor)
+        for feature in _overriding(self.features, Feature.delete):
+            if await feature.takes_part(executor):
+                return False
+        return True
 
     @property
     def cleans(self) -> bool:
@@ -451,6 +495,21 @@ def _only_completes(end: JobEnd) -> bool:
     )
 
 
+def plain_retry(executor: Executor, ids: Sequence[int]) -> Awaitable[JobChanges]:
+    """Make jobs available without any feature."""
+    return executor.job_retry_many(ids)
+
+
+def plain_cancel(executor: Executor, ids: Sequence[int]) -> Awaitable[JobChanges]:
+    """Cancel jobs without any feature."""
+    return executor.job_cancel_many(ids)
+
+
+def plain_delete(executor: Executor, ids: Sequence[int]) -> Awaitable[JobChanges]:
+    """Delete jobs without any feature."""
+    return executor.job_delete_many(ids)
+
+
 def plain_delete_before(executor: Executor, params: JobDeleteBeforeParams) -> Awaitable[int]:
     """Remove finished jobs without any feature."""
     return executor.job_delete_before(params)
@@ -472,6 +531,10 @@ def _overriding(features: Sequence[Feature], method: Callable[..., object]) -> t
     """Return the features that have a method of their own under this method's name."""
     name = method.__name__
     return tuple(feature for feature in features if getattr(type(feature), name) is not method)
+
+
+def _marks(features: Iterable[Feature]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(feature.marked for feature in features if feature.marked))
 
 
 def _composed(

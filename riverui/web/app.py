@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from riverui.actions.expressions import Expressions
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
-from riverui.actions.pilot import JobPilot, PartsPilot
+from riverui.actions.pilot import JobPilot
 from riverui.errors import DatabaseError
 from riverui.features.dead_letters.store import DEAD_JOB_TABLE
 from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
@@ -95,7 +95,7 @@ def build_app(
     standby: Driver | None = None,
     close_standby: bool = False,
     inserter: JobInserter | None = None,
-    pilot: JobPilot | None = None,
+    pilot: JobPilot,
     first_request: Callable[[], None] | None = None,
     limits: DashboardLimits | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -109,16 +109,14 @@ def build_app(
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. What pages
     show is read from `standby` where there is one (`close_standby` closes it too). `inserter`
-    inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
-    among them; without one, storage does with what its own tables need. `first_request` is called
-    at the first request. `clock` tells in seconds
-    how old counts, figures and live regions are. `name` is that of this process, by which other
+    inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs: a client's, or
+    `plain_pilot()`. `first_request` is called at the first request. `clock` returns seconds, for
+    the age of counts, figures and live regions. `name` is that of this process, by which other
     dashboards of the database know it, `standalone` says that `riverui serve` runs it, and
     `workers` how many answer on the same port. Raises ConfigError for a `sign_in` that lets nobody
     in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
-    pilot = pilot or PartsPilot()
     name = name or process_name()
     health = HealthChecks(Probe(driver, timeout=limits.probe_seconds))
     static = StaticFiles(assets.STATIC)

@@ -11,8 +11,9 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions import jobs
-from riverui.actions.job_verbs import CANCEL, JOB_VERBS, MOVE
+from riverui.actions.job_verbs import CANCEL, DELETE, JOB_VERBS, MOVE, RETRY
 from riverui.actions.verbs import NOTHING, Given, JobVerb
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import BadRequest, JobRunning
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -38,19 +39,21 @@ async def test_one_call_tells_every_outcome(
     running = await job(connection, "running")
     ended = await job(connection, "completed")
 
-    changes = await jobs.cancel(driver, [waiting, running, ended, 999_999, waiting])
+    changes = await jobs.apply(
+        driver, CANCEL, [waiting, running, ended, 999_999, waiting], pilot=plain_pilot()
+    )
     assert changes.changed == (waiting,)
     assert changes.requested == (running,)
     assert dict(changes.skipped) == {ended: SkipReason.FINALIZED, 999_999: SkipReason.NOT_FOUND}
 
-    changes = await jobs.delete(driver, [waiting, running, 999_999])
+    changes = await jobs.apply(driver, DELETE, [waiting, running, 999_999], pilot=plain_pilot())
     assert changes.changed == (waiting,)
     assert dict(changes.skipped) == {running: SkipReason.RUNNING, 999_999: SkipReason.NOT_FOUND}
     assert await state_of(connection, waiting) is None
 
 
 async def test_nothing_to_do_is_no_transaction(driver: Driver) -> None:
-    assert await jobs.retry(driver, []) == JobChanges()
+    assert await jobs.apply(driver, RETRY, [], pilot=plain_pilot()) == JobChanges()
 
 
 async def test_retry_leaves_out_only_the_jobs_whose_unique_twin_is_active(
@@ -61,7 +64,7 @@ async def test_retry_leaves_out_only_the_jobs_whose_unique_twin_is_active(
     conflicting = await job(connection, "discarded", **UNIQUE)
     more = [await job(connection, "cancelled") for _ in range(6)]
 
-    changes = await jobs.retry(driver, [*plain, conflicting, *more])
+    changes = await jobs.apply(driver, RETRY, [*plain, conflicting, *more], pilot=plain_pilot())
     assert sorted(changes.changed) == sorted(plain + more)
     assert changes.skipped == ((conflicting, SkipReason.UNIQUE_CONFLICT),)
     assert await state_of(connection, conflicting) == "discarded"
@@ -72,7 +75,7 @@ async def test_of_two_twins_only_one_is_retried(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     twins = [await job(connection, "discarded", **UNIQUE) for _ in range(2)]
-    changes = await jobs.retry(driver, twins)
+    changes = await jobs.apply(driver, RETRY, twins, pilot=plain_pilot())
     assert len(changes.changed) == 1
     assert [reason for _, reason in changes.skipped] == [SkipReason.UNIQUE_CONFLICT]
 
@@ -88,7 +91,9 @@ async def test_a_row_that_another_transaction_holds_is_skipped(
     try:
         async with connection.transaction():
             await connection.execute("select from river_job where id = %s for update", [held])
-            changes = await jobs.apply(driver, verb, [free, held], GIVEN.get(verb, NOTHING))
+            changes = await jobs.apply(
+                driver, verb, [free, held], GIVEN.get(verb, NOTHING), pilot=plain_pilot()
+            )
     finally:
         await driver.close()
     assert changes == JobChanges(changed=(free,), skipped=((held, SkipReason.LOCKED),))
@@ -101,15 +106,15 @@ async def test_a_move_of_all_or_none_refuses_jobs_that_do_not_wait(
     ended = await job(connection, "completed")
     given = {"queue": "other", "priority": 2}
     with pytest.raises(JobRunning, match=f"Job {running} is running: only jobs that wait"):
-        await jobs.apply_whole(driver, MOVE, [waiting, running], given)
+        await jobs.apply_whole(driver, MOVE, [waiting, running], given, pilot=plain_pilot())
     with pytest.raises(BadRequest, match=f"Job {ended} has finished: only jobs that wait"):
-        await jobs.apply_whole(driver, MOVE, [ended, waiting], given)
+        await jobs.apply_whole(driver, MOVE, [ended, waiting], given, pilot=plain_pilot())
     rows = await (await connection.execute("select queue, priority from river_job")).fetchall()
     assert {(row["queue"], row["priority"]) for row in rows} == {("default", 1)}
-    changes = await jobs.apply_whole(driver, MOVE, [waiting], given)
+    changes = await jobs.apply_whole(driver, MOVE, [waiting], given, pilot=plain_pilot())
     assert changes == JobChanges(changed=(waiting,))
     # Once more: there is nothing to be done, which is no error.
-    changes = await jobs.apply_whole(driver, MOVE, [waiting], given)
+    changes = await jobs.apply_whole(driver, MOVE, [waiting], given, pilot=plain_pilot())
     assert changes == JobChanges(skipped=((waiting, SkipReason.UNCHANGED),))
 
 

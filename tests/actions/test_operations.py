@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -89,7 +90,7 @@ async def test_every_matching_job_is_changed_and_no_later_one(
     caplog.set_level(logging.INFO, "riverui.operations")
     await fill(connection, 2_500)
     await fill(connection, 5, "discarded")
-    registry = Operations(driver, DashboardConfig(), limits=HURRY)
+    registry = Operations(driver, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     operation = await start(registry, driver, RETRY, RETRYABLE)
     await fill(connection, 3, kind="late")
     await ended(operation)
@@ -110,7 +111,7 @@ async def test_jobs_that_stay_in_the_filter_are_passed_once(
     order: JobOrder, driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await fill(connection, 1_500, "running")
-    registry = Operations(driver, DashboardConfig(), limits=HURRY)
+    registry = Operations(driver, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     everything = JobFilter(states=(JobState.RUNNING, JobState.SCHEDULED))
     operation = await ended(await start(registry, driver, CANCEL, everything, order=order))
     assert (operation.status, operation.requested) == (OperationStatus.DONE, 1_500)
@@ -126,7 +127,9 @@ async def test_a_search_without_an_index_goes_on_to_the_end(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await fill(connection, 6_000)
-    registry = Operations(driver, DashboardConfig(search_window=1_100), limits=HURRY)
+    registry = Operations(
+        driver, DashboardConfig(search_window=1_100), limits=HURRY, pilot=plain_pilot()
+    )
     tagged = JobFilter(
         states=(JobState.RETRYABLE,), terms=(Term(field=Field.TAG, op=Op.EQ, values=("even",)),)
     )
@@ -140,7 +143,7 @@ async def test_it_stops_after_the_chunk_at_hand(
 ) -> None:
     await fill(connection, 3_000)
     limits = OperationLimits(pause=timedelta(milliseconds=500))
-    registry = Operations(driver, DashboardConfig(), limits=limits)
+    registry = Operations(driver, DashboardConfig(), limits=limits, pilot=plain_pilot())
     operation = await start(registry, driver, CANCEL, RETRYABLE)
     registry.stop(operation, user="eve")
     assert operation.status.value == "stopping"
@@ -163,7 +166,7 @@ async def test_what_was_worked_since_it_was_found_is_left_alone(
 ) -> None:
     await fill(connection, 1_500)
     limits = OperationLimits(pause=timedelta(seconds=1))
-    registry = Operations(driver, DashboardConfig(), limits=limits)
+    registry = Operations(driver, DashboardConfig(), limits=limits, pilot=plain_pilot())
     operation = await start(registry, driver, RETRY, RETRYABLE)
     async with asyncio.timeout(20):
         while operation.changed < 1_000:  # noqa: ASYNC110 - there is nothing else to wait for
@@ -186,7 +189,7 @@ async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
 ) -> None:
     await fill(connection, 1_500)
     limits = OperationLimits(pause=timedelta(minutes=10))
-    registry = Operations(driver, DashboardConfig(), limits=limits)
+    registry = Operations(driver, DashboardConfig(), limits=limits, pilot=plain_pilot())
     first = await start(registry, driver, RETRY, RETRYABLE)
     assert await start(registry, driver, RETRY, RETRYABLE) is first
     for number in range(limits.running - 1):
@@ -203,7 +206,7 @@ async def test_ended_ones_are_remembered_up_to_a_number(
     driver: Driver,
 ) -> None:
     limits = OperationLimits(remembered=3, pause=timedelta(0))
-    registry = Operations(driver, DashboardConfig(), limits=limits)
+    registry = Operations(driver, DashboardConfig(), limits=limits, pilot=plain_pilot())
     for number in range(6):
         await ended(await start(registry, driver, RETRY, RETRYABLE, id=str(number)))
     assert [operation.id for operation in registry.list()] == ["5", "4", "3", "2"]
@@ -252,7 +255,7 @@ async def test_timeouts_make_the_chunks_smaller(
 ) -> None:
     await fill(connection, 700)
     faulty: Any = Faulty(driver, reads=[QueryTimeout()], writes=[QueryTimeout(), QueryTimeout()])
-    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (OperationStatus.DONE, 700)
 
@@ -262,7 +265,7 @@ async def test_it_gives_up_when_even_small_chunks_time_out(
 ) -> None:
     await fill(connection, 20)
     faulty: Any = Faulty(driver, writes=[QueryTimeout()] * 50)
-    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert operation.status is OperationStatus.FAILED
     assert "even for" in operation.error
@@ -274,7 +277,7 @@ async def test_it_waits_for_a_database_that_is_away_for_a_while(
     await fill(connection, 1_200)
     away = DatabaseUnavailable()
     faulty: Any = Faulty(driver, reads=[None, away, away], writes=[None, away])
-    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (OperationStatus.DONE, 1_200)
 
@@ -285,7 +288,7 @@ async def test_it_fails_with_words_when_the_database_stays_away(
     await fill(connection, 1_200)
     limits = OperationLimits(pause=timedelta(0), database_away=timedelta(milliseconds=300))
     faulty: Any = Faulty(driver, reads=[None] + [DatabaseUnavailable()] * 50)
-    registry = Operations(faulty, DashboardConfig(), limits=limits)
+    registry = Operations(faulty, DashboardConfig(), limits=limits, pilot=plain_pilot())
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (OperationStatus.FAILED, 1_000)
     assert "could not be reached" in operation.error
@@ -296,7 +299,7 @@ async def test_an_unexpected_error_is_logged_and_told(
 ) -> None:
     await fill(connection, 1)
     faulty: Any = Faulty(driver, writes=[RuntimeError("secret")])
-    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert operation.status is OperationStatus.FAILED
     assert "secret" not in operation.error
@@ -307,7 +310,7 @@ async def test_retry_leaves_a_job_alone_that_failed_again_meanwhile(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await fill(connection, 1)
-    registry = Operations(driver, DashboardConfig(), limits=HURRY)
+    registry = Operations(driver, DashboardConfig(), limits=HURRY, pilot=plain_pilot())
     async with driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     await connection.execute("update river_job set attempted_at = now()")

@@ -15,9 +15,9 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions.job_verbs import CANCEL, DELETE, JOB_VERBS, MOVE, RETRY
-from riverui.actions.pilot import PLAIN, PlainJobPilot
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.pilot import Feature, Pilot
 from riverui.errors import BadRequest, DatabaseUnavailable, PermissionDenied
 from riverui.storage.connect import connect
@@ -524,7 +524,7 @@ class Careful(Feature):
 
 
 def test_which_features_take_part_is_known() -> None:
-    assert features_of(PLAIN) == ""
+    assert features_of(plain_pilot()) == ""
     assert features_of(Pilot([])) == ""
     assert features_of(Pilot([Feature()])) == ""
     assert features_of(Pilot([Feature(), Careful()])) == "Feature,Careful"
@@ -536,7 +536,7 @@ async def test_features_go_on_with_what_features_began(
     await fill(connection, 1_500)
     careful = Pilot([Careful()])
     one = dashboards(limits=SLOW, pilot=careful)
-    plain = dashboards(name="plain", pilot=PlainJobPilot())
+    plain = dashboards(name="plain", pilot=plain_pilot())
     await start(one, driver)
     await reach(plain, lambda found: found.seen)
     await one.close()
@@ -605,7 +605,9 @@ async def test_without_the_table_it_is_not_ready_until_it_is_made(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = connect(database_url)
-    registry = SharedOperations(driver, DashboardConfig(), name="one", times=QUICK)
+    registry = SharedOperations(
+        driver, DashboardConfig(), name="one", times=QUICK, pilot=plain_pilot()
+    )
     assert not await registry.ready()
     await migrate(driver, "up", line="riverui")
     assert await registry.ready()

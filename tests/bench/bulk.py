@@ -15,6 +15,7 @@ from psycopg.rows import TupleRow
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
@@ -105,7 +106,7 @@ async def _verb(
     state, change = _VERBS[verb]
     statement = _ONE.format(change=change).encode()
     ours, with_pauses, loop, longest = [], [], [], 0.0
-    operations = Operations(driver, DashboardConfig())
+    operations = Operations(driver, DashboardConfig(), pilot=plain_pilot())
     for _ in range(repeats):
         for kind in ("bulk_ours", "bulk_loop"):
             await plain.execute(_SUPPLY, {"kind": kind, "state": state, "jobs": jobs})

@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -44,7 +45,9 @@ async def site(servers: Servers) -> AsyncIterator[Site]:
     await migrate(drivers[0], "up")
     caught_up(servers)
     limits = DashboardLimits(replica_times=ReplicaTimes(late=0.2, look=0.05))
-    app = build_app(drivers[0], SignIn(no_auth=True), limits=limits, standby=drivers[1])
+    app = build_app(
+        drivers[0], SignIn(no_auth=True), limits=limits, standby=drivers[1], pilot=plain_pilot()
+    )
     async with (
         serving(app) as url,
         await AsyncConnection.connect(urls[0], autocommit=True, row_factory=dict_row) as primary,

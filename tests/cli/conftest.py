@@ -15,6 +15,7 @@ import uvicorn
 
 from riverui.actions.new_jobs import LateInserter
 from riverui.cli.served import inserter
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -92,6 +93,7 @@ def ways(shop: str) -> Iterator[Ways]:
         SignIn(basic_auth=("ada", "s3cret word"), api_tokens=f"{line}\n{reader}"),
         close_driver=True,
         inserter=LateInserter(lambda: inserter(driver)),
+        pilot=plain_pilot(),
     )
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

@@ -18,6 +18,7 @@ from psycopg.rows import DictRow
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import QueryTimeout
 from riverui.storage.interface.params import JobPageParams
 from riverui.web.app import build_app
@@ -74,6 +75,7 @@ class Board:
             DashboardConfig(secret_key=secret_key or None),
             limits=DashboardLimits(replica_times=times or ReplicaTimes()),
             standby=self.drivers[1],
+            pilot=plain_pilot(),
         )
         replica = self.app.state.dashboard.replica
         assert isinstance(replica, ReadReplica)

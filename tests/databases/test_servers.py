@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import ServerTooOld
 from riverui.storage.options import ConnectOptions
 from riverui.storage.postgres.connect import connect
@@ -24,7 +25,7 @@ async def test_a_server_that_is_too_old_is_told_in_a_line(database_url: str) -> 
                 pass
     with pytest.raises(ServerTooOld):
         await driver.listener()
-    async with browser(build_app(driver, SignIn(no_auth=True))) as visitor:
+    async with browser(build_app(driver, SignIn(no_auth=True), pilot=plain_pilot())) as visitor:
         answer = await visitor.get("/jobs/1")
         assert answer.status_code == 503
         assert "The database server is too old" in answer.text

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from riverui.actions import jobs as actions
+from riverui.actions.job_verbs import CANCEL
 from riverui.engine.config import NO_LIMIT, QueueConfig
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import running
@@ -77,7 +78,7 @@ async def test_remote_cancel_cancels_whatever_the_job_raises(
     await play.start()
     job_id = await play.insert()
     await worker.begun.wait()
-    await actions.cancel(play.client.driver, [job_id])
+    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
     event = await play.event(job_id)
     row = await play.row(job_id)
     assert event.kind == "job_cancelled"
@@ -93,7 +94,7 @@ async def test_remote_cancel_leaves_a_job_that_ends_well(play: Playground) -> No
     await play.start()
     job_id = await play.insert()
     await worker.begun.wait()
-    await actions.cancel(play.client.driver, [job_id])
+    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
     await play.event(job_id)
     row = await play.row(job_id)
     assert (row["state"], row["errors"]) == ("completed", None)
@@ -105,7 +106,7 @@ async def test_cancel_without_notifications_is_found_by_looking(play: Playground
     await play.start(poll_only=True, limits=EngineLimits(look_seconds_without_notifier=0.05))
     job_id = await play.insert()
     await worker.begun.wait()
-    await actions.cancel(play.client.driver, [job_id])
+    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
     await play.event(job_id)
     assert (await play.row(job_id))["state"] == "cancelled"
 
@@ -290,7 +291,7 @@ async def test_synchronous_worker_notices_its_cancellation(play: Playground) -> 
     await play.start()
     job_id = await play.insert()
     await play.until(begun.is_set)
-    await actions.cancel(play.client.driver, [job_id])
+    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
     assert (await play.event(job_id)).kind == "job_cancelled"
 
 
@@ -338,7 +339,7 @@ async def test_job_waiting_for_a_thread_can_be_cancelled(play: Playground) -> No
     await play.until(lambda: begun == [first])
     second = await play.insert()
     await play.in_state(second, "running")
-    await actions.cancel(play.client.driver, [second])
+    await actions.apply(play.client.driver, CANCEL, [second], pilot=play.client.pilot)
     assert (await play.event(second)).kind == "job_cancelled"
     assert begun == [first]
     let_go.set()

@@ -667,7 +667,6 @@ def test_without_features_an_operation_is_the_plain_call() -> None:
             pilot.wants_insert([job()]),
             pilot.wants_fetch("default"),
             pilot.ends,
-            pilot.deletes,
             pilot.cleans,
             pilot.rescues,
             pilot.starts,

@@ -13,6 +13,7 @@ import httpx2
 from psycopg import AsyncConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
@@ -78,6 +79,7 @@ async def test_every_address_answers_in_time_and_in_words(
             answer_seconds=ANSWER_SECONDS,
             health_seconds=0,
         ),
+        pilot=plain_pilot(),
     )
     left: set[asyncio.Future[None]] = set()
     gets = [path(entry) for entry in ENTRIES if method(entry) == "GET"]

@@ -20,10 +20,11 @@ from psycopg.rows import DictRow
 
 from riverui.actions import jobs
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import JobPilot, PartsPilot
+from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.client import Client
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.lead.maintenance.queue_maintainer import queue_maintainer
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext, Timing
 from riverui.engine.lead.periodic import PeriodicJobs
@@ -140,7 +141,7 @@ class History(Playground):
         self.meddled.update(chosen)
         if verb is RETRY:
             self.retried.update(chosen)
-        pilot: JobPilot = PartsPilot() if random.random() < 0.5 else self.client.pilot
+        pilot: JobPilot = plain_pilot() if random.random() < 0.5 else self.client.pilot
         if verb is DELETE:
             self.deleted.update(chosen)
         await jobs.apply(self.client.driver, verb, chosen, pilot=pilot)

@@ -9,6 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
@@ -26,7 +27,7 @@ def dashboard_limits() -> DashboardLimits:
 @pytest.fixture
 async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterator[Starlette]:
     """Yield the dashboard, open to everybody."""
-    app = build_app(driver, SignIn(no_auth=True), limits=dashboard_limits)
+    app = build_app(driver, SignIn(no_auth=True), limits=dashboard_limits, pilot=plain_pilot())
     # A test may put others in their place, and what had them before goes on with these.
     figures = app.state.dashboard.figures
     yield app

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from starlette.applications import Starlette
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -31,7 +32,7 @@ Row = AsyncConnection[DictRow]
 def narrow(driver: Driver, **limits: Any) -> tuple[Starlette, Admission]:
     """Return a dashboard that takes on no more than this."""
     limited = DashboardLimits(admission=AdmissionLimits(**limits))
-    app = build_app(driver, SignIn(no_auth=True), limits=limited)
+    app = build_app(driver, SignIn(no_auth=True), limits=limited, pilot=plain_pilot())
     return app, app.state.dashboard.admission
 
 

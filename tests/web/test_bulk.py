@@ -15,6 +15,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -209,11 +210,15 @@ async def test_tokens_that_are_not_ours_start_nothing(
 async def test_a_preview_expires(driver: Driver, connection: AsyncConnection[Any]) -> None:
     await job(connection, "retryable")
     config = DashboardConfig(secret_key="the same for both apps")
-    soon = build_app(driver, SignIn(no_auth=True), config)
+    soon = build_app(driver, SignIn(no_auth=True), config, pilot=plain_pilot())
     async with browser(soon) as client:
         token = dict((await preview(client, "verb=retry")).fields())["token"]
     late = build_app(
-        driver, SignIn(no_auth=True), config, limits=DashboardLimits(preview_seconds=-1)
+        driver,
+        SignIn(no_auth=True),
+        config,
+        limits=DashboardLimits(preview_seconds=-1),
+        pilot=plain_pilot(),
     )
     async with browser(late) as client:
         answer = await client.post("/jobs/bulk/retry", data={"token": token})

@@ -9,6 +9,7 @@ from secrets import token_hex
 import psycopg
 from psycopg import sql
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -27,7 +28,12 @@ async def test_no_page_takes_a_database_that_is_away_for_one_without_tables(
 ) -> None:
     name = f"riverui_test_{token_hex(6)}"
     driver = connect(with_database(admin_url, name))
-    app = build_app(driver, SignIn(no_auth=True), limits=DashboardLimits(tables_seconds=0.1))
+    app = build_app(
+        driver,
+        SignIn(no_auth=True),
+        limits=DashboardLimits(tables_seconds=0.1),
+        pilot=plain_pilot(),
+    )
     gets = {path(entry): entry for entry in ENTRIES if method(entry) == "GET"}
     # The help and the reference explain commands, and insert nothing.
     quiet = {"api", "api.openapi", "help", "jobs.new", "static"}

@@ -8,6 +8,7 @@ import pytest
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import DatabaseUnavailable, LoginRefused, RiveruiError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -53,7 +54,9 @@ async def test_a_database_that_hangs_is_not_waited_for() -> None:
             await asyncio.sleep(60)
 
     limits = DashboardLimits(probe_seconds=0.05)
-    async with browser(build_app(Hanging(), SignIn(no_auth=True), limits=limits)) as client:
+    async with browser(
+        build_app(Hanging(), SignIn(no_auth=True), limits=limits, pilot=plain_pilot())
+    ) as client:
         assert (await client.get("/api/health-checks/complete")).status_code == 503
 
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, sql
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
@@ -44,7 +45,7 @@ async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Eleme
 @asynccontextmanager
 async def dashboard(url: str) -> AsyncIterator[httpx2.AsyncClient]:
     driver = connect(url)
-    app = build_app(driver, SignIn(no_auth=True), close_driver=True)
+    app = build_app(driver, SignIn(no_auth=True), close_driver=True, pilot=plain_pilot())
     try:
         async with browser(app) as client:
             yield client
@@ -161,7 +162,7 @@ async def test_a_standby_stores_nothing_and_keeps_no_marks(
     standby: tuple[str, dict[str, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = connect(standby[0])
-    app = build_app(driver, SignIn(no_auth=True))
+    app = build_app(driver, SignIn(no_auth=True), pilot=plain_pilot())
     figures = app.state.dashboard.figures
     async with browser(app) as client:
         # The first of all: nothing is known yet of the database.

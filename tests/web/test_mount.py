@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import riverui
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import ConfigError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -220,7 +221,9 @@ async def test_two_dashboards_in_one_app_know_themselves_apart() -> None:
 async def test_a_mounted_dashboard_needs_no_lifespan_and_a_standing_one_closes_its_driver() -> None:
     driver = DeadDriver()
     for close_driver in (False, True):
-        app = build_app(driver, SignIn(no_auth=True), close_driver=close_driver)
+        app = build_app(
+            driver, SignIn(no_auth=True), close_driver=close_driver, pilot=plain_pilot()
+        )
         async with lifespan(app):
             pass
         assert driver.closed == int(close_driver)

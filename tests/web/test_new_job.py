@@ -27,6 +27,7 @@ from riverui import (
     Workers,
     create_app,
 )
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
@@ -409,7 +410,7 @@ async def test_a_right_of_its_own(driver: Driver, connection: Connection) -> Non
 
 
 async def test_a_dashboard_that_cannot_insert_says_so(driver: Driver) -> None:
-    async with browser(build_app(driver, SignIn(no_auth=True))) as client:
+    async with browser(build_app(driver, SignIn(no_auth=True), pilot=plain_pilot())) as client:
         assert "/jobs/new" not in (await client.get("/jobs")).text
         answer = await client.get("/jobs/new")
         assert (answer.status_code, "cannot insert jobs" in answer.text) == (501, True)

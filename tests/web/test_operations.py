@@ -15,6 +15,7 @@ from riverui import create_app
 from riverui.actions.job_verbs import DELETE
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.live.operations import Operation, OperationLimits, Operations
@@ -80,7 +81,7 @@ async def test_stopping(
 ) -> None:
     board = app.state.dashboard
     limits = OperationLimits(pause=timedelta(milliseconds=300))
-    board.operations = Operations(board.driver, board.config, limits=limits)
+    board.operations = Operations(board.driver, board.config, limits=limits, pilot=plain_pilot())
     await connection.execute(
         """insert into river_job (kind, args, state, attempted_at)
         select 'k', '{}', 'running', now() - interval '1 m' from generate_series(1, 2500)"""

@@ -13,6 +13,7 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
@@ -43,7 +44,7 @@ async def board(driver: Driver, times: PaceTimes = SOON) -> AsyncIterator[Starle
             believe=timedelta(0), look=timedelta(milliseconds=50), renew=timedelta(milliseconds=50)
         ),
     )
-    app = build_app(driver, SignIn(no_auth=True), limits=limits)
+    app = build_app(driver, SignIn(no_auth=True), limits=limits, pilot=plain_pilot())
     yield app
     await app.state.dashboard.close()
 

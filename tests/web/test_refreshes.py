@@ -20,6 +20,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -124,7 +125,7 @@ async def test_what_is_new_is_shown_when_the_next_refresh_is_due(
     driver: Driver, connection: Row
 ) -> None:
     now = 0.0
-    app = build_app(driver, SignIn(no_auth=True), clock=lambda: now)
+    app = build_app(driver, SignIn(no_auth=True), clock=lambda: now, pilot=plain_pilot())
     async with browser(app) as client:
         await client.get("/jobs", headers=live())
         job = await factory.job(connection)

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Scope
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import ConfigError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -131,7 +132,9 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
 
     app = app_with(GuardedRoute("POST", "/change", "change", "jobs.read", change))
     headers = {"Origin": "http://jobs.example", "X-Forwarded-Host": "jobs.example"}
-    alone = build_app(DeadDriver(dead=False), SignIn(no_auth=True), standalone=True)
+    alone = build_app(
+        DeadDriver(dead=False), SignIn(no_auth=True), standalone=True, pilot=plain_pilot()
+    )
     async with browser(alone, base_url="http://10.0.0.7:8080") as client:
         told = (await client.post("/api/jobs/retry", headers=headers)).json()["message"]
         for words in (

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 
 from riverui.actions.job_verbs import RETRY
 from riverui.domain.jobs import JobState
+from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
@@ -51,7 +52,9 @@ async def app(driver: Driver) -> AsyncIterator[Starlette]:
 async def board(driver: Driver, **options: Any) -> AsyncIterator[Starlette]:
     """Another dashboard of the same database, as another process has it."""
     config, limits = options.pop("config", None), DashboardLimits(operation_times=NOW)
-    app = build_app(driver, SignIn(**(options or {"no_auth": True})), config, limits=limits)
+    app = build_app(
+        driver, SignIn(**(options or {"no_auth": True})), config, limits=limits, pilot=plain_pilot()
+    )
     yield app
     await app.state.dashboard.close()
 
@@ -85,6 +88,7 @@ def slow(app: Starlette) -> None:
         dashboard.config,
         name="slow <one>",
         limits=OperationLimits(pause=timedelta(minutes=10)),
+        pilot=plain_pilot(),
     )
 
 

@@ -131,7 +131,8 @@ class Producer:
     def notified(self) -> None:
         """Fetch as `wake` does, because a notification has announced jobs."""
         for chooser in self._choosers:
-            chooser.news()
+            if chooser.active:
+                chooser.news()
         self.wake()
 
     def learn(self, row: QueueRow) -> None:

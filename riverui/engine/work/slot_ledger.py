@@ -170,7 +170,8 @@ class SlotLedger:
         if attempt.stuck:
             self._stuck_jobs.remove(attempt.row)
         for chooser in self._choosers:
-            chooser.ended(attempt.row)
+            if chooser.active:
+                chooser.ended(attempt.row)
         if self.short:
             self._refill()
         if self._stopping:

@@ -13,7 +13,7 @@ from riverui.actions import jobs
 from riverui.actions.job_part import merge
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.actions.jobs import MAX_IDS
-from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import JobVerb
 from riverui.errors import (
     BadRequest,
@@ -70,7 +70,7 @@ async def retry(
     driver: Driver,
     ids: Sequence[int],
     *,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
     """Let up to MAX_IDS dead letters be worked again in one transaction; see retry_tx."""
@@ -84,7 +84,7 @@ async def retry_tx(
     transaction: Transaction,
     ids: Sequence[int],
     *,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
     """Put dead letters back under their ids, as jobs without attempts and errors, and retry them as
@@ -111,7 +111,7 @@ async def delete_jobs(
     ids: Sequence[int],
     *,
     user: str,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> Deletion:
     """Delete up to MAX_IDS jobs that are not running, and keep them as dead letters, in one
@@ -161,7 +161,7 @@ async def undo(
     died_at: datetime,
     *,
     user: str,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
     """Put the jobs back that this person deleted at that time, as they were; see
@@ -195,7 +195,7 @@ async def apply_tx(
     verb: JobVerb,
     ids: Sequence[int],
     *,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
     """Retry or delete up to MAX_IDS dead letters in the caller's transaction."""

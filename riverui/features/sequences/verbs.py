@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from riverui.actions.job_part import Inner, JobPart, merge
+from riverui.actions.job_part import Inner, merge
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, NotFound, SchemaMissing
 from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE, SequencePlace
-from riverui.features.sequences.store import PRO_SEQUENCE_TABLE, SEQUENCE_TABLE, SequenceStore
+from riverui.features.sequences.store import SEQUENCE_TABLE, SequenceStore
 from riverui.storage.interface import OWN_TABLES, Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
@@ -147,14 +147,3 @@ async def _keys(executor: Executor, ids: Sequence[int], *, ours: bool) -> Mappin
 async def _others(ids: Sequence[int], keys: Mapping[int, str], do_inner: Inner) -> JobChanges:
     others = [job_id for job_id in ids if job_id not in keys]
     return await do_inner(others) if others else JobChanges()
-
-
-SEQUENCE_PART = JobPart(
-    tables=frozenset({SEQUENCE_TABLE.name}), retry=retry, cancel=change, delete=change
-)
-PRO_SEQUENCE_PART = JobPart(
-    tables=frozenset({PRO_SEQUENCE_TABLE}),
-    retry=retry_pros,
-    cancel=change_pros,
-    delete=change_pros,
-)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.pace import Pace
 from riverui.errors import BadRequest
@@ -50,7 +50,7 @@ class Operations:
         config: DashboardConfig,
         *,
         limits: OperationLimits | None = None,
-        pilot: JobPilot = PLAIN,
+        pilot: JobPilot,
     ) -> None:
         self._driver = driver
         self._config = config

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.actions.job_verbs import OPERATION_VERBS
-from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.actions.pilot import JobPilot
 from riverui.domain.pace import Watch
 from riverui.errors import (
     BadRequest,
@@ -85,7 +85,7 @@ class SharedOperations:
         *,
         name: str,
         limits: OperationLimits | None = None,
-        pilot: JobPilot = PLAIN,
+        pilot: JobPilot,
         times: OperationTimes | None = None,
     ) -> None:
         self._driver = driver

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.actions.job_verbs import DELETE
-from riverui.actions.pilot import PartsPilot
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, SequenceOpts
 from riverui.engine.work.worker import Job
 from riverui.features.dead_letters import verbs as dead_letters
@@ -64,7 +64,7 @@ class Shelf:
     async def bring_back(self) -> None:
         """Let some dead letters, or what may be some, be worked again."""
         chosen = await self._some()
-        pilot = PartsPilot() if self.history.random.random() < 0.5 else self.history.client.pilot
+        pilot = plain_pilot() if self.history.random.random() < 0.5 else self.history.client.pilot
         await dead_letters.retry(self.history.client.driver, chosen, pilot=pilot)
 
     async def throw_away(self) -> None:
@@ -144,7 +144,7 @@ async def test_no_job_is_lost_and_none_is_there_twice(
     # All come back at once, while a leader takes away what fails again.
     dead = await history.rows("select id from riverui_dead_job")
     chosen = [row["id"] for row in dead]
-    changes = await dead_letters.retry(history.client.driver, chosen, pilot=PartsPilot())
+    changes = await dead_letters.retry(history.client.driver, chosen, pilot=plain_pilot())
     assert set(changes.changed) == set(chosen)
     await history.quiet(also=mend)
     history.ids = everything

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.actions.pilot import PartsPilot
+from riverui.engine.feature_list import plain_pilot
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
@@ -133,14 +133,14 @@ async def test_the_shelf_tells_who_deleted_it(
     client: httpx2.AsyncClient, driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed", metadata={"trace": "a1"})
-    await dead_letters.delete_jobs(driver, [found], user="ann <b>")
+    await dead_letters.delete_jobs(driver, [found], user="ann <b>", pilot=plain_pilot())
     for path in ("/dead-letters", f"/dead-letters/{found}"):
         page = parse((await client.get(path)).text)
         assert "by ann <b>" in page.text
     listed = (await client.get("/api/dead-letters")).json()["data"]
     assert [each["deleted_by"] for each in listed] == ["ann <b>"]
     assert (await client.get(f"/api/dead-letters/{found}")).json()["deleted_by"] == "ann <b>"
-    await dead_letters.retry(driver, [found])
+    await dead_letters.retry(driver, [found], pilot=plain_pilot())
     assert (await rows(connection, "river_job"))[found]["metadata"] == {"trace": "a1"}
 
 
@@ -148,12 +148,16 @@ async def test_each_undoes_only_what_is_their_own(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     first, second = [await job(connection, "completed") for _ in range(2)]
-    deleted = await dead_letters.delete_jobs(driver, [first], user="ann")
-    await dead_letters.delete_jobs(driver, [second], user="bob")
+    deleted = await dead_letters.delete_jobs(driver, [first], user="ann", pilot=plain_pilot())
+    await dead_letters.delete_jobs(driver, [second], user="bob", pilot=plain_pilot())
     assert deleted.died_at is not None
     await connection.execute("update riverui_dead_job set died_at = %s", [deleted.died_at])
-    assert (await dead_letters.undo(driver, deleted.died_at, user="eve")).changed == ()
-    assert (await dead_letters.undo(driver, deleted.died_at, user="ann")).changed == (first,)
+    assert (
+        await dead_letters.undo(driver, deleted.died_at, user="eve", pilot=plain_pilot())
+    ).changed == ()
+    assert (
+        await dead_letters.undo(driver, deleted.died_at, user="ann", pilot=plain_pilot())
+    ).changed == (first,)
     assert list(await rows(connection, "riverui_dead_job")) == [second]
 
 
@@ -163,10 +167,10 @@ async def test_whose_unique_key_is_taken_stays_a_dead_letter(
     unique: dict[str, Any] = {"unique_key": b"\x05", "unique_states": "10000001"}
     blocked = await job(connection, "available", **unique)
     free = await job(connection, "available")
-    deleted = await dead_letters.delete_jobs(driver, [blocked, free], user="")
+    deleted = await dead_letters.delete_jobs(driver, [blocked, free], user="", pilot=plain_pilot())
     assert deleted.died_at is not None
     await job(connection, "available", **unique)
-    changes = await dead_letters.undo(driver, deleted.died_at, user="")
+    changes = await dead_letters.undo(driver, deleted.died_at, user="", pilot=plain_pilot())
     assert changes.changed == (free,)
     assert changes.skipped == ((blocked, SkipReason.UNIQUE_CONFLICT),)
     assert list(await rows(connection, "riverui_dead_job")) == [blocked]
@@ -181,9 +185,9 @@ async def test_metadata_that_are_no_object(
             "update river_job set metadata = %s::text::jsonb where id = %s", [metadata, found]
         )
     before = await rows(connection, "river_job")
-    deleted = await dead_letters.delete_jobs(driver, ids, user="ann")
+    deleted = await dead_letters.delete_jobs(driver, ids, user="ann", pilot=plain_pilot())
     assert deleted.died_at is not None
-    await dead_letters.undo(driver, deleted.died_at, user="ann")
+    await dead_letters.undo(driver, deleted.died_at, user="ann", pilot=plain_pilot())
     assert await rows(connection, "river_job") == before
 
 
@@ -191,13 +195,13 @@ async def test_a_number_that_a_dead_letter_has_already_is_not_deleted(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed")
-    await dead_letters.delete_jobs(driver, [found], user="")
+    await dead_letters.delete_jobs(driver, [found], user="", pilot=plain_pilot())
     await connection.execute(
         "insert into river_job (id, args, kind, max_attempts, state, finalized_at)"
         " values (%s, '{}', 'other', 1, 'completed', now())",
         [found],
     )
-    deleted = await dead_letters.delete_jobs(driver, [found], user="")
+    deleted = await dead_letters.delete_jobs(driver, [found], user="", pilot=plain_pilot())
     assert deleted.changes.skipped == ((found, SkipReason.KEPT),)
     assert list(await rows(connection, "river_job")) == [found]
 
@@ -211,7 +215,7 @@ async def test_a_job_of_a_sequence_gets_back_into_line(
         sequences = SequenceStore(executor)
         await sequences.sequence_claim(["order"])
         await sequences.sequence_put([("order", ids[0])], [("order", ids[1])])
-    pilot = PartsPilot()
+    pilot = plain_pilot()
     deleted = await dead_letters.delete_jobs(driver, ids[:1], user="", pilot=pilot)
     assert deleted.died_at is not None
     states = {key: row["state"] for key, row in (await rows(connection, "river_job")).items()}
@@ -228,9 +232,9 @@ async def test_a_waiting_task_of_a_workflow_stays_a_dead_letter(
 ) -> None:
     waiting = await job(connection, "available", metadata={"workflow_id": "w", "task": "a"})
     ended = await job(connection, "completed", metadata={"workflow_id": "w", "task": "b"})
-    deleted = await dead_letters.delete_jobs(driver, [waiting, ended], user="")
+    deleted = await dead_letters.delete_jobs(driver, [waiting, ended], user="", pilot=plain_pilot())
     assert deleted.died_at is not None
-    changes = await dead_letters.undo(driver, deleted.died_at, user="")
+    changes = await dead_letters.undo(driver, deleted.died_at, user="", pilot=plain_pilot())
     assert changes.changed == (ended,)
     assert changes.skipped == ((waiting, SkipReason.WORKFLOW),)
 
@@ -239,11 +243,11 @@ async def test_workers_are_told_of_what_is_available_again(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "available", queue="mail")
-    deleted = await dead_letters.delete_jobs(driver, [found], user="")
+    deleted = await dead_letters.delete_jobs(driver, [found], user="", pilot=plain_pilot())
     assert deleted.died_at is not None
     schema = await (await connection.execute("select current_schema() as name")).fetchone()
     assert schema is not None
     await connection.execute(f'listen "{schema["name"]}.river_insert"'.encode())
-    await dead_letters.undo(driver, deleted.died_at, user="")
+    await dead_letters.undo(driver, deleted.died_at, user="", pilot=plain_pilot())
     told = [each.payload async for each in connection.notifies(timeout=10, stop_after=1)]
     assert told == ['{"queue" : "mail"}']

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.engine.feature_list import plain_pilot
 from riverui.features.error_groups.domain.fingerprints import error_signature
 from riverui.features.error_groups.reader import ErrorGroupLimits, ErrorGroups
 from riverui.storage.connect import connect
@@ -498,7 +499,7 @@ async def test_five_thousand_jobs_go_through_the_shared_operations(
 ) -> None:
     """The text that names them all is kept in the table, and read again by whoever goes on."""
     await many(connection, 6_000)
-    app = build_app(kept, SignIn(no_auth=True), limits=dashboard_limits)
+    app = build_app(kept, SignIn(no_auth=True), limits=dashboard_limits, pilot=plain_pilot())
     async with browser(app) as client:
         (found,) = (await client.get("/api/errors")).json()["data"]
         assert found["jobs"] == 5_000

@@ -12,9 +12,9 @@ import pytest
 
 from riverui.actions import jobs
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import PartsPilot
 from riverui.actions.verbs import JobVerb
 from riverui.engine.client import Client, client_from_context
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.queue_config import QueueConfig
@@ -92,7 +92,7 @@ class Family:
 
     async def do(self, verb: JobVerb, *ids: int) -> None:
         """Do a verb as a dashboard does that knows no client."""
-        await jobs.apply(self.driver, verb, ids, pilot=PartsPilot())
+        await jobs.apply(self.driver, verb, ids, pilot=plain_pilot())
 
     def finder(self, client: Client, *, most: int = 100) -> ForsakenWorkflowFinder:
         """Return the leader's service."""

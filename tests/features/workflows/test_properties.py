@@ -16,9 +16,9 @@ import pytest
 
 from riverui.actions import jobs
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import PartsPilot
 from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.pilot import JobEnd
@@ -193,7 +193,7 @@ async def _meddle(
     shop: Workshop, client: Client, driver: Driver, workflows: list[Workflow], random: Random
 ) -> None:
     """Cancel, delete and retry jobs and workflows at random."""
-    pilot = PartsPilot()
+    pilot = plain_pilot()
     for _ in range(25):
         async with await psycopg.AsyncConnection.connect(shop.database_url) as connection:
             cursor = await connection.execute("select id from river_job order by random() limit 4")

@@ -9,9 +9,9 @@ import pytest
 
 from riverui.actions import jobs
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import PartsPilot
 from riverui.actions.verbs import JobVerb
 from riverui.engine.client import Client
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts, UniqueOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.errors import BadRequest, NotFound, UniqueConflict, WorkflowActive, WorkflowCancelled
@@ -25,7 +25,7 @@ from tests.features.conftest import Step, Workshop, chain, fails_for_good
 
 async def do(driver: Driver, verb: JobVerb, *ids: int) -> None:
     """Do a verb as a dashboard does that knows no client."""
-    changes = await jobs.apply(driver, verb, ids, pilot=PartsPilot())
+    changes = await jobs.apply(driver, verb, ids, pilot=plain_pilot())
     assert sorted((*changes.changed, *changes.requested)) == sorted(ids)
 
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.actions.job_part import KnownTables
+from riverui.actions.job_part import Inner as JobInner, KnownTables
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
 from riverui.errors import ConfigError, InsertError, SchemaMissing
+from riverui.features.sequences import verbs
 from riverui.features.sequences.domain import MARKED, sequence_key_of
 from riverui.features.sequences.engine.scheduler import SequenceScheduler
-from riverui.features.sequences.store import SEQUENCE_TABLE, Claim, Claims, SequenceStore
+from riverui.features.sequences.store import (
+    PRO_SEQUENCE_TABLE,
+    SEQUENCE_TABLE,
+    Claim,
+    Claims,
+    SequenceStore,
+)
 from riverui.features.workflows.domain.tasks import task_of
 from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
-    JobInsertParams,
     unique_conflict,
 )
+from riverui.storage.interface.job_actions import JobChanges
 
 _Placed = tuple[str, int]
 """A key and the id of a job."""
@@ -33,20 +40,16 @@ class Sequences(Feature):
     refuses to insert, unless `beside_pro` says that no Pro client works there.
     """
 
+    built_in = True
     ends_at_once = True
+    marked = MARKED
 
-    def __init__(self, *, interval: timedelta, beside_pro: bool = False) -> None:
+    def __init__(
+        self, *, tables: KnownTables, interval: timedelta, beside_pro: bool = False
+    ) -> None:
         self._beside_pro = beside_pro
         self._interval = interval
-        self._tables = KnownTables()
-
-    def wants_insert(self, job: JobInsertParams) -> bool:
-        """Return whether a job may be of a sequence."""
-        return MARKED in job.metadata
-
-    def wants_end(self, job: JobRow) -> bool:
-        """Return whether a job may be of a sequence."""
-        return MARKED in job.metadata
+        self._tables = tables
 
     async def insert_many(
         self,
@@ -113,6 +116,26 @@ class Sequences(Feature):
             await SequenceStore(executor).sequence_advance(keys, over_ids=over)
         return rows
 
+    async def takes_part(self, executor: Executor) -> bool:
+        """Return whether there is a table of sequences."""
+        return SEQUENCE_TABLE.name in await self._tables.names(executor)
+
+    async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
+        """Retry jobs; those of a sequence wait for their turn."""
+        return await verbs.retry(executor, ids, do_inner)
+
+    async def cancel(
+        self, executor: Executor, ids: Sequence[int], do_inner: JobInner
+    ) -> JobChanges:
+        """Cancel jobs, and let their sequences go on."""
+        return await verbs.change(executor, ids, do_inner)
+
+    async def delete(
+        self, executor: Executor, ids: Sequence[int], do_inner: JobInner
+    ) -> JobChanges:
+        """Delete jobs, and let their sequences go on."""
+        return await verbs.change(executor, ids, do_inner)
+
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return what looks after sequences that nobody else has moved on."""
         if OWN_TABLES not in context.driver.capabilities:
@@ -146,3 +169,32 @@ def _placed(
         placed = waiting if result.job.state is JobState.PENDING else heads
         placed.append((key, result.job.id))
     return heads, waiting
+
+
+class ProSequences(Feature):
+    """Keeps to the rules of River Pro's sequences in what people do to their jobs."""
+
+    built_in = True
+
+    def __init__(self, *, tables: KnownTables) -> None:
+        self._tables = tables
+
+    async def takes_part(self, executor: Executor) -> bool:
+        """Return whether there is River Pro's table of sequences."""
+        return PRO_SEQUENCE_TABLE in await self._tables.names(executor)
+
+    async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
+        """Retry jobs; those of a sequence wait for their turn."""
+        return await verbs.retry_pros(executor, ids, do_inner)
+
+    async def cancel(
+        self, executor: Executor, ids: Sequence[int], do_inner: JobInner
+    ) -> JobChanges:
+        """Cancel jobs; River Pro's clients let their sequences go on."""
+        return await verbs.change_pros(executor, ids, do_inner)
+
+    async def delete(
+        self, executor: Executor, ids: Sequence[int], do_inner: JobInner
+    ) -> JobChanges:
+        """Delete jobs; River Pro's clients let their sequences go on."""
+        return await verbs.change_pros(executor, ids, do_inner)

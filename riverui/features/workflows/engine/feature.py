@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from riverui.actions.job_part import Inner as JobInner, KnownTables
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
@@ -38,13 +39,14 @@ from riverui.features.workflows.store import (
     WorkflowInsertParams,
     WorkflowStore,
 )
+from riverui.features.workflows.verbs import jobs
 from riverui.features.workflows.waits.store import MISSING
 from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     JobDeleteBeforeParams,
-    JobInsertParams,
 )
+from riverui.storage.interface.job_actions import JobChanges
 
 
 class Workflows(Feature):
@@ -54,24 +56,23 @@ class Workflows(Feature):
     no Pro client works there.
     """
 
+    built_in = True
     ends_at_once = True
+    marked = MARKED
 
     def __init__(
-        self, *, beside_pro: bool = False, retention: timedelta | None = timedelta(days=7)
+        self,
+        *,
+        tables: KnownTables,
+        beside_pro: bool = False,
+        retention: timedelta | None = timedelta(days=7),
     ) -> None:
         self._beside_pro = beside_pro
         self._keeper = OpenWorkflowKeeper()
         self._retention = retention
+        self._tables = tables
         self._ready = False
         """Whether the tables have been seen."""
-
-    def wants_insert(self, job: JobInsertParams) -> bool:
-        """Return whether a job is a task."""
-        return MARKED in job.metadata
-
-    def wants_end(self, job: JobRow) -> bool:
-        """Return whether a job is a task."""
-        return MARKED in job.metadata
 
     async def insert_many(
         self,
@@ -159,6 +160,26 @@ class Workflows(Feature):
         if not await self._there(executor):
             return await do_inner(params)
         return await self._keeper.delete_before(executor, params, do_inner)
+
+    async def takes_part(self, executor: Executor) -> bool:
+        """Return whether there are tables of workflows."""
+        return WORKFLOW_TABLE.name in await self._tables.names(executor)
+
+    async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
+        """Retry jobs, and let their workflows run on."""
+        return await jobs.retry(executor, ids, do_inner)
+
+    async def cancel(
+        self, executor: Executor, ids: Sequence[int], do_inner: JobInner
+    ) -> JobChanges:
+        """Cancel jobs, and the tasks that depend on them."""
+        return await jobs.cancel(executor, ids, do_inner)
+
+    async def delete(
+        self, executor: Executor, ids: Sequence[int], do_inner: JobInner
+    ) -> JobChanges:
+        """Delete jobs; their tasks end as deleted."""
+        return await jobs.delete(executor, ids, do_inner)
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return what finds tasks that have ended unnoticed and workflows that nobody waits for any

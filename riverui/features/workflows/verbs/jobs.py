@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from riverui.actions.job_part import Inner, JobPart
+from riverui.actions.job_part import Inner
 from riverui.errors import LockTimeout
 from riverui.features.workflows.domain.tasks import TaskState
-from riverui.features.workflows.store import WORKFLOW_TABLE, FamilyMember, WorkflowStore
+from riverui.features.workflows.store import FamilyMember, WorkflowStore
 from riverui.features.workflows.waits.store import WaitStore
 from riverui.storage.interface import OWN_TABLES, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -133,8 +133,3 @@ async def settle(executor: Executor, ids: Sequence[int]) -> int:
     if found:
         await part.workflow_task_end_many(found)
     return len(found)
-
-
-WORKFLOW_PART = JobPart(
-    tables=frozenset({WORKFLOW_TABLE.name}), retry=retry, cancel=cancel, delete=delete
-)
