@@ -2,113 +2,114 @@
 
 from __future__ import annotations
 
-from asyncio import wrap_future
+from asyncio import to_thread
+from collections.abc import Iterator
 from typing import Any, Self
 
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
-from riverui.contrib.wsgi import AppThread, Exchange, Pieces
+from riverui.contrib.wsgi import AppThread
 from riverui.errors import Forbidden
 from riverui.web.auth.rights import Decision
 
 ACCESS = "riverui.contrib.django.access"
-"""The key of the scope under which the dashboard finds what the view has decided."""
+"""The key of the environ under which the dashboard finds what the view has decided."""
 
 
-class Bridge(AppThread):
-    """A process's dashboard in its thread, for Django's requests."""
+def answer(
+    thread: AppThread,
+    request: HttpRequest,
+    path: str,
+    decision: Decision | Forbidden,
+    *,
+    whole: bool = False,
+) -> Any:
+    """Return the dashboard's answer to the request; `path` is what stands behind its mount.
 
-    def answer(
-        self,
-        request: HttpRequest,
-        path: str,
-        decision: Decision | Forbidden,
-        *,
-        whole: bool = False,
-    ) -> Any:
-        """Return the dashboard's answer to the request; `path` is what stands behind its mount.
-
-        A long answer is a stream, unless it is wanted as a whole.
-        """
-        exchange = Exchange(_scope(request, path, decision), request.read)
-        status, headers, piece, more = self.begin(exchange)
-        if more and whole:
-            response = HttpResponse(b"".join(Pieces(self, exchange, piece)), status=status)
-        elif more:
-            pieces = _AsyncPieces if isinstance(request, ASGIRequest) else Pieces
-            response = StreamingHttpResponse(pieces(self, exchange, piece), status=status)
-        else:
-            response = HttpResponse(piece, status=status)
-        _set_headers(response, headers)
-        return response
+    An answer that does not come in one piece is a stream, unless it is wanted as a whole.
+    """
+    begun: list[Any] = []
+    pieces = thread.answer(
+        _environ(request, path, decision),
+        lambda status, headers, *_: begun.extend((status, headers)),  # type: ignore[arg-type]
+    )
+    first = next(pieces)
+    status, headers = int(begun[0][:3]), begun[1]
+    if whole or status in (204, 304) or ("content-length", str(len(first))) in headers:
+        response = HttpResponse(b"".join((first, *pieces)), status=status)
+    else:
+        kind = _AsyncPieces if isinstance(request, ASGIRequest) else _Pieces
+        response = StreamingHttpResponse(kind(first, pieces), status=status)
+    _set_headers(response, headers)
+    return response
 
 
-class _AsyncPieces:
+class _Stream:
+    """An answer that has begun; closing it, read or not, cancels the dashboard's work."""
+
+    def __init__(self, first: bytes, pieces: Iterator[bytes]) -> None:
+        self._first: bytes | None = first
+        self._pieces = pieces
+
+    def next(self) -> bytes | None:
+        """Return the next piece; None at the end."""
+        piece, self._first = self._first, None
+        return next(self._pieces, None) if piece is None else piece
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._pieces.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+class _Pieces(_Stream):
+    """Pieces for servers of WSGI."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        piece = self.next()
+        if piece is None:
+            raise StopIteration
+        return piece
+
+
+class _AsyncPieces(_Stream):
     """Pieces for servers of ASGI."""
-
-    def __init__(self, thread: AppThread, exchange: Exchange, first: bytes) -> None:
-        self._thread = thread
-        self._exchange = exchange
-        self._first = first
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        piece, self._first = self._first, b""
-        if piece := piece or await wrap_future(self._thread.submit(self._exchange.piece())):
-            return piece
-        raise StopAsyncIteration
-
-    def close(self) -> None:
-        """Stop reading."""
-        self._thread.submit(self._exchange.leave())
+        piece = await to_thread(self.next)
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
 
 
-def _scope(request: HttpRequest, path: str, decision: Decision | Forbidden) -> dict[str, Any]:
-    """Return the request as ASGI has it. The host is what Django has made of it: see
-    ALLOWED_HOSTS and USE_X_FORWARDED_HOST; and so is the scheme.
+def _environ(request: HttpRequest, path: str, decision: Decision | Forbidden) -> dict[str, Any]:
+    """Return the request as WSGI has it. Host and scheme are what Django has made of them: see
+    ALLOWED_HOSTS, USE_X_FORWARDED_HOST and SECURE_PROXY_SSL_HEADER.
     """
-    meta = request.META
-    headers = [
-        (name[5:].replace("_", "-").lower(), value)
-        for name, value in meta.items()
-        if name.startswith("HTTP_") and name != "HTTP_HOST"
-    ]
-    headers += [
-        (name.replace("_", "-").lower(), meta[name])
-        for name in ("CONTENT_LENGTH", "CONTENT_TYPE")
-        if meta.get(name)
-    ]
-    headers.append(("host", request.get_host()))
     mount = request.path[: len(request.path) - len(path)].rstrip("/")
     return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": request.scheme,
-        "path": f"{mount}/{path}",
-        "raw_path": request.path.encode(),
-        "root_path": mount,
-        "query_string": meta.get("QUERY_STRING", "").encode("latin-1", "replace"),
-        "headers": [
-            (name.encode("latin-1"), str(value).encode("latin-1", "replace"))
-            for name, value in headers
-        ],
-        "client": (meta.get("REMOTE_ADDR") or "", 0),
-        "server": (meta.get("SERVER_NAME", ""), int(meta.get("SERVER_PORT") or 0)),
-        "state": {},
+        "SERVER_NAME": "",
+        **request.META,
+        "SERVER_PORT": request.META.get("SERVER_PORT") or 0,
+        "HTTP_HOST": request.get_host(),
+        "SCRIPT_NAME": mount.encode().decode("latin-1"),
+        "PATH_INFO": f"/{path}".encode().decode("latin-1"),
+        "wsgi.input": request,
+        "wsgi.url_scheme": request.scheme,
         ACCESS: decision,
     }
 
 
-def _set_headers(response: HttpResponse, headers: list[tuple[bytes, bytes]]) -> None:
-    if b"content-type" not in {name for name, _ in headers}:
+def _set_headers(response: HttpResponse, headers: list[tuple[str, str]]) -> None:
+    if "content-type" not in {name for name, _ in headers}:
         del response.headers["Content-Type"]
-    for raw, value in headers:
-        name, text = raw.decode("latin-1"), value.decode("latin-1")
+    for name, text in headers:
         if name == "set-cookie":
             response.cookies.load(text)
         elif name in response.headers and name == "vary":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,8 +19,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 
 import riverui
-from riverui.contrib.django.bridge import ACCESS, Bridge
+from riverui.contrib.django.bridge import ACCESS, answer
 from riverui.contrib.django.config import river_settings
+from riverui.contrib.wsgi import AppThread, PerProcess
 from riverui.engine.client import Client
 from riverui.errors import Forbidden
 from riverui.web.auth.rights import Access, Decision
@@ -29,27 +29,6 @@ from riverui.web.http.gate import same_origin
 
 _DJANGO_LOGIN = "/accounts/login/"
 """LOGIN_URL where the project sets none."""
-
-
-class _Process:
-    """The dashboard of this process, made when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._bridge: Bridge | None = None
-        self._making = threading.Lock()
-
-    def answer(self, request: HttpRequest, path: str, decision: Decision | Forbidden) -> Any:
-        """Return the dashboard's answer."""
-        if hasattr(mail, "outbox"):
-            # In tests, which drop the database as soon as they are over.
-            return _answer_once(request, path, decision)
-        with self._making:
-            if self._bridge is None or not self._bridge.here:
-                self._bridge = Bridge(_app())
-        return self._bridge.answer(request, path, decision)
-
-
-_process = _Process()
 
 
 def dashboard(request: HttpRequest, path: str = "") -> Any:
@@ -62,7 +41,10 @@ def dashboard(request: HttpRequest, path: str = "") -> Any:
     decision = None if path.startswith("static/") else _decision(request, path)
     if isinstance(decision, HttpResponseBase):
         return decision
-    return _process.answer(request, path, decision)
+    if hasattr(mail, "outbox"):
+        # In tests, which drop the database as soon as they are over.
+        return _answer_once(request, path, decision)
+    return answer(_process.thread(), request, path, decision)
 
 
 def sign_out(request: HttpRequest) -> HttpResponse:
@@ -132,7 +114,7 @@ def _app() -> Any:
 
 
 def _decided(connection: HTTPConnection) -> Decision:
-    decision: Decision | Forbidden = connection.scope[ACCESS]
+    decision: Decision | Forbidden = connection.scope["wsgi_environ"][ACCESS]
     if isinstance(decision, Forbidden):
         raise decision
     return decision
@@ -140,14 +122,17 @@ def _decided(connection: HTTPConnection) -> Decision:
 
 def _answer_once(request: HttpRequest, path: str, decision: Decision | Forbidden) -> Any:
     """Return the answer of a dashboard that is over before this returns."""
-    bridge = Bridge(_app())
+    thread = AppThread(_app())
     try:
-        return bridge.answer(request, path, decision, whole=True)
+        return answer(thread, request, path, decision, whole=True)
     finally:
-        bridge.close(_close)
+        thread.close(_close)
 
 
 async def _close(app: Any) -> None:
     board = app.state.dashboard
     await board.close()
     await board.driver.close()
+
+
+_process = PerProcess(_app)
