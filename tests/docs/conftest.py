@@ -1,13 +1,16 @@
-"""The documentation's site, built once for all tests of a run."""
+"""The documentation's site, built once for all tests of a run, and commands that its pages name."""
 
 from __future__ import annotations
 
 import fcntl
+import shlex
 from pathlib import Path
 
 import pytest
 
 from docs._site.site import build
+from riverui.cli.main import main
+from tests.docs.programs import Run
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +25,16 @@ def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
         if not (folder / "docs/site/llms.txt").exists():
             build(folder / "docs")
     return folder / "docs/site"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Return what runs a command in this process."""
+
+    def call(command: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(command)[1:])
+        printed = capfd.readouterr()
+        return int(ended.value.code or 0), printed.out + printed.err
+
+    return call

@@ -1,4 +1,4 @@
-"""The programs of the documentation's pages: all of a page's Python is one."""
+"""The programs and commands of the documentation's pages: all Python of a page is one program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,10 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+Run = Callable[[str], tuple[int, str]]
+"""Runs a command in this process; returns its exit code and what it printed."""
 
 
 def program(page: Path) -> str:
@@ -40,3 +45,14 @@ async def run(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if inspect.isawaitable(result):
         await result
     return module
+
+
+def in_blocks(text: str) -> list[str]:
+    """Return the commands of riverui in a text's blocks for the shell."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("riverui ")]
+
+
+def in_text(text: str) -> list[str]:
+    """Return the commands of riverui between backticks."""
+    return re.findall(r"`(riverui [a-z][^`…]*)`", text)

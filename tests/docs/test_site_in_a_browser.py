@@ -111,7 +111,7 @@ NAMES = {
     "DATABASE_URL": "reference/configuration/",
     "riverui job retry": "reference/commands/#riverui-job-retry",
     "dead letters": "features/dead-letters/",
-    "PgBouncer": "operate/operating/",
+    "PgBouncer": "operate/database/",
 }
 """What people look up by its name, and what they should find among the first."""
 
@@ -138,10 +138,10 @@ STRANGERS_WORDS = {
     "redis": "compare/compare/",
     "sqlite": "start/questions/#does-it-work-with-sqlite-mysql-or-redis",
     "sso": "start/questions/#how-do-i-put-a-password-or-our-sign-in-before-it",
-    "stuck": "operate/maintenance/#running-for-days",
+    "stuck": "operate/running/#running-for-days",
     "timeout": "jobs/writing-workers/#time-limits",
     "unlimited attempts": "jobs/writing-workers/#errors-and-retries",
-    "upgrade": "operate/upgrading/",
+    "upgrade": "operate/running/#upgrading",
     "visibility timeout": "start/questions/#is-a-job-ever-worked-twice",
     "webhook": "recipes/webhooks/",
 }

@@ -1,4 +1,4 @@
-"""Each statement of the page about the database runs, and tells what the page says it tells."""
+"""docs/operate/database.md: its statements run, and find what the page says they find."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection, errors
 from psycopg.rows import DictRow
@@ -16,11 +17,11 @@ from riverui import Client, ClientConfig, Job, QueueConfig, Workers, connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.storage.options import ConnectOptions
-from tests.docs.programs import DOCS
+from tests.docs.programs import DOCS, Run, in_blocks, in_text
 from tests.factory import job
 from tests.interop.look import eventually
 
-PAGE = (DOCS / "operate/database-care.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "operate/database.md").read_text(encoding="utf-8")
 STATEMENTS = re.findall(r"```sql\n(.*?);?\n```", PAGE, re.DOTALL)
 Connection = AsyncConnection[DictRow]
 
@@ -32,26 +33,16 @@ def with_words(*words: str) -> str:
 
 
 async def rows(connection: Connection, statement: str) -> list[DictRow]:
-    """Return what a statement gives."""
+    """Return the rows of a statement."""
     return await (await connection.execute(statement)).fetchall()
 
 
 async def test_every_statement_runs(connection: Connection, driver: Driver) -> None:
     await migrate(driver, "up", line="riverui")
-    await job(connection)
+    await job(connection, args={"text": "x" * 5_000})
     assert len(STATEMENTS) == 11
     for statement in STATEMENTS:
         await connection.execute(statement)
-
-
-async def test_sizes_by_state_and_by_table(connection: Connection, driver: Driver) -> None:
-    await migrate(driver, "up", line="riverui")
-    for state in ("available", "completed", "completed"):
-        await job(connection, state)
-    told = {row["state"]: row["count"] for row in await rows(connection, with_words("by state"))}
-    assert told == {"completed": 2, "available": 1}
-    tables = {row["relname"] for row in await rows(connection, with_words("pg_indexes_size"))}
-    assert {"river_job", "river_queue", "riverui_workflow"} <= tables
 
 
 async def test_the_settings_of_autovacuum_are_kept_by_rivers_migrations(
@@ -99,12 +90,6 @@ async def test_what_a_broken_rebuild_left_is_found_and_dropped(
     for row in await rows(connection, with_words("run_this")):
         await connection.execute(row["run_this"])
     assert await rows(connection, with_words("run_this")) == []
-
-
-async def test_the_largest_jobs_come_first(connection: Connection) -> None:
-    await job(connection)
-    large = await job(connection, args={"text": "".join(map(str, range(5_000)))})
-    assert (await rows(connection, with_words("pg_column_size(args)")))[0]["id"] == large
 
 
 @dataclass
@@ -166,3 +151,25 @@ async def test_connections_as_the_page_counts_them(
     await Client(inserting).insert(Nothing(), scheduled_at=datetime(2100, 1, 1, tzinfo=UTC))
     assert 1 <= await connected("inserting") <= 2
     await inserting.close()
+
+
+def test_a_restored_database_is_held_until_somebody_has_looked(
+    run: Run, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    backups = PAGE.partition("\n## Backups\n")[2]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("insert into river_queue (name, updated_at) values ('default', now())")
+        connection.execute(
+            "insert into river_job (kind, args, max_attempts) values ('mail_send', '{}', 25)"
+        )
+        for command in in_blocks(backups):
+            assert run(command)[0] == 0, command
+        paused = connection.execute("select paused_at is not null from river_queue").fetchall()
+        assert paused == [(True,)]
+        cancel, resume = in_text(backups)
+        assert run(cancel)[0] == 2, "nobody is at a terminal to answer"
+        assert run(f"{cancel} --yes")[0] == 0
+        states = connection.execute("select state::text from river_job").fetchall()
+        assert states == [("cancelled",)]
+        assert run(resume)[0] == 0
