@@ -62,7 +62,7 @@ from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.process_name import process_name
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
-from riverui.web.sections import SECTIONS, TEMPLATE_GLOBALS
+from riverui.web.sections import JOB_CARDS, SECTIONS, TEMPLATE_GLOBALS
 from riverui.web.view import render
 from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.navigation import Shortcut
@@ -157,6 +157,7 @@ def build_app(
             seconds=limits.health_seconds,
             clock=clock,
         ),
+        job_cards=JOB_CARDS,
         limits=limits,
         marks=marks,
         metrics=metrics,

@@ -121,7 +121,7 @@ def test_every_class_of_the_style_sheet_is_used() -> None:
     css = re.sub(r"/\*.*?\*/|\{[^{}]*\}", " ", css, flags=re.DOTALL)
     defined = set(re.findall(r"\.([a-z][\w-]*)", css))
     sources = [*TEMPLATES.rglob("*.html"), *(STATIC / "js").iterdir()]
-    sources += (TEMPLATES.parent / "riverui/web").rglob("*.py")
+    sources += (TEMPLATES.parent / "riverui").rglob("*.py")
     text = "\n".join(path.read_text() for path in sources)
     whole = set(re.findall(r"[\w-]+", text))
     # Classes whose end is known only when a page is drawn: s-{{ state }}, env-%s, n-${level}.

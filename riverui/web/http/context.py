@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ from riverui.web.view.preferences import Preferences
 if TYPE_CHECKING:
     from riverui.features.error_groups.reader import ErrorGroups
     from riverui.features.marks.reader import Marks
+    from riverui.web.http.section import JobCard
 
 
 @dataclass(kw_only=True, slots=True)
@@ -68,6 +69,8 @@ class Dashboard:
     """Tells whether the jobs are well, as of some seconds ago at most."""
     inserter: JobInserter | None
     """Inserts jobs; None where this dashboard cannot."""
+    job_cards: Sequence[JobCard]
+    """What sections add to the page of a job."""
     limits: DashboardLimits
     marks: Marks
     metrics: Metrics

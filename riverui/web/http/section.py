@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.requests import Request
+
+from riverui.domain.jobs import JobShowRow
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.view.navigation import NavEntry, Shortcut
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobCard:
+    """A card on the page of a job."""
+
+    template: str
+    """Draws `card`, what `read` returned."""
+    read: Callable[[Request, JobShowRow], Awaitable[object | None]]
+    """Return what to draw for a job; None for no card."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,3 +47,5 @@ class Section:
     """Keys of its pages for the help page, besides those of its navigation entry."""
     template_globals: Mapping[str, Any] = field(default_factory=dict)
     """Names that its templates may use besides those of riverui.web.view.render."""
+    job_cards: tuple[JobCard, ...] = ()
+    """What it adds to the page of a job."""

@@ -12,8 +12,9 @@ from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
 from riverui.features.heartbeats import section as workers
 from riverui.features.marks import section as marks
+from riverui.features.sequences import section as sequences
 from riverui.features.workflows import section as workflows
-from riverui.web.http.section import Section
+from riverui.web.http.section import JobCard, Section
 from riverui.web.sections import (
     about,
     jobs,
@@ -32,6 +33,7 @@ SECTIONS: tuple[Section, ...] = (
     kinds.SECTION,
     periodic.SECTION,
     workflows.SECTION,
+    sequences.SECTION,
     dead_letters.SECTION,
     errors.SECTION,
     workers.SECTION,
@@ -46,3 +48,5 @@ TEMPLATE_GLOBALS: Mapping[str, Any] = {
     name: value for section in SECTIONS for name, value in section.template_globals.items()
 }
 """Names that sections bring for their templates."""
+JOB_CARDS: tuple[JobCard, ...] = tuple(card for section in SECTIONS for card in section.job_cards)
+"""What sections add to the page of a job."""

@@ -82,7 +82,7 @@ async def test_a_job_and_the_workflow_that_it_waits_for_link_to_one_another(
     parent = await factory.job(own, "scheduled", metadata={"snoozes": 1})
     await begun(own, "02A", parent, HOSTILE)
     page = await shown(pages, f"/jobs/{parent}")
-    card = page.one("section", **{"aria-labelledby": "begun-title"})
+    card = page.one("section", **{"aria-labelledby": "started-title"})
     assert card.one("h3").text == "It waits for 1 workflow"
     (link,) = card.all("a")
     assert (link.text, link.attributes["href"]) == (HOSTILE, "/workflows/02A")
@@ -94,7 +94,7 @@ async def test_a_job_and_the_workflow_that_it_waits_for_link_to_one_another(
     for number in range(6):
         await begun(own, f"03{number}", parent)
     page = await shown(pages, f"/jobs/{parent}")
-    card = page.one("section", **{"aria-labelledby": "begun-title"})
+    card = page.one("section", **{"aria-labelledby": "started-title"})
     assert card.one("h3").text == "It waits for more than 5 workflows"
     assert [a.text for a in card.all("a")] == ["035", "034", "033", "032", "031"]
 
@@ -104,7 +104,7 @@ async def test_other_jobs_and_workflows_say_nothing_of_it(
 ) -> None:
     snoozed = await factory.job(own, "scheduled", metadata={"snoozes": 2})
     await workflow(own, DIAMOND, id="01A")
-    assert "begun-title" not in (await pages.get(f"/jobs/{snoozed}")).text
+    assert "started-title" not in (await pages.get(f"/jobs/{snoozed}")).text
     assert "waits for it" not in (await pages.get("/workflows/01A")).text
 
 

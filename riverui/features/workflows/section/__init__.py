@@ -12,9 +12,10 @@ from riverui.features.workflows.section import (
     verbs,
     words,
 )
+from riverui.features.workflows.section.job_cards import started_workflows, workflow_card
 from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
+from riverui.web.http.section import JobCard, Section
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -37,5 +38,9 @@ SECTION = Section(
     ),
     api=api.ENDPOINTS,
     rights={signals_api.RIGHT: "send signals to workflows"},
+    job_cards=(
+        JobCard(template="workflows/_job_started.html", read=started_workflows),
+        JobCard(template="workflows/_job_task.html", read=workflow_card),
+    ),
     template_globals={"task_icons": words.TASK_ICONS, "workflow_graph": graph.drawn},
 )

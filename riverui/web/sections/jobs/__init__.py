@@ -14,7 +14,6 @@ from riverui.web.sections.jobs import (
     new,
     opened,
     search,
-    sequence,
     show,
     suggest,
 )
@@ -32,7 +31,6 @@ SECTION = Section(
         *bulk.ROUTES,
         *compare.ROUTES,
         *opened.ROUTES,
-        *sequence.ROUTES,
         GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
         GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", show.show),
         GuardedRoute(

@@ -39,7 +39,7 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.http.request_context import request_context
 from riverui.web.search import query
-from riverui.web.sections.jobs import explain, export, log_api, new_api, progress, sequence
+from riverui.web.sections.jobs import explain, export, log_api, new_api, progress
 
 log = logging.getLogger("riverui.actions")
 
@@ -379,7 +379,6 @@ ENDPOINTS = (
     ),
     explain.ENDPOINT,
     log_api.ENDPOINT,
-    sequence.ENDPOINT,
     *(
         Endpoint(
             "POST",

@@ -43,11 +43,8 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.sections.jobs import diagnosis
-from riverui.web.sections.jobs.begun import MOST, BegunWorkflow, begun_workflows
 from riverui.web.sections.jobs.places import check_links
-from riverui.web.sections.jobs.sequence import SequenceCard, sequence_card
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
-from riverui.web.sections.jobs.workflow import WorkflowCard, workflow_card
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
 from riverui.web.view.render import respond
@@ -121,14 +118,8 @@ class JobsShow:
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
     """How many attempts are older than those shown."""
-    begun: tuple[BegunWorkflow, ...]
-    """Workflows that it has begun and waits for."""
-    begun_more: bool
-    """Whether there are more of them."""
-    workflow: WorkflowCard | None = None
-    """Its place in a workflow; None for a job that is in none."""
-    sequence: SequenceCard | None = None
-    """Its place in a sequence; None for a job that is in none."""
+    cards: tuple[tuple[str, object], ...]
+    """What sections add: a template, and what it draws as `card`."""
     check_links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Where checks of the explanation lead, by their names: address and words."""
     too_large: bool = False
@@ -178,17 +169,14 @@ async def answer(
     if stuck and explains:
         explanation = await explain_row(board.driver, job)
     attempts = timeline.attempts(job, now)
-    begun = await begun_workflows(request, job)
+    cards = [(card.template, await card.read(request, job)) for card in board.job_cards]
     return respond(
         request,
         JobsShow(
             job=job,
             steps=timeline.steps(job, now),
             attempts=attempts,
-            begun=begun[:MOST],
-            begun_more=len(begun) > MOST,
-            workflow=await workflow_card(request, job),
-            sequence=await sequence_card(request, job),
+            cards=tuple((template, card) for template, card in cards if card is not None),
             check_links=check_links(request, explanation),
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,

@@ -23,6 +23,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import JobCard, Section
 from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
@@ -140,7 +141,6 @@ async def _carry_out(request: Request, job_id: int) -> SequencePlace | None:
     return place
 
 
-ROUTES = (GuardedRoute("POST", "/jobs/{id:river_bigint}/skip", "jobs.skip", RIGHT, skip),)
 ENDPOINT = Endpoint(
     "POST",
     "/api/jobs/{job_id}/skip",
@@ -156,4 +156,10 @@ ENDPOINT = Endpoint(
         fails=(404,),
         extension=True,
     ),
+)
+SECTION = Section(
+    name="sequences",
+    routes=(GuardedRoute("POST", "/jobs/{id:river_bigint}/skip", "jobs.skip", RIGHT, skip),),
+    api=(ENDPOINT,),
+    job_cards=(JobCard(template="sequences/_job.html", read=sequence_card),),
 )
