@@ -28,22 +28,19 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "schedules": (
         "Schedules and retries",
-        ("domain.schedules", "domain.retries", "engine.lead.periodic", "engine.lead.durable"),
+        ("domain.schedules", "domain.retries", "engine.lead.periodic", "features.durable_periodic"),
     ),
-    "workflows": (
-        "Workflows and waits",
-        ("engine.features.w", "domain.waits", "actions.wait_diagnosis"),
-    ),
+    "workflows": ("Workflows and waits", ("features.workflows",)),
     "limits": (
         "Limits of queues",
-        ("domain.concurrency", "domain.partitions", "domain.rate_limits", "domain.fair_shares"),
+        (
+            "domain.partitions", "features.concurrency", "features.fair_shares",
+            "features.rate_limits",
+        ),
     ),
     "retention": (
         "Retention, dead letters, encryption",
-        (
-            "engine.lead.retention", "engine.features.retention", "engine.lead.dead", "domain.dead",
-            "engine.dead", "engine.features.encryption", "domain.sealed_args",
-        ),
+        ("features.dead_letters", "features.encryption", "features.retention"),
     ),
     "hooks": ("Hooks, middleware, plugins", ("engine.hooks", "contrib")),
     "dashboard": ("Dashboard and database", ("", "web", "storage.connect", "storage.migrations")),
