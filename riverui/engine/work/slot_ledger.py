@@ -53,7 +53,7 @@ class SlotLedger:
         stuck_jobs: StuckJobs,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` is called when a slot becomes free that a fetch was short of."""
+        """Make a ledger of so many slots; `wake` is called when a slot that was missed is free."""
         self.attempts: dict[int, Attempt] = {}
         """Attempts at work, by job."""
         self.drained = asyncio.Event()
