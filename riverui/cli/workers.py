@@ -24,8 +24,8 @@ from riverui.cli.logs import configure_logging
 from riverui.cli.served import ServedDashboard
 from riverui.cli.server import address, configure, listen, open_connections
 from riverui.errors import DatabaseError, RiveruiError
+from riverui.features.operations.store import OPERATION_TABLE, OperationStore
 from riverui.storage.interface import Driver
-from riverui.storage.interface.operations import OPERATION_TABLE
 from riverui.web.auth.failures import SharedFailures
 
 log = logging.getLogger("riverui")
@@ -131,7 +131,7 @@ async def _check(driver: Driver) -> None:
         await open_connections(driver)
         with suppress(DatabaseError):
             async with driver.reading() as executor:
-                shared = await OPERATION_TABLE.exists(executor)
+                shared = await OperationStore(executor).operation_table_exists()
             if not shared:
                 log.warning(
                     "each worker keeps actions on all matching jobs to itself, and answers 404 for"

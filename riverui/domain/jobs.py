@@ -53,6 +53,16 @@ MOST_TAGS = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobOutcome:
+    """Where a job stands after it was made to run again."""
+
+    state: JobState | None
+    """None where the job no longer exists."""
+    errors: int
+    """Attempts that have failed so far."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptError:
     """One element of `river_job.errors`. `at` is when the failed attempt started (River's own
     meaning).

@@ -26,8 +26,13 @@ from riverui.features.dead_letters.store import DEAD_JOB_TABLE
 from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
 from riverui.features.error_groups.reader import ErrorGroups
 from riverui.features.marks.reader import Marks
+from riverui.features.operations.runner import Operations
 from riverui.features.workflows.store import WORKFLOW_TABLE
-from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES, Driver
+from riverui.storage.interface import (
+    OWN_TABLES,
+    WORKFLOW_PAGES,
+    Driver,
+)
 from riverui.web import assets
 from riverui.web.api import routes as api
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -53,12 +58,10 @@ from riverui.web.live.kept_figures import KeptFigures
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
-from riverui.web.live.operations import Operations
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.periodic_runs import read_histories
 from riverui.web.live.read_replica import ReadReplica
 from riverui.web.live.refreshes import Refreshes
-from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.process_name import process_name
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
@@ -164,15 +167,7 @@ def build_app(
         name=name,
         inserter=inserter,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
-        operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
-        shared_operations=SharedOperations(
-            driver,
-            config,
-            name=name,
-            pilot=pilot,
-            limits=limits.operations,
-            times=limits.operation_times,
-        ),
+        operations=Operations(driver, config, name=name, pilot=pilot, limits=limits.operations),
         own_tables={
             WORKFLOW_TABLE.name: OwnTableWatch(reads, WORKFLOW_TABLE, WORKFLOW_PAGES, clock=clock)
         },
@@ -210,7 +205,7 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        dashboard.shared_operations.watch()
+        dashboard.operations.watch()
         figures.watch()
         loading = asyncio.create_task(render.load_templates(dashboard.environment))
         asking = asyncio.create_task(_ask_tables(dashboard))

@@ -7,15 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from riverui.features.error_groups.reader import ErrorGroupLimits
+from riverui.features.operations.run import OperationLimits
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
 from riverui.web.live.figure_readings import CollectorLimits
-from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.read_replica import ReplicaTimes
 from riverui.web.live.refreshes import RefreshLimits
 from riverui.web.live.rollup_writer import RollupTimes
-from riverui.web.live.shared_operations import OperationTimes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +30,6 @@ class DashboardLimits:
     counts: CountLimits = field(default_factory=CountLimits)
     errors: ErrorGroupLimits = field(default_factory=ErrorGroupLimits)
     operations: OperationLimits = field(default_factory=OperationLimits)
-    operation_times: OperationTimes = field(default_factory=OperationTimes)
     rollup_times: RollupTimes = field(default_factory=RollupTimes)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
     replica_times: ReplicaTimes = field(default_factory=ReplicaTimes)

@@ -16,10 +16,11 @@ from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.engine.feature_list import plain_pilot
+from riverui.features.operations.runner import Operations
+from riverui.features.operations.store import Operation, OperationStatus
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import Field, JobFilter, Op, Term
+from riverui.storage.interface.params import Count
 from riverui.web.config import DashboardConfig
-from riverui.web.live.operations import Operations, OperationStatus
 from tests.bench.cases import default_order
 from tests.bench.stopwatch import stopwatch
 
@@ -106,7 +107,7 @@ async def _verb(
     state, change = _VERBS[verb]
     statement = _ONE.format(change=change).encode()
     ours, with_pauses, loop, longest = [], [], [], 0.0
-    operations = Operations(driver, DashboardConfig(), pilot=plain_pilot())
+    operations = Operations(driver, DashboardConfig(), name="bench", pilot=plain_pilot())
     for _ in range(repeats):
         for kind in ("bulk_ours", "bulk_loop"):
             await plain.execute(_SUPPLY, {"kind": kind, "state": state, "jobs": jobs})
@@ -115,22 +116,22 @@ async def _verb(
             cutoff = await executor.job_cutoff()
         with stopwatch() as watch:
             start = time.perf_counter()
-            operation = operations.start(
-                verb,
-                JobFilter(
-                    states=(state,),
-                    terms=(Term(field=Field.KIND, op=Op.EQ, values=("bulk_ours",)),),
-                ),
-                id=f"{verb.name}-{time.monotonic_ns()}",
-                cutoff=cutoff,
-                filter_text="kind:bulk_ours",
-                order=default_order(state),
+            operation = await operations.start(
+                Operation(
+                    id=f"{verb.name}-{time.monotonic_ns()}",
+                    verb=verb.name,
+                    query=f"state:{state} kind:bulk_ours",
+                    order=default_order(state),
+                    cutoff=cutoff,
+                    total=Count(value=jobs),
+                    allowed=verb.right,
+                )
             )
-            assert operation.task is not None
-            await operation.task
+            await operations.held[operation.id]
             with_pauses.append((time.perf_counter() - start) * 1000)
             ours.append(watch.total)
             longest = max(longest, watch.longest)
+        operation = await operations.get(operation.id) or operation
         assert operation.status is OperationStatus.DONE, operation.error
         assert operation.changed == jobs, operation
         cursor = await plain.execute("select id from river_job where kind = 'bulk_loop'")

@@ -25,7 +25,8 @@ def operations(protocol: type[Any]) -> Iterator[str]:
     """Yield the names of the methods of a Protocol and of those it is made of."""
     for part in protocol.__mro__:
         if part.__module__.startswith(interface.__name__):
-            yield from (name for name in vars(part) if not name.startswith("_"))
+            methods = {name for name, each in vars(part).items() if not isinstance(each, property)}
+            yield from (name for name in methods if not name.startswith("_"))
 
 
 @pytest.mark.parametrize(

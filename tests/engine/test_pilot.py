@@ -50,6 +50,7 @@ from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from tests import factory
 from tests.contract.seeds import job
 from tests.engine.conftest import Playground, Task
+from tests.operations import idle
 from tests.web.stand_ins import browser
 
 HOUR = timedelta(hours=1)
@@ -497,8 +498,7 @@ async def test_the_dashboard_of_a_client_goes_through_its_features(
             "/api/jobs/cancel", json={"query": f"id:{ids[2]}", "state": ["available"]}
         )
         assert (page.status_code, answer.status_code, operation.status_code) == (303, 200, 202)
-        (running,) = app.state.dashboard.operations.list()
-        await running.task
+        await idle(app.state.dashboard.operations)
     assert [(await play.row(job_id))["state"] for job_id in ids] == ["cancelled"] * 3
     assert notes.heard.count("cancel") == 3
 

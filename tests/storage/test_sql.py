@@ -27,7 +27,12 @@ from riverui.storage.sql import (
 from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 
-FOLDER = Path(module.__file__).parent / "postgres"
+PACKAGE = Path(module.__file__).parents[1]
+FILES = sorted(
+    file
+    for folder in ("storage/postgres", "features")
+    for file in PACKAGE.glob(f"{folder}/*/*.sql")
+)
 
 
 @pytest.fixture
@@ -183,12 +188,12 @@ def test_schema() -> None:
 
 
 def test_no_block_has_two_homes() -> None:
-    names = [name for file in FOLDER.glob("*/*.sql") for name in read_blocks(file.read_text())]
+    names = [name for file in FILES for name in read_blocks(file.read_text())]
     assert len(names) == len(set(names))
 
 
 def test_files_can_be_sent_to_a_database_of_any_encoding() -> None:
-    for file in FOLDER.glob("*/*.sql"):
+    for file in FILES:
         assert all(sql.isascii() for sql in read_blocks(file.read_text()).values()), file
 
 
@@ -196,7 +201,7 @@ def test_every_parameter_has_a_type() -> None:
     """A pooler may hand a statement to a server that has not seen its like: nothing is left to be
     guessed.
     """
-    for file in FOLDER.glob("*/*.sql"):
+    for file in FILES:
         for name, sql in read_blocks(file.read_text()).items():
             bare = re.findall(
                 r"(?<![:\w]):([a-z]\w*)(?!\w|::)", re.sub(r"/\* :?\w+:? \*/", "", sql)
@@ -206,16 +211,14 @@ def test_every_parameter_has_a_type() -> None:
 
 def every_block() -> Mapping[str, Block]:
     return {
-        block.name: block
-        for file in sorted(FOLDER.glob("*/*.sql"))
-        for block in blocks_of(qualify(file.read_text(), None))
+        block.name: block for file in FILES for block in blocks_of(qualify(file.read_text(), None))
     }
 
 
 def in_place() -> Iterator[tuple[str, str]]:
     """Each block as a whole statement, a part in the slot that it names."""
     blocks = every_block()
-    queries = Queries(sorted(FOLDER.glob("*/*.sql")), None)
+    queries = Queries(FILES, None)
     names = {name for block in blocks.values() for name in number(block.sql)[1]}
     for name, block in blocks.items():
         slots: dict[str, Fragment] = {}
@@ -255,12 +258,11 @@ def test_every_statement_is_complete(database_url: str) -> None:
 
 def test_only_sql_files_hold_sql() -> None:
     """Statements live in .sql files; Python only has the words of transactions."""
-    root = FOLDER.parents[1]
     pattern = re.compile(
         r"\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b", re.IGNORECASE
     )
     allowed = {"listener.py"}
-    for file in root.rglob("*.py"):
+    for file in PACKAGE.rglob("*.py"):
         if "demo" in file.parts or file.name in allowed:
             continue
         code = re.sub(r'""".*?"""|#.*', "", file.read_text(), flags=re.DOTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +15,7 @@ from riverui.storage.interface import Driver
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests.cases import cases
 from tests.factory import job, queue
+from tests.operations import idle
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
@@ -163,9 +163,7 @@ async def test_a_jobs_page_opens_the_form_while_the_job_waits(
 
 
 async def finished(app: Starlette) -> None:
-    for operation in app.state.dashboard.operations.list():
-        if operation.task:
-            await asyncio.wait_for(asyncio.shield(operation.task), 20)
+    await idle(app.state.dashboard.operations)
 
 
 async def test_all_that_match(
@@ -181,7 +179,7 @@ async def test_all_that_match(
     data = dict(form.fields()) | {"queue": "slow", "priority": "4"}
     refused = await client.post(form.attributes["action"], data=data | {"queue": "!"})
     assert refused.status_code == 400
-    assert app.state.dashboard.operations.list() == ()
+    assert await app.state.dashboard.operations.list(limit=9) == []
     answer = await client.post(form.attributes["action"], data=data)
     await finished(app)
     page = parse((await client.get(answer.headers["location"])).text)

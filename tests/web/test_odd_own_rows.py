@@ -17,10 +17,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from starlette.applications import Starlette
 
+from riverui.features.operations.run import OperationLimits
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.rollup_writer import RollupTimes
-from riverui.web.live.shared_operations import OperationTimes
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 from tests.engine.conftest import until
@@ -171,8 +170,7 @@ async def test_the_rest_of_a_list_is_there(client: httpx2.AsyncClient, corpus: C
     "dashboard_limits",
     [
         DashboardLimits(
-            operations=OperationLimits(running=20, remembered=1_000),
-            operation_times=OperationTimes(look=timedelta(milliseconds=10)),
+            operations=OperationLimits(running=20, look=timedelta(milliseconds=10)),
             rollup_times=RollupTimes(abandoned=timedelta(0)),
         )
     ],
@@ -184,7 +182,7 @@ async def test_what_goes_on_behind_the_pages_goes_on(
     are stored, though there is a minute of the far future.
     """
     board = app.state.dashboard
-    board.shared_operations.watch()
+    board.operations.watch()
 
     async def ended() -> bool:
         found = await connection.execute(

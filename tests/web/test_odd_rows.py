@@ -24,6 +24,7 @@ from tests import factory
 from tests.cases import cases
 from tests.conftest import create_database, drop_database, with_database
 from tests.odd_rows import ODD_ROWS, STATES, insert_odd_rows
+from tests.operations import idle
 from tests.pro_tables import PRO_TABLES
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -330,10 +331,8 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
         asked = parse((await client.get(f"/jobs/bulk?verb={verb}&state={state}")).text)
         for form in asked.all("form", class_="ask"):
             await client.post(form.attributes["action"], data=dict(form.fields()) | MOVED)
-            for operation in app.state.dashboard.operations.list():
-                if operation.task:
-                    await asyncio.wait_for(asyncio.shield(operation.task), 60)
-    operations = app.state.dashboard.operations.list()
+            await idle(app.state.dashboard.operations)
+    operations = await app.state.dashboard.operations.list(limit=99)
     assert operations
     assert {str(operation.status) for operation in operations} == {"done"}, [
         o.error for o in operations

@@ -17,12 +17,13 @@ from riverui.actions.job_verbs import DELETE
 from riverui.domain.figures import OTHER, FigureColumn, Figures, Window
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import Count, JobFilter, JobOrder
+from riverui.storage.interface.params import JobFilter
 from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.cases import cases
+from tests.operations import idle, start
 from tests.web.html import Element, parse
 from tests.web.made_figures import MadeFigures, figures, tally
 from tests.web.stand_ins import DeadDriver, SlowDriver, browser
@@ -164,19 +165,9 @@ async def test_operations_are_told_with_who_did_what(
     for _ in range(3):
         await factory.job(connection, "completed")
     board = app.state.dashboard
-    async with board.driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
-    operation = board.operations.start(
-        DELETE,
-        JobFilter(states=(JobState.COMPLETED,)),
-        id="abc",
-        cutoff=cutoff,
-        filter_text="state:completed",
-        order=JobOrder.TIME,
-        total=Count(value=3),
-        user="ada <i>",
-    )
-    await operation.task
+    completed = JobFilter(states=(JobState.COMPLETED,))
+    await start(board.operations, board.driver, DELETE, completed, id="abc", user="ada <i>")
+    await idle(board.operations)
     recently = card(await home(client), "recently")
     assert [line.text for line in recently.all("li")] == ["3 jobs deleted by ada <i>now"]
     assert recently.link("3 jobs deleted by ada <i>") == "/operations/abc"

@@ -26,7 +26,6 @@ from riverui.features.error_groups.store import ERROR_GROUP_TABLE, ErrorGroupSto
 from riverui.storage.interface import ERRORS, OWN_TABLES, Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
-from riverui.web.live.operation_run import UNEXPECTED
 from riverui.web.live.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.errors")
@@ -172,7 +171,8 @@ class ErrorGroups:
             self._reading = replace(self._reading, trouble=error.public)
         except Exception:
             log.exception("failed jobs could not be grouped")
-            self._reading = replace(self._reading, trouble=UNEXPECTED)
+            trouble = "Something went wrong; see the server's log."
+            self._reading = replace(self._reading, trouble=trouble)
         finally:
             now = self._clock()
             rest = max(self._limits.fresh_seconds, (now - started) * self._limits.rest)

@@ -40,7 +40,6 @@ from riverui.storage.interface.notifications import (
     ListeningDriver,
     NotifyExecutor,
 )
-from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
 from riverui.storage.interface.replication import REPLICATION, ReplicationExecutor
@@ -73,7 +72,6 @@ __all__ = [
     "LISTENING",
     "MIGRATIONS",
     "NOTIFYING",
-    "OPERATIONS",
     "OWN_TABLES",
     "PERIODIC_RUNS",
     "REINDEXING",
@@ -105,7 +103,6 @@ __all__ = [
     "MigrationSteps",
     "NotifyExecutor",
     "Offering",
-    "OperationExecutor",
     "OwnTablesExecutor",
     "PeriodicRunExecutor",
     "ReplicationExecutor",
@@ -145,7 +142,6 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     SERVER,
     REPLICATION,
     OWN_TABLES,
-    OPERATIONS,
     ROLLUPS,
     ERRORS,
     MIGRATIONS,

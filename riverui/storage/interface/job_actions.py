@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from riverui.domain.pace import JobOutcome
+from riverui.domain.jobs import JobOutcome
 
 
 class SkipReason(StrEnum):

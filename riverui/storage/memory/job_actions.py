@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from riverui.domain.clock import rfc3339_nano
-from riverui.domain.jobs import FINALIZED, WAITING, JobRow, JobState
+from riverui.domain.jobs import FINALIZED, WAITING, JobOutcome, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
-from riverui.domain.pace import JobOutcome
 from riverui.domain.stored_json import read_object
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason

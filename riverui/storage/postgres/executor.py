@@ -34,8 +34,8 @@ from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
-from riverui.storage.postgres.own.operations import Operations
 from riverui.storage.postgres.own.rollups import Rollups
+from riverui.storage.postgres.own.tables import OwnTables
 from riverui.storage.postgres.statements import Statements
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class OptionalOperations(
     Rollups,
     HealthStatements,
     FailedJobStatements,
-    Operations,
+    OwnTables,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
@@ -130,7 +130,6 @@ if TYPE_CHECKING:
         interface.HealthExecutor,
         interface.IndexExecutor,
         interface.NotifyExecutor,
-        interface.OperationExecutor,
         interface.OwnTablesExecutor,
         interface.PeriodicRunExecutor,
         interface.ReplicationExecutor,
@@ -142,4 +141,4 @@ if TYPE_CHECKING:
         interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 19
+        return (executor,) * 18

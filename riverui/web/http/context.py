@@ -15,6 +15,7 @@ from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.health import HealthReport
 from riverui.domain.periodic_runs import PeriodicHistories
+from riverui.features.operations.runner import Operations
 from riverui.storage.interface import Driver
 from riverui.web.api.time_limits import ApiTimeLimits
 from riverui.web.config import DashboardConfig
@@ -26,12 +27,9 @@ from riverui.web.live.counts import Counts
 from riverui.web.live.figure_reader import FigureReader
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.metrics import Metrics
-from riverui.web.live.operation_store import OperationStore
-from riverui.web.live.operations import Operations
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.read_replica import ReadReplica
 from riverui.web.live.refreshes import Refreshes
-from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.live.stored_figures import StoredFigures
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
@@ -79,9 +77,6 @@ class Dashboard:
     navigation: Mapping[str, NavEntry]
     """Entries of the navigation in their order, by section."""
     operations: Operations
-    """Those of this process alone."""
-    shared_operations: SharedOperations
-    """Those that every dashboard of the database sees, where it has the table for them."""
     own_tables: Mapping[str, OwnTableWatch]
     """Tables of riverui's own without which a section has nothing to show, by name."""
     parts: KeptParts
@@ -114,7 +109,6 @@ class Dashboard:
         if self.replica is not None:
             await self.replica.close()
         await self.operations.close()
-        await self.shared_operations.close()
         await self.refreshes.close()
         await self.counts.close()
         await self.error_groups.close()
@@ -124,10 +118,6 @@ class Dashboard:
     def has_table(self, name: str) -> bool:
         """Return whether a table of riverui's own is known to be there; True for no name."""
         return not name or self.own_tables[name].known
-
-    async def operation_store(self) -> OperationStore:
-        """Return where operations are kept just now."""
-        return self.shared_operations if await self.shared_operations.ready() else self.operations
 
 
 def dashboard(request: HTTPConnection) -> Dashboard:

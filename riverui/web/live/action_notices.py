@@ -1,4 +1,4 @@
-"""What an action did, in words."""
+"""The words of notices: what an action did to jobs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from starlette.requests import Request
 from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobState
+from riverui.errors import DatabaseError
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
 from riverui.web.live.notices import Notice, NoticeForm
+from riverui.web.view.facts import fact
 
 _SHOWN = 5
 """Ids of skipped jobs that a notice names for each reason."""
 
 
 def allowed(request: Request, states: Sequence[JobState]) -> tuple[JobVerb, ...]:
-    """Return the verbs that fit any of these states (none: all of them), of those that the viewer
+    """Return the verbs that fit any of these states (of all if none are given) and that the viewer
     has the right to.
     """
     held, shown = access(request), states or JobState
@@ -27,6 +30,17 @@ def allowed(request: Request, states: Sequence[JobState]) -> tuple[JobVerb, ...]
         for verb in JOB_VERBS.values()
         if verb.fits.intersection(shown) and held.may(verb.right)
     )
+
+
+async def caution(request: Request, verb: JobVerb, given: Given) -> str:
+    """Return a warning about what the verb was given; empty if there is none, or if the database
+    does not answer in time.
+    """
+    if verb.caution is None:
+        return ""
+    read = verb.caution
+    found = await fact(dashboard(request).driver, lambda executor: read(executor, given))
+    return "" if isinstance(found, DatabaseError) else found
 
 
 def jobs(number: int) -> str:
@@ -50,7 +64,7 @@ def notice(
     link: tuple[str, str] | None = None,
     undo: NoticeForm | None = None,
 ) -> Notice:
-    """Return what happened to the jobs that were asked for, and the caution where any changed."""
+    """Return the notice of what happened to jobs; `caution` is added to it as a warning."""
     parts = []
     if changes.changed:
         number = jobs(len(changes.changed))

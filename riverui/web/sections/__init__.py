@@ -12,6 +12,7 @@ from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
 from riverui.features.heartbeats import section as workers
 from riverui.features.marks import section as marks
+from riverui.features.operations import section as operations
 from riverui.features.sequences import section as sequences
 from riverui.features.workflows import section as workflows
 from riverui.web.http.section import JobCard, Section
@@ -19,7 +20,6 @@ from riverui.web.sections import (
     about,
     jobs,
     kinds,
-    operations,
     overview,
     periodic,
     queues,

@@ -145,7 +145,7 @@ async def test_another_dashboard_goes_on(
     page = await preview(client, "verb=retry")
     address = await start(client, page, "retry", per_minute="1")
     await until(client, address, lambda found: found["changed"] > 0)
-    await app.state.dashboard.shared_operations.close()
+    await app.state.dashboard.operations.close()
     await connection.execute("update riverui_operation set pace = '{}'")
     found = await ended(client, address)
     assert (found["status"], found["changed"]) == ("done", 3)

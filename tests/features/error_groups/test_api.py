@@ -13,9 +13,9 @@ from riverui.storage.interface import Driver
 from tests.demo_errors import PYTHON_TRACE
 from tests.factory import attempt_error, job
 from tests.features.error_groups.test_section import REFUSED, dashboard_limits, failed
+from tests.features.operations.test_api import ended, states
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
-from tests.web.api.test_operations import ended, states
 
 __all__ = ["dashboard_limits"]
 

@@ -28,6 +28,7 @@ from riverui.web.limits import DashboardLimits
 from tests.cases import cases
 from tests.demo_errors import GO_REFUSED, PYTHON_TRACE
 from tests.factory import attempt_error, job
+from tests.operations import ended
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
@@ -481,9 +482,9 @@ async def test_a_whole_group_is_retried_and_nothing_else(
     }
     answer = await client.post("/jobs/bulk/retry", data=fields)
     assert answer.status_code == 303
-    operation = app.state.dashboard.operations.list()[0]
-    async with asyncio.timeout(20):
-        await operation.task
+    operation = await ended(
+        app.state.dashboard.operations, answer.headers["location"].split("/")[-1]
+    )
     assert (operation.status, operation.changed) == ("done", 130)
     rows = await connection.execute("select id from river_job where state <> 'available'")
     assert {row["id"] for row in await rows.fetchall()} == {other, later}
@@ -510,14 +511,10 @@ async def test_five_thousand_jobs_go_through_the_shared_operations(
         }
         answer = await client.post("/jobs/bulk/retry", data=fields)
         board = app.state.dashboard
-        operation = await board.shared_operations.find(answer.headers["location"].split("/")[-1])
-        async with asyncio.timeout(30):
-            while board.shared_operations.held:  # noqa: ASYNC110 - there is nothing else to wait for
-                await asyncio.sleep(0.05)
-        operation = await board.shared_operations.find(operation.id)
+        operation = await ended(board.operations, answer.headers["location"].split("/")[-1])
         assert (operation.status, operation.changed) == ("done", 5_000)
         assert len((await client.get("/operations")).text) < 40_000
-    await board.shared_operations.close()
+    await board.operations.close()
     await board.error_groups.close()
     await board.counts.close()
 

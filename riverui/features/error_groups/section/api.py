@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import RETRY
-from riverui.actions.pace import pace_parameters, read_pace
 from riverui.domain.jobs import FAILED
 from riverui.errors import BadRequest, DatabaseUnavailable, NotFound
 from riverui.features.error_groups.domain.groups import ErrorState
@@ -37,11 +36,12 @@ from riverui.features.error_groups.verbs import (
     Asked,
     ErrorVerb,
 )
+from riverui.features.operations.api import OperationAnswer, start_matching
+from riverui.features.operations.verbs import pace_parameters, read_pace
 from riverui.storage.interface.params import JobFilter
-from riverui.web.api import operations, requests, serializers
+from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.models import Body, Count, Id, Model, NeededText, Refusal, Time
-from riverui.web.api.operations import OperationAnswer
 from riverui.web.http.urls import only
 from riverui.web.search import time_terms
 from riverui.web.search.groups import group_term
@@ -334,7 +334,7 @@ async def act(verb: ErrorVerb, request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Begin to retry every job of a group, and answer 202 with the operation."""
+    """Start to retry every job of a group, and answer 202 with the operation."""
     posted = await requests.payload(request)
     requests.convert(posted, ErrorGroupRetry)
     pace = read_pace(RETRY, posted)
@@ -342,7 +342,7 @@ async def retry(request: Request) -> Response:
     if not group.jobs:
         raise NotFound("No job of this error group was found: they were retried, or are gone.")
     matching = JobFilter(states=FAILED, terms=(group_term(group).term,))
-    return await operations.begin(request, RETRY, matching, given={}, pace=pace)
+    return await start_matching(request, RETRY, matching, given={}, pace=pace)
 
 
 async def _answer(request: Request) -> Response:

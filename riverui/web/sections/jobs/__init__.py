@@ -8,12 +8,12 @@ from riverui.web.http.section import Section
 from riverui.web.sections.jobs import (
     api,
     bulk,
-    chosen,
     compare,
     index,
     new,
     opened,
     search,
+    selected_jobs,
     show,
     suggest,
 )
@@ -27,7 +27,7 @@ SECTION = Section(
     routes=(
         GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", index.index),
         *new.ROUTES,
-        *chosen.ROUTES,
+        *selected_jobs.ROUTES,
         *bulk.ROUTES,
         *compare.ROUTES,
         *opened.ROUTES,

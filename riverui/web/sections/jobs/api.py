@@ -17,10 +17,11 @@ from starlette.responses import Response
 
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import JOB_VERBS
-from riverui.actions.pace import pace_parameters, read_pace
 from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
+from riverui.features.operations.api import OperationAnswer, start_query
+from riverui.features.operations.verbs import pace_parameters, read_pace
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
     EVERY,
@@ -29,7 +30,7 @@ from riverui.storage.interface.params import (
     JobPageParams,
     JobTextPage,
 )
-from riverui.web.api import operations, requests, serializers
+from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
 from riverui.web.api.models import Id, Model, Refusal, Status
@@ -171,7 +172,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
     if "query" in posted:
         query = requests.convert(posted, by_query)
         given, pace = verb.read(posted), read_pace(verb, posted)
-        return await operations.start(request, verb, query, given=given, pace=pace)
+        return await start_query(request, verb, query, given=given, pace=pace)
     if "state" in posted:
         raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
     asked = requests.convert(posted, by_ids)
@@ -391,7 +392,7 @@ ENDPOINTS = (
                 summary=verb.summary,
                 answer=JobsDone,
                 body=bodies(verb),
-                accepted=operations.OperationAnswer,
+                accepted=OperationAnswer,
                 fails=verb.fails,
                 extension=verb.extension,
             ),

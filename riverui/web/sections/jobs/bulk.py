@@ -1,22 +1,26 @@
-"""Actions on all matching jobs: the preview, and the start."""
+"""Actions on all matching jobs: the preview, and the start; see the feature operations."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import JOB_VERBS
-from riverui.actions.pace import pace_parameters
-from riverui.actions.verbs import JobVerb, VerbParameter
-from riverui.domain.jobs import JobListRow, JobState
+from riverui.actions.verbs import JobVerb
+from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, NotFound, QueryTimeout
+from riverui.features.operations.bulk_tokens import (
+    SAMPLES,
+    BulkPreview,
+    bulk_token,
+    start_previewed,
+)
 from riverui.storage.interface.params import (
     Count,
     CountKind,
@@ -28,55 +32,16 @@ from riverui.storage.interface.params import (
 )
 from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
-from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
-from riverui.web.live import promises
-from riverui.web.live.notices import Notice
 from riverui.web.search import addresses, query
 from riverui.web.search.addresses import Listing
 from riverui.web.search.groups import GroupTerm, group_term
 from riverui.web.search.search_problems import listing_problem
-from riverui.web.sections.jobs.chosen import caution, suggestions
+from riverui.web.sections.jobs.selected_jobs import suggestions
 from riverui.web.view.format import jobs_by_state
 from riverui.web.view.page_parts import Problem
-from riverui.web.view.render import done, respond
-
-_SALT = "riverui.bulk"
-_SAMPLES = 5
-"""Jobs that the preview shows, so that one sees at a glance what is meant."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BulkPreview:
-    """What an action on all matching jobs would touch, before it starts."""
-
-    template: ClassVar[str] = "jobs/bulk.html"
-    fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_bulk.html"}
-
-    verb: JobVerb
-    suggestions: Mapping[str, Sequence[str]]
-    """Texts to choose from, by the name of the verb's parameter."""
-    pace: tuple[VerbParameter, ...]
-    """What may be asked for of its pace."""
-    filter_text: str
-    """The filter in words, e.g. `state:retryable kind:mail`; "every job" when empty."""
-    count: Count
-    jobs: str
-    """How many jobs in which states, in words."""
-    narrowed: bool
-    """Whether jobs in other states are left out because no state was named."""
-    kinds: tuple[tuple[str, int], ...]
-    """The commonest kinds, with their numbers among the jobs looked at."""
-    looked_at: int
-    samples: tuple[JobListRow, ...]
-    cutoff_at: datetime
-    token: str
-    """Signed: verb, filter and cutoff. Posting it back starts the operation. Empty when no job
-    matches.
-    """
-    next: str
-    problem: Problem | None
+from riverui.web.view.render import respond
 
 
 async def index(request: Request) -> Response:
@@ -95,7 +60,7 @@ async def index(request: Request) -> Response:
         raise BadRequest(problem.detail)
     states = verb.states(listing.states)
     if not states:
-        return respond(request, _nothing(verb, listing, now, next_url))
+        return respond(request, _nothing(request, verb, listing, now, next_url))
     group = await _group(request)
     terms = (*listing.search.terms, group.term) if group else listing.search.terms
     matching = JobFilter(states=query.normal_states(states), terms=terms)
@@ -117,42 +82,23 @@ async def index(request: Request) -> Response:
         request,
         BulkPreview(
             verb=verb,
-            suggestions=await suggestions(request, verb),
-            pace=pace_parameters(verb),
+            action=url(request, f"jobs.bulk_{verb.name}"),
+            noun="job",
+            found=jobs_by_state(counts),
+            count=count,
             filter_text=f"{len(group.term.values):,} jobs with the error “{group.title}”"
             if group
             else text,
-            count=count,
-            jobs=jobs_by_state(counts),
+            cutoff_at=cutoff.at,
+            samples=page.rows[:SAMPLES],
+            token=bulk_token(request, verb, text, cutoff, count),
+            next=next_url,
+            suggestions=await suggestions(request, verb),
             narrowed=not listing.states and verb.unnamed is not None and group is None,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
             looked_at=len(page.rows),
-            samples=page.rows[:_SAMPLES],
-            cutoff_at=cutoff.at,
-            token=promises.token(request, verb, text, cutoff, count, salt=_SALT),
-            next=next_url,
-            problem=None,
         ),
     )
-
-
-async def start(verb: JobVerb, request: Request) -> Response:
-    """Start to do a verb to all jobs of a preview."""
-    operation = await promises.begin(
-        request,
-        verb,
-        await form(request),
-        salt=_SALT,
-        order=lambda matching: addresses.default_order(matching.states),
-    )
-    told = await caution(request, verb, operation.given)
-    notice = Notice(
-        level="warning" if told else "info",
-        title=f"{verb.label} all matching: started",
-        details=(told,) if told else (),
-    )
-    next_url = url(request, "operations.show", id=operation.id)
-    return done(request, notice, next=next_url, changed="operations")
 
 
 ROUTES = (
@@ -163,7 +109,7 @@ ROUTES = (
             f"/jobs/bulk/{verb.name}",
             f"jobs.bulk_{verb.name}",
             verb.right,
-            partial(start, verb),
+            partial(start_previewed, verb),
         )
         for verb in JOB_VERBS.values()
     ),
@@ -212,20 +158,19 @@ async def _counts(
     return {state: Count(value=found[state], kind=kind) for state in states}
 
 
-def _nothing(verb: JobVerb, listing: Listing, now: datetime, next_url: str) -> BulkPreview:
+def _nothing(
+    request: Request, verb: JobVerb, listing: Listing, now: datetime, next_url: str
+) -> BulkPreview:
     shown = " and ".join(listing.states)
     return BulkPreview(
         verb=verb,
-        suggestions={},
-        pace=(),
-        filter_text=query.format(listing.filter),
+        action=url(request, f"jobs.bulk_{verb.name}"),
+        noun="job",
+        found="0 jobs",
         count=Count(value=0),
-        jobs="0 jobs",
-        narrowed=False,
-        kinds=(),
-        looked_at=0,
-        samples=(),
+        filter_text=query.format(listing.filter),
         cutoff_at=now,
+        samples=(),
         token="",
         next=next_url,
         problem=Problem(title=f"There is nothing to {verb.name} among {shown} jobs."),

@@ -11,16 +11,17 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.domain.figures import OTHER, Figures, Tally, Window
 from riverui.domain.queues import QueueListRow
 from riverui.domain.spikes import spikes
 from riverui.errors import DatabaseError
 from riverui.features.marks.domain import Mark
+from riverui.features.operations.store import Operation, OperationStatus
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
-from riverui.web.live.operation_run import Operation, OperationStatus
 from riverui.web.search.figure_addresses import (
     WindowChoice,
     jobs_link,
@@ -229,13 +230,12 @@ async def _happenings(
     found += _spikes(request, figures)
     if access(request).may("jobs.read"):
         try:
-            store = await dashboard(request).operation_store()
-            listed = await store.page(limit=_HAPPENINGS)
+            operations = await dashboard(request).operations.list(limit=_HAPPENINGS)
         except DatabaseError:
             # The page says already that the database does not answer.
             log.debug("the newest operations could not be read")
         else:
-            found += [_operation(request, operation) for operation in listed.operations]
+            found += [_operation(request, operation) for operation in operations]
     return sorted(found, key=lambda happening: happening.at, reverse=True)[:_HAPPENINGS]
 
 
@@ -262,7 +262,7 @@ def _mark_words(mark: Mark) -> str:
 
 def _operation(request: Request, operation: Operation) -> Happening:
     n = operation.changed + operation.requested
-    jobs = f"{n:,} job{'' if n == 1 else 's'} {operation.verb.done}"
+    jobs = f"{n:,} job{'' if n == 1 else 's'} {OPERATION_VERBS[operation.verb].done}"
     by = f" by {operation.user[:60]}" if operation.user else ""
     status = "" if operation.status is OperationStatus.DONE else f" ({operation.status.value})"
     return Happening(

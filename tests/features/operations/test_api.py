@@ -7,14 +7,9 @@ from typing import Any
 
 import httpx2
 from psycopg import AsyncConnection
-from starlette.applications import Starlette
 
-from riverui import create_app
-from riverui.storage.interface import Driver
-from riverui.web.auth.rights import READ_ONLY, Access
 from tests import factory
 from tests.cases import cases
-from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[dict[str, Any]]
 
@@ -101,23 +96,3 @@ async def test_queries_that_make_no_sense(api: httpx2.AsyncClient, connection: C
                 assert answer.status_code == 400
                 assert answer.json()["message"]
                 assert (await api.get("operations")).json() == {"data": []}
-
-
-async def test_an_operation_can_be_stopped_by_who_may_start_it(
-    driver: Driver, connection: Connection
-) -> None:
-    for _ in range(3):
-        await factory.job(connection, "completed")
-    app: Starlette = create_app(driver, authenticate=lambda asked: Access(user="ada", rights=held))
-    held = READ_ONLY | {"jobs.delete"}
-    async with browser(app, base_url="http://river.test/api/") as api:
-        begun = (await api.post("jobs/delete", json={"query": ""})).json()["operation"]
-        held = READ_ONLY
-        assert (await api.post(f"operations/{begun['id']}/stop")).status_code == 403
-        held = READ_ONLY | {"jobs.delete"}
-        found = (await api.post(f"operations/{begun['id']}/stop")).json()["operation"]
-        assert found["status"] in ("stopping", "done")
-        assert (await ended(api, begun["id"]))["user"] == "ada"
-        assert (await api.post("operations/unknown/stop")).status_code == 404
-        assert (await api.get("operations/unknown")).status_code == 404
-    await app.state.dashboard.close()

@@ -1,4 +1,4 @@
-"""How fast an action goes through jobs, and when it stops by itself."""
+"""How fast an operation goes through jobs, and when it stops by itself."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from riverui.domain.jobs import JobState
+from riverui.domain.jobs import JobOutcome, JobState
 
 PER_MINUTE = range(1, 1_000_001)
 """Jobs a minute that may be asked for; a database does not change more."""
 CANARY = range(1, 101)
-"""Jobs that may be tried first: more are no trial any more."""
+"""Jobs that may be tried first: with more it is no longer a trial."""
 PERCENT = range(1, 101)
 """Percent of the jobs tried that may fail again."""
 _ALLOWED = {"per_minute": PER_MINUTE, "canary": CANARY, "stop_failing": PERCENT}
 STOP_FAILING = 20
-"""Percent above which a trial is taken for failed unless another number is given."""
+"""Percent of failures above which a trial has failed, unless another number is given."""
 WATCHED = 200
-"""Jobs whose outcome is waited for at once: enough to tell a share, and one short statement."""
+"""Jobs whose outcome is waited for at once: enough for a share, and one short statement."""
 REMEMBERED = 100
 """Newest outcomes that the share is made of, so that it follows a change."""
 FEWEST = 10
-"""Outcomes from which a share is told: of fewer, chance makes it."""
+"""Outcomes needed before a share is judged: with fewer it is chance."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
-    """What was asked for. Without any of it an action goes as fast as the database bears."""
+    """How fast an operation may go. Without any limit it goes as fast as the database bears."""
 
     per_minute: int | None = None
     """Jobs a minute at most."""
     canary: int | None = None
-    """So many jobs first; the rest once these have ended and were good enough."""
+    """Jobs to try first; the rest follows once these have ended well enough."""
     stop_failing: int | None = None
-    """Percent of jobs that may fail again; it stops where more do."""
+    """Percent of jobs that may fail again; the operation stops where more do."""
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` has made; raise one of ODD_VALUE for what it has not."""
+    def read(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `stored` has written; raise one of ODD_VALUE for anything else."""
         found = {name: stored[name] for name in cls.__slots__ if name in stored}
         for name, value in found.items():
             if type(value) is not int or value not in _ALLOWED[name]:
@@ -53,17 +53,12 @@ class Pace:
 
     @property
     def most_failing(self) -> int | None:
-        """Return the percent that may fail again; None where any may."""
+        """Return the percent that may fail again; None where any number may."""
         return self.stop_failing or (STOP_FAILING if self.canary else None)
 
     @property
-    def watches(self) -> bool:
-        """Return whether the outcome of jobs matters."""
-        return self.most_failing is not None
-
-    @property
     def words(self) -> str:
-        """Return what was asked for as a sentence; empty for nothing."""
+        """Return the pace as a sentence; empty for full speed."""
         parts = []
         if self.canary:
             parts.append(f"{self.canary} jobs first")
@@ -71,18 +66,8 @@ class Pace:
             parts.append(f"at most {self.per_minute:,} a minute")
         if self.most_failing is not None:
             parts.append(f"stops if more than {self.most_failing} % fail again")
-        told = ", ".join(parts)
-        return told[:1].upper() + told[1:]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobOutcome:
-    """Where a job stands after it was made to run again."""
-
-    state: JobState | None
-    """None where there is no such job any more."""
-    errors: int
-    """Attempts that have failed, so far."""
+        sentence = ", ".join(parts)
+        return sentence[:1].upper() + sentence[1:]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,8 +82,8 @@ class Watch:
     """Whether the trial is over, and was good enough."""
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` has made; raise one of ODD_VALUE for what it has not."""
+    def read(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `stored` has written; raise one of ODD_VALUE for anything else."""
         pending = {int(each): int(errors) for each, errors in stored.get("pending", {}).items()}
         outcomes, passed = stored.get("outcomes", ""), bool(stored.get("passed"))
         if not set(outcomes) <= {"+", "-"}:
@@ -120,18 +105,18 @@ class Watch:
         return self.outcomes.count("-")
 
     def with_jobs(self, found: Mapping[int, JobOutcome]) -> Self:
-        """Return it with jobs that run again from now on, as many as may be watched."""
+        """Return it with jobs that were just made to run again, as many as may be watched."""
         room = WATCHED - len(self.pending)
         fresh = {each: at.errors for each, at in list(found.items())[: max(0, room)]}
         return replace(self, pending={**self.pending, **fresh})
 
     def with_outcomes(self, found: Mapping[int, JobOutcome]) -> Self:
-        """Return it with what has become of pending jobs. Those that were cancelled, deleted or
-        moved out of sight count neither way.
+        """Return it with the outcomes of pending jobs. Those that were cancelled or deleted count
+        neither way.
         """
         pending, outcomes = dict(self.pending), self.outcomes
         for job_id, before in self.pending.items():
-            now = found.get(job_id, _GONE)
+            now = found.get(job_id, _NO_JOB)
             if now.errors > before:
                 outcomes += "-"
             elif now.state is JobState.COMPLETED:
@@ -141,18 +126,19 @@ class Watch:
             del pending[job_id]
         return replace(self, pending=pending, outcomes=outcomes[-REMEMBERED:])
 
-    def verdict(self, pace: Pace, *, trying: bool) -> str:
-        """Return why to stop, as a sentence; empty where nothing speaks against going on. Of a few
-        jobs `trying` first, all outcomes are enough.
+    def reason_to_stop(self, pace: Pace, *, trying: bool) -> str:
+        """Return why too many jobs have failed again, as a sentence; empty where they have not.
+
+        While a few jobs are tried first (`trying`), their outcomes are enough once all have ended.
         """
-        most, told = pace.most_failing, len(self.outcomes)
-        enough = told >= FEWEST or (trying and told and not self.pending)
-        if most is None or not enough or self.failed * 100 <= most * told:
+        most, known = pace.most_failing, len(self.outcomes)
+        enough = known >= FEWEST or (trying and known and not self.pending)
+        if most is None or not enough or self.failed * 100 <= most * known:
             return ""
         return (
-            f"It stopped by itself: {self.failed} of the newest {told} jobs failed again"
-            f" ({round(100 * self.failed / told)} %), and at most {most} % were to."
+            f"It stopped by itself: {self.failed} of the newest {known} jobs failed again"
+            f" ({round(100 * self.failed / known)} %), and at most {most} % were to."
         )
 
 
-_GONE = JobOutcome(state=None, errors=0)
+_NO_JOB = JobOutcome(state=None, errors=0)

@@ -1,63 +1,40 @@
--- Actions on all matching jobs. Whoever works on one shows the fence that it was given with it: each time that the
--- operation changes hands, the fence grows by one, and who shows an older one changes no row.
-
--- name: own_table_list
-select c.relname::text as name
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
-  and case when :schema::text is null then pg_table_is_visible(c.oid) else n.nspname = :schema::text end;
-
--- name: own_table_size_list
-select c.relname::text as name, c.reltuples::bigint as rows_estimated, pg_total_relation_size(c.oid) as bytes
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
-  and case when :schema::text is null then pg_table_is_visible(c.oid) else n.nspname = :schema::text end
-order by name;
+-- Actions on all matching jobs. Each time that an operation changes hands its fence grows by one; a dashboard that
+-- gives an older fence changes no row.
 
 -- part: operation_columns (operation_get.columns)
 o.id, o.created_at, o.ended_at, o.status, o.verb, o.parameters::text as parameters,
 left(o.features, 1000) as features, left(o.username, 1000) as username, left(o.allowed, 1000) as allowed, o.query,
 o.sort, o.cutoff_id, o.cutoff_at, o.total, o.total_kind, o.changed, o.requested, o.skipped::text as skipped,
 o.cursor_at, o.cursor_id, left(o.stopped_by, 1000) as stopped_by, o.error, left(o.holder, 1000) as holder, o.fence,
-o.held_until >= clock_timestamp() as held,
--- The row as a whole, so that the table may lack these columns: migration 006 adds them.
-to_jsonb(o)->>'pace' as pace, to_jsonb(o)->>'watch' as watch;
+o.held_until >= clock_timestamp() as held, o.pace::text as pace, o.watch::text as watch;
 
--- name: operation_turn
--- One at a time counts those that have not ended, and adds its own.
-select pg_advisory_xact_lock(
-  hashtext(concat(coalesce(:schema::text, current_schema()), '.riverui_operation'))
-) as locked;
-
--- name: operation_keeps_pace
+-- name: operation_table_exists
+-- With the columns of migration 006, the last that changed it.
 select exists (
   select from pg_attribute a
   where a.attrelid = to_regclass('/* schema */riverui_operation') and a.attname = 'pace' and not a.attisdropped
-) as keeps;
+) as found;
+
+-- name: operation_turn
+-- One transaction at a time counts the operations that have not ended, and adds its own.
+select pg_advisory_xact_lock(
+  hashtext(concat(coalesce(:schema::text, current_schema()), '.riverui_operation'))
+) as locked;
 
 -- name: operation_unfinished_count
 select count(*) as number from /* schema */riverui_operation o where o.ended_at is null;
 
 -- name: operation_insert
 insert into /* schema */riverui_operation as o (
-  id, verb, parameters, features, username, allowed, query, sort, cutoff_id, cutoff_at, total, total_kind, holder,
-  held_until, fence
+  id, verb, parameters, features, username, allowed, query, sort, cutoff_id, cutoff_at, total, total_kind, pace, watch,
+  holder, held_until, fence
 )
 values (
   :id::text, :verb::text, :parameters::text::jsonb, :features::text, :username::text, :allowed::text, :query::text,
-  :sort::text, :cutoff_id::bigint, :cutoff_at::timestamptz, :total::bigint, :total_kind::text, :holder::text,
-  clock_timestamp() + make_interval(secs => :term::float8), 1
+  :sort::text, :cutoff_id::bigint, :cutoff_at::timestamptz, :total::bigint, :total_kind::text, :pace::text::jsonb,
+  :watch::text::jsonb, :holder::text, clock_timestamp() + make_interval(secs => :term::float8), 1
 )
-on conflict (id) do nothing
 returning /* columns: */ o.id /* :columns */;
-
--- name: operation_set_pace
-update /* schema */riverui_operation o
-set pace = :pace::text::jsonb, watch = :watch::text::jsonb
-where o.id = :id::text
-returning o.id;
 
 -- name: operation_get
 select /* columns: */ o.id /* :columns */ from /* schema */riverui_operation o where o.id = :id::text;
@@ -65,7 +42,7 @@ select /* columns: */ o.id /* :columns */ from /* schema */riverui_operation o w
 -- name: operation_list
 select /* columns: */ o.id /* :columns */
 from /* schema */riverui_operation o
-where true /* terms */
+where o.verb = any(:verbs::text[]) /* terms */
 order by o.created_at desc, o.id desc
 limit :limit::bigint;
 
@@ -75,7 +52,7 @@ and (o.created_at, o.id) < (
 );
 
 -- name: operation_claim
--- One whose fence cannot grow, as somebody else has written it, is left alone: it must not keep the others waiting.
+-- A row whose fence cannot grow, as another program has written it, is left alone: it must not keep the others waiting.
 update /* schema */riverui_operation o
 set holder = :holder::text, fence = o.fence + 1,
   held_until = clock_timestamp() + make_interval(secs => :term::float8)
@@ -83,7 +60,7 @@ where o.id = (
   select c.id
   from /* schema */riverui_operation c
   where c.ended_at is null and c.held_until < clock_timestamp() and c.verb = any(:verbs::text[])
-    and c.features = any(:features::text[]) and c.fence < 9223372036854775807
+    and c.features = :features::text and c.fence < 9223372036854775807
   order by c.created_at
   limit 1
   for update skip locked
@@ -91,7 +68,8 @@ where o.id = (
 returning /* columns: */ o.id /* :columns */;
 
 -- name: operation_hold
--- The lock makes whoever else would take it over wait for the end of this transaction, and that is not long in coming.
+-- Whoever would take the operation over waits for the end of this transaction, which the server ends after 5 idle
+-- seconds.
 select /* columns: */ o.id /* :columns */,
   set_config('idle_in_transaction_session_timeout', '5s', true) as idle
 from /* schema */riverui_operation o
@@ -101,13 +79,10 @@ for update;
 -- name: operation_save
 update /* schema */riverui_operation o
 set changed = :changed::bigint, requested = :requested::bigint, skipped = :skipped::text::jsonb,
-  cursor_at = :cursor_at::timestamptz, cursor_id = :cursor_id::bigint,
-  held_until = clock_timestamp() + make_interval(secs => :term::float8) /* watch */
+  cursor_at = :cursor_at::timestamptz, cursor_id = :cursor_id::bigint, watch = :watch::text::jsonb,
+  held_until = clock_timestamp() + make_interval(secs => :term::float8)
 where o.id = :id::text and o.fence = :fence::bigint and o.ended_at is null
 returning o.status;
-
--- part: operation_watch (operation_save.watch)
-, watch = :watch::text::jsonb;
 
 -- name: operation_renew
 update /* schema */riverui_operation o

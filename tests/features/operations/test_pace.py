@@ -1,4 +1,4 @@
-"""Actions on all matching jobs that go slowly, try a few first, and stop by themselves."""
+"""Operations that go slowly, try a few jobs first, and stop by themselves."""
 
 from __future__ import annotations
 
@@ -14,46 +14,29 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.engine.feature_list import plain_pilot
+from riverui.features.operations.run import OperationLimits
 from riverui.storage.interface import Driver
-from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.operation_pace import PaceTimes
-from riverui.web.live.operation_run import OperationLimits
-from riverui.web.live.shared_operations import OperationTimes
 from tests.cases import cases
 from tests.factory import job
+from tests.features.operations.conftest import QUICK
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
-SOON = PaceTimes(look=timedelta(milliseconds=10))
-
-
-@pytest.fixture(params=["this process", "every dashboard"])
-def kept(request: pytest.FixtureRequest) -> str:
-    """Who knows the operations."""
-    return str(request.param)
-
 
 @asynccontextmanager
-async def board(driver: Driver, times: PaceTimes = SOON) -> AsyncIterator[Starlette]:
-    limits = DashboardLimits(
-        operations=OperationLimits(pace=times, pause=timedelta(0)),
-        operation_times=OperationTimes(
-            believe=timedelta(0), look=timedelta(milliseconds=50), renew=timedelta(milliseconds=50)
-        ),
-    )
-    app = build_app(driver, SignIn(no_auth=True), limits=limits, pilot=plain_pilot())
+async def board(driver: Driver, **limits: Any) -> AsyncIterator[Starlette]:
+    quick = OperationLimits(**QUICK | {"outcomes": timedelta(milliseconds=10)} | limits)
+    app = build_app(driver, SignIn(no_auth=True), limits=DashboardLimits(operations=quick), pilot=plain_pilot())
     yield app
     await app.state.dashboard.close()
 
 
 @pytest.fixture
-async def client(driver: Driver, kept: str) -> AsyncIterator[httpx2.AsyncClient]:
-    if kept == "every dashboard":
-        await migrate(driver, "up", line="riverui")
-    async with board(driver) as app, browser(app) as client:
+async def client(keeping: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+    async with board(keeping) as app, browser(app) as client:
         yield client
 
 
@@ -163,61 +146,42 @@ async def test_a_trial_that_takes_too_long_stops_it(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await discarded(connection, 5)
-    times = PaceTimes(look=timedelta(milliseconds=10), trial=timedelta(milliseconds=30))
-    async with board(driver, times) as app, browser(app) as client:
+    async with board(driver, trial=timedelta(milliseconds=30)) as app, browser(app) as client:
         operation = await retry(client, canary=3)
         found = await until(client, operation, status="stopped")
     assert found["changed"] == 3
     assert found["error"].startswith("It stopped by itself: 3 of the first 3 jobs had not ended")
 
 
-@pytest.mark.parametrize("kept", ["every dashboard"], indirect=True)
+@pytest.mark.parametrize(
+    ("failing", "status", "changed", "states"),
+    [
+        # Each job is let run once: none of the first ten is met again.
+        (1, "done", 30, ["available"] * 20 + ["completed"] * 9 + ["retryable"]),
+        (9, "stopped", 10, ["completed"] + ["discarded"] * 20 + ["retryable"] * 9),
+    ],
+)
 async def test_another_dashboard_goes_on_with_the_trial(
-    client: httpx2.AsyncClient, driver: Driver, connection: AsyncConnection[Any]
-) -> None:
-    jobs = await discarded(connection, 30)
-    async with board(driver) as app, browser(app) as first:
-        operation = await retry(first, canary=10)
-        await until(first, operation, changed=10)
-        await end(connection, failing=1)
-    await client.get("/operations")
-    found = await until(client, operation, status="done")
-    assert (found["changed"], found["failing_again"]) == (30, 1)
-    # Each job was let run once: none of the first ten is met again.
-    cursor = await connection.execute("select state::text as state from river_job order by id")
-    states = [row["state"] for row in await cursor.fetchall()]
-    assert sorted(states) == ["available"] * 20 + ["completed"] * 9 + ["retryable"]
-    assert len(states) == len(jobs)
-
-
-@pytest.mark.parametrize("kept", ["every dashboard"], indirect=True)
-async def test_another_dashboard_stops_after_a_trial_that_fails(
-    client: httpx2.AsyncClient, driver: Driver, connection: AsyncConnection[Any]
+    failing: int,
+    status: str,
+    changed: int,
+    states: list[str],
+    driver: Driver,
+    connection: AsyncConnection[Any],
 ) -> None:
     await discarded(connection, 30)
     async with board(driver) as app, browser(app) as first:
         operation = await retry(first, canary=10)
         await until(first, operation, changed=10)
-    await client.get("/operations")
-    await end(connection, failing=9)
-    found = await until(client, operation, status="stopped")
-    assert (found["changed"], found["failing_again"]) == (10, 9)
-
-
-async def test_a_table_that_cannot_keep_it_is_told(
-    driver: Driver, connection: AsyncConnection[Any]
-) -> None:
-    await migrate(driver, "up", line="riverui", target_version=1)
-    await discarded(connection, 2)
+    await end(connection, failing=failing)
     async with board(driver) as app, browser(app) as client:
-        answer = await client.post("/api/jobs/retry", json={"query": "kind:mail", "canary": 1})
-        assert answer.status_code == 400
-        assert "migration 006 of the line riverui" in answer.json()["message"]
-        assert "riverui migrate-up --line riverui" in answer.json()["message"]
-        # Without a pace all is as before.
-        await until(client, await retry(client), status="done", changed=2)
+        found = await until(client, operation, status=status)
+    assert (found["changed"], found["failing_again"]) == (changed, failing)
+    cursor = await connection.execute("select state::text as state from river_job order by id")
+    assert sorted(row["state"] for row in await cursor.fetchall()) == states
 
 
+@pytest.mark.parametrize("kept", ["table"], indirect=True)
 async def test_the_form_asks_for_it(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
@@ -244,7 +208,7 @@ async def test_the_form_asks_for_it(
     assert 'name="canary"' not in deleting
 
 
-@pytest.mark.parametrize("kept", ["this process"], indirect=True)
+@pytest.mark.parametrize("kept", ["process"], indirect=True)
 async def test_nonsense_is_refused(client: httpx2.AsyncClient) -> None:
     with cases() as case:
         for verb, pace, told in (

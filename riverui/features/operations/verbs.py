@@ -1,12 +1,12 @@
-"""How fast an action on all matching jobs shall go: what forms and programs may ask for."""
+"""What forms and programs may ask for besides a verb: how fast an operation goes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from riverui.actions.verbs import JobVerb, VerbParameter
-from riverui.domain.pace import CANARY, PER_MINUTE, PERCENT, STOP_FAILING, Pace
 from riverui.errors import BadRequest
+from riverui.features.operations.domain import CANARY, PER_MINUTE, PERCENT, STOP_FAILING, Pace
 
 RATE = VerbParameter(
     name="per_minute",
@@ -37,14 +37,9 @@ def pace_parameters(verb: JobVerb) -> tuple[VerbParameter, ...]:
 
 
 def read_pace(verb: JobVerb, source: Mapping[str, object]) -> Pace:
-    """Return the pace that a form or a JSON object asks for; BadRequest where it cannot be kept."""
-    for parameter in (TRIAL, STOP):
-        if source.get(parameter.name) not in (None, "") and not verb.reruns:
-            raise BadRequest(f"`{parameter.name}` means nothing to {verb.name}: no job runs again.")
-    return Pace.of(
-        {
-            parameter.name: parameter.read(value)
-            for parameter in pace_parameters(verb)
-            if (value := source.get(parameter.name)) not in (None, "")
-        }
-    )
+    """Return the pace that a form or a JSON object asks for; BadRequest if it makes no sense."""
+    asked = {name: source[name] for name in Pace.__slots__ if source.get(name) not in (None, "")}
+    parameters = {parameter.name: parameter for parameter in pace_parameters(verb)}
+    if unknown := sorted(asked.keys() - parameters.keys()):
+        raise BadRequest(f"`{unknown[0]}` means nothing to {verb.name}: no job runs again.")
+    return Pace.read({name: parameters[name].read(value) for name, value in asked.items()})

@@ -1,11 +1,10 @@
-"""When an action stops by itself."""
+"""When an operation stops by itself."""
 
 from __future__ import annotations
 
-import pytest
-
-from riverui.domain.jobs import JobState
-from riverui.domain.pace import REMEMBERED, WATCHED, JobOutcome, Pace, Watch
+from riverui.domain.jobs import JobOutcome, JobState
+from riverui.features.operations.domain import REMEMBERED, WATCHED, Pace, Watch
+from tests.cases import cases
 
 
 def outcome(state: JobState | None, errors: int = 3) -> JobOutcome:
@@ -27,7 +26,7 @@ def test_what_becomes_of_jobs() -> None:
     )
     assert watch.outcomes == "+---"
     assert set(watch.pending) == {5, 7}
-    assert Watch.of(watch.stored) == watch
+    assert Watch.read(watch.stored) == watch
 
 
 def test_only_so_many_are_watched_and_remembered() -> None:
@@ -38,29 +37,28 @@ def test_only_so_many_are_watched_and_remembered() -> None:
     assert watch.outcomes == "+" * REMEMBERED
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "trying", "stops"),
-    [
-        ("", False, False),
-        ("-" * 9, False, False),
-        ("-" * 2 + "+" * 8, False, False),
-        ("-" * 3 + "+" * 7, False, True),
-        ("-" * 20 + "+" * 80, False, False),
-        ("-" * 21 + "+" * 79, False, True),
-        ("-", True, True),
-        ("+", True, False),
-    ],
-)
-def test_a_share_too_large_stops(outcomes: str, trying: bool, stops: bool) -> None:
-    told = Watch(outcomes=outcomes).verdict(Pace(stop_failing=20), trying=trying)
-    assert bool(told) is stops
-    assert Watch(outcomes=outcomes).verdict(Pace(per_minute=5), trying=trying) == ""
+def test_a_share_too_large_stops() -> None:
+    with cases() as case:
+        for outcomes, trying, stops in (
+            ("", False, False),
+            ("-" * 9, False, False),
+            ("-" * 2 + "+" * 8, False, False),
+            ("-" * 3 + "+" * 7, False, True),
+            ("-" * 20 + "+" * 80, False, False),
+            ("-" * 21 + "+" * 79, False, True),
+            ("-", True, True),
+            ("+", True, False),
+        ):
+            with case((outcomes, trying)):
+                watch = Watch(outcomes=outcomes)
+                assert bool(watch.reason_to_stop(Pace(stop_failing=20), trying=trying)) is stops
+                assert watch.reason_to_stop(Pace(per_minute=5), trying=trying) == ""
 
 
 def test_a_trial_waits_for_all_of_a_few() -> None:
     pace = Pace(canary=3)
-    assert not Watch(outcomes="--", pending={7: 0}).verdict(pace, trying=True)
-    assert Watch(outcomes="--+").verdict(pace, trying=True)
+    assert not Watch(outcomes="--", pending={7: 0}).reason_to_stop(pace, trying=True)
+    assert Watch(outcomes="--+").reason_to_stop(pace, trying=True)
 
 
 def test_what_was_asked_for_in_words() -> None:
@@ -68,4 +66,4 @@ def test_what_was_asked_for_in_words() -> None:
     assert Pace(per_minute=1200, canary=10).words == (
         "10 jobs first, at most 1,200 a minute, stops if more than 20 % fail again"
     )
-    assert Pace.of(Pace(canary=3, stop_failing=50).stored) == Pace(canary=3, stop_failing=50)
+    assert Pace.read(Pace(canary=3, stop_failing=50).stored) == Pace(canary=3, stop_failing=50)

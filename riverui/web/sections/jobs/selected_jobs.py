@@ -1,4 +1,4 @@
-"""The verbs for chosen jobs: asked first where the verb asks, done, and told."""
+"""The verbs on selected jobs: confirmed first where the verb asks, then done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.responses import Response
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import DELETE, JOB_VERBS, UNDELETE
 from riverui.actions.jobs import MAX_IDS
-from riverui.actions.verbs import Given, JobVerb
+from riverui.actions.verbs import JobVerb
 from riverui.domain.clock import aware_instant
 from riverui.domain.jobs import JobListRow
 from riverui.domain.numbers import is_bigint
@@ -41,15 +41,15 @@ log = logging.getLogger("riverui.actions")
 
 _ID = re.compile(r"-?[0-9]{1,19}")
 _LINKED = 50
-"""Jobs that a notice's link can name."""
+"""Jobs that the link of a notice can name: its address stays below 1,000 characters."""
 _SAMPLES = 5
-"""Jobs that are shown where a person is asked."""
+"""Jobs that the question shows, enough to recognize what was selected."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsConfirm:
-    """Asks before a verb is done to chosen jobs, and for what it takes; the same page answers a
-    person with or without JavaScript.
+    """The question before a verb is done to selected jobs, with a field for each parameter; the
+    same page with or without JavaScript.
     """
 
     template: ClassVar[str] = "jobs/confirm.html"
@@ -70,13 +70,13 @@ class JobsConfirm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsCaution:
-    """What speaks against what a form is about to give its verb."""
+    """A warning about the parameters that a form is about to send."""
 
     template: ClassVar[str] = "jobs/_caution.html"
     fragments: ClassVar[Mapping[str, str]] = {}
 
     caution: str
-    """Empty where nothing does."""
+    """Empty if there is none."""
 
 
 _KEPT = (
@@ -85,20 +85,20 @@ _KEPT = (
     "They are no longer jobs, and are kept among the dead letters, from where they can be put"
     " back. Running jobs are skipped.",
 )
-"""What deleting does where dead letters are kept."""
+"""What deleting does, to one job and to several, where dead letters are kept."""
 
 
-async def doubt(verb: JobVerb, request: Request) -> Response:
-    """Answer with the caution about what is filled in so far, before the form is sent."""
-    told = ""
+async def warn(verb: JobVerb, request: Request) -> Response:
+    """Answer with the warning about what is filled in so far, before the form is sent."""
+    warning = ""
     with suppress(BadRequest):
-        # What cannot be taken is told once it is sent.
-        told = await caution(request, verb, verb.read(request.query_params))
-    return respond(request, JobsCaution(caution=told))
+        # Invalid values are rejected once the form is sent.
+        warning = await action_notices.caution(request, verb, verb.read(request.query_params))
+    return respond(request, JobsCaution(caution=warning))
 
 
 async def act(verb: JobVerb, request: Request) -> Response:
-    """Do a verb to the chosen jobs; where it asks, only once the form has been sent."""
+    """Do a verb to the selected jobs; if it asks first, only once the form has been sent."""
     posted = await form(request)
     ids, home = _ids(posted), url(request, "jobs.index")
     next_url = local_path(request, posted.get("next"), default=home)
@@ -151,7 +151,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
         verb,
         changes,
         given,
-        caution=await caution(request, verb, given) if changes.changed else "",
+        caution=await action_notices.caution(request, verb, given) if changes.changed else "",
         link=_link(request, verb, changes),
         undo=undo,
     )
@@ -159,7 +159,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
 
 
 async def undelete(request: Request) -> Response:
-    """Put back what this person deleted at the time that the form tells, as it was."""
+    """Put back, as they were, the jobs that this person deleted at the time in the form."""
     posted = await form(request)
     next_url = local_path(request, posted.get("next"), default=url(request, "jobs.index"))
     board, user = dashboard(request), access(request).user
@@ -196,7 +196,7 @@ async def undelete(request: Request) -> Response:
 
 
 def undo_form(request: Request, died_at: datetime, next_url: str) -> NoticeForm:
-    """Return the button that takes back what was deleted at that time."""
+    """Return the button that puts back what was deleted at that time."""
     fields = (("deleted", died_at.isoformat()), ("next", next_url))
     return NoticeForm("Undo", url(request, "jobs.undelete"), fields)
 
@@ -215,18 +215,18 @@ ROUTES = (
             f"/jobs/{verb.name}/caution",
             f"jobs.{verb.name}_caution",
             "jobs.read",
-            partial(doubt, verb),
+            partial(warn, verb),
         )
         for verb in JOB_VERBS.values()
         if verb.caution
     ),
 )
-"""An address for each verb, and one for what speaks against it where something may."""
+"""An address for each verb, and one for its warnings where it has some."""
 
 
 async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[str]]:
-    """Return texts to choose from for each parameter of the verb that has some; a database that
-    cannot tell them in time leaves them out.
+    """Return texts to choose from for each parameter of the verb that has some; without those that
+    the database cannot read in time.
     """
     found: dict[str, Sequence[str]] = {}
     for parameter in verb.parameters:
@@ -237,19 +237,8 @@ async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[
     return found
 
 
-async def caution(request: Request, verb: JobVerb, given: Given) -> str:
-    """Return what speaks against what the verb was given; empty where nothing does, or where the
-    database cannot tell in time.
-    """
-    if verb.caution is None:
-        return ""
-    read = verb.caution
-    found = await fact(dashboard(request).driver, lambda executor: read(executor, given))
-    return "" if isinstance(found, DatabaseError) else found
-
-
 def _link(request: Request, verb: JobVerb, changes: JobChanges) -> tuple[str, str] | None:
-    """Return where the jobs can be seen that an action changed."""
+    """Return a link to the jobs that an action changed."""
     ids = changes.changed + changes.requested
     if verb.removes or not ids or len(ids) > _LINKED:
         return None
@@ -265,7 +254,7 @@ async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ..
 
 
 def _ids(posted: Form) -> tuple[int, ...]:
-    """Return the ids that a form names, each once. BadRequest where they are no ids or too many."""
+    """Return the ids in a form, each once. BadRequest if one is not an id or they are too many."""
     texts = posted.getlist("ids")
     if len(texts) > MAX_IDS:
         raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")

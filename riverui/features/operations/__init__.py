@@ -1,0 +1,1 @@
+"""Operations: actions on all matching jobs, which run in the background in small steps."""

@@ -1,0 +1,90 @@
+"""Keeps an operation to its pace: so many jobs a minute, some first, and none once too many fail
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from riverui.features.operations.domain import Watch
+from riverui.features.operations.store import Operation
+from riverui.storage.interface import Executor, Transaction
+
+
+class PaceKeeper:
+    """Keeps one operation to its pace."""
+
+    def __init__(self, operation: Operation, *, look: timedelta, trial: timedelta) -> None:
+        self._operation = operation
+        self._pace = operation.pace
+        self._look = look.total_seconds()
+        """From one look at the outcomes of jobs to the next."""
+        self._trial = trial
+        """How long the jobs tried first may take to end."""
+        self._looked = float("-inf")
+        """When (monotonic clock) the outcomes of jobs were last read."""
+        self._tried: float | None = None
+        """When all jobs to be tried first were first seen to have been acted on."""
+        self._next = float("-inf")
+        """When (monotonic clock) the next jobs may be acted on."""
+
+    def room(self, most: int) -> int:
+        """Return how many jobs may be acted on now, of at most so many; 0 while the operation waits
+        for the jobs tried first.
+        """
+        if self._operation.trying and self._pace.canary:
+            most = min(most, max(0, self._pace.canary - self._operation.changed))
+        if self._pace.per_minute:
+            most = min(most, max(1, self._pace.per_minute // 60))
+        return most
+
+    async def watch(self, transaction: Transaction, changed: Sequence[int]) -> Watch | None:
+        """Return the watch with jobs that were just made to run again."""
+        watch = self._operation.watch
+        if watch is None or not changed:
+            return watch
+        return watch.with_jobs(await transaction.job_outcome_list(changed))
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look at the outcomes of jobs."""
+        waited = time.monotonic() - self._looked
+        return self._operation.watch is not None and waited >= self._look
+
+    async def look(self, executor: Executor) -> str:
+        """Read what became of the jobs; return why to stop, as a sentence, empty to go on."""
+        operation, watch = self._operation, self._operation.watch or Watch()
+        self._looked = time.monotonic()
+        if watch.pending:
+            watch = watch.with_outcomes(await executor.job_outcome_list(list(watch.pending)))
+        operation.watch = watch
+        if reason := watch.reason_to_stop(self._pace, trying=operation.trying):
+            return reason
+        if operation.trying and operation.changed >= (self._pace.canary or 0):
+            self._tried = self._tried or self._looked
+            operation.watch = replace(watch, passed=not watch.pending)
+            if watch.pending and self._looked - self._tried > self._trial.total_seconds():
+                minutes = self._trial // timedelta(minutes=1)
+                return (
+                    f"It stopped by itself: {len(watch.pending)} of the first {self._pace.canary}"
+                    f" jobs had not ended after {minutes} minutes."
+                )
+        return ""
+
+    def acted(self, jobs: int) -> None:
+        """Note that so many jobs were acted on, which take their share of a minute."""
+        if self._pace.per_minute:
+            self._next = time.monotonic() + jobs * 60 / self._pace.per_minute
+
+    def may_act(self) -> bool:
+        """Return whether it is time for the next jobs."""
+        return time.monotonic() >= self._next and self.room(1) > 0
+
+    async def rest(self) -> None:
+        """Wait until it is time for the next jobs or for another look, whichever comes first."""
+        left = self._next - time.monotonic() if self.room(1) else self._look
+        await asyncio.sleep(max(0.0, min(self._look, left)))

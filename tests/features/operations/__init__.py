@@ -1,0 +1,1 @@
+"""Tests of operations: actions on all matching jobs."""
