@@ -7,8 +7,8 @@ FROM ${UV_IMAGE} AS uv
 
 FROM ${PYTHON_IMAGE} AS build
 COPY --from=uv /uv /bin/uv
-# One extra of pyproject.toml: `speed` to serve a database of your own, `demo` to include a Postgres for `riverui demo`.
-ARG EXTRA=speed
+# An extra of pyproject.toml, none by default: `demo` includes a Postgres for `riverui demo`.
+ARG EXTRA=
 ENV UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PROJECT_ENVIRONMENT=/opt/riverui \
@@ -17,10 +17,10 @@ WORKDIR /src
 RUN --mount=type=cache,target=/root/.cache/uv \
     --mount=type=bind,source=uv.lock,target=/src/uv.lock \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
-    uv sync --locked --no-dev --no-install-project --extra "${EXTRA}"
+    uv sync --locked --no-dev --no-install-project ${EXTRA:+--extra "${EXTRA}"}
 COPY . /src
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --locked --no-dev --no-editable --extra "${EXTRA}"
+    uv sync --locked --no-dev --no-editable ${EXTRA:+--extra "${EXTRA}"}
 # The user that it runs as may not write the compiled templates. uv leaves a file that everybody may write.
 RUN /opt/riverui/bin/python -P -c \
     "import asyncio; from riverui.web.view import render; asyncio.run(render.load_templates(render.environment()))" && \
