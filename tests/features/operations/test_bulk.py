@@ -52,7 +52,9 @@ async def test_a_preview_and_its_operation(driver: Driver, connection: Connectio
     for n in range(7):
         await job(connection, "discarded", kind="mail" if n else "ship")
     await job(connection, "completed", kind="mail")
-    one, other = (build_app(driver, SignIn(no_auth=True), KEY, pilot=plain_pilot()) for _ in range(2))
+    one, other = (
+        build_app(driver, SignIn(no_auth=True), KEY, pilot=plain_pilot()) for _ in range(2)
+    )
     async with browser(one) as client:
         form = await preview(
             client, "verb=retry&state=discarded&q=kind:mail&next=/jobs?state=discarded"
@@ -171,7 +173,13 @@ async def test_tokens_that_are_not_ours_start_nothing(
 ) -> None:
     await job(connection, "retryable")
     app = build_app(driver, SignIn(no_auth=True), KEY, pilot=plain_pilot())
-    late = build_app(driver, SignIn(no_auth=True), KEY, limits=DashboardLimits(preview_seconds=-1), pilot=plain_pilot())
+    late = build_app(
+        driver,
+        SignIn(no_auth=True),
+        KEY,
+        limits=DashboardLimits(preview_seconds=-1),
+        pilot=plain_pilot(),
+    )
     signer = app.state.dashboard.signer
     foreign = URLSafeTimedSerializer("another key of the same length", salt="riverui")
     async with browser(app) as client, browser(late) as too_late:
@@ -201,7 +209,9 @@ async def test_a_search_without_an_index_may_be_acted_on_before_anything_is_foun
         select 'k', '{}', case when n = 1 then '{rare}' else '{}' end::varchar[]
         from generate_series(1, 2000) n"""
     )
-    app = build_app(driver, SignIn(no_auth=True), DashboardConfig(search_window=300), pilot=plain_pilot())
+    app = build_app(
+        driver, SignIn(no_auth=True), DashboardConfig(search_window=300), pilot=plain_pilot()
+    )
     async with browser(app) as client:
         form = await preview(client, "verb=delete&state=available&order=-time&q=tag:rare")
         await client.post(form.attributes["action"], data=dict(form.fields()))

@@ -29,7 +29,9 @@ from tests.web.stand_ins import browser
 @asynccontextmanager
 async def board(driver: Driver, **limits: Any) -> AsyncIterator[Starlette]:
     quick = OperationLimits(**QUICK | {"outcomes": timedelta(milliseconds=10)} | limits)
-    app = build_app(driver, SignIn(no_auth=True), limits=DashboardLimits(operations=quick), pilot=plain_pilot())
+    app = build_app(
+        driver, SignIn(no_auth=True), limits=DashboardLimits(operations=quick), pilot=plain_pilot()
+    )
     yield app
     await app.state.dashboard.close()
 

@@ -44,7 +44,8 @@ async def board(
         SignIn(**(sign_in or {"no_auth": True})),
         limits=DashboardLimits(operations=limits),
         name=name,
-    pilot=plain_pilot())
+        pilot=plain_pilot(),
+    )
     yield app
     await app.state.dashboard.close()
 
