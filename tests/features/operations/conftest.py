@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from riverui.engine.feature_list import plain_pilot
 from riverui.features.operations.run import OperationLimits
 from riverui.features.operations.runner import Operations
 from riverui.storage.interface import Driver
@@ -65,7 +66,7 @@ async def dashboards(driver: Driver) -> AsyncIterator[Begin]:
                 config or DashboardConfig(),
                 name=name or f"dashboard {len(made) + 1}",
                 limits=OperationLimits(**QUICK | (limits or {})),
-                **options,
+                **{"pilot": plain_pilot(), **options},
             )
         )
         return made[-1]
