@@ -34,7 +34,7 @@ from riverui.web.config import ServeConfig, is_loopback
 @click.option(
     "--incident",
     metavar="NAME",
-    help="Play an incident, such as flood-of-one-kind; an unknown name lists them.",
+    help="Play an incident, such as bad-deploy; an unknown name lists them.",
 )
 @click.option("--fresh", is_flag=True, help="Start with an empty database.")
 @click.option(

@@ -1,10 +1,10 @@
-"""Who keeps the demo shop busy: customers that order, campaigns, and the periodic jobs."""
+"""The customers and campaigns that keep the demo shop busy, and its periodic jobs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -20,80 +20,77 @@ from riverui.engine.lead.periodic import PeriodicJob
 from riverui.errors import DatabaseError
 
 _TICK = 0.5
-"""Seconds between two rounds of orders: the dashboard looks every few seconds."""
-_NEW_PER_SECOND = 1.5
-"""New jobs in the mean: as many as the shop's workers get done."""
+"""Seconds between two rounds: the dashboard refreshes every few seconds."""
+_PER_SECOND = 1.5
+"""New jobs in the mean: as many as the shop's workers complete."""
 _BURST = 40
-"""Push notifications of one campaign: enough for a queue that one sees grow and shrink."""
+"""Push notifications of one campaign: enough to see a queue grow and shrink."""
 _HELD_EVERY = timedelta(seconds=12)
 """Between two payments that are put on hold."""
 _HELD_AT_ONCE = 4
 """Payments on hold, so that there are always some pending jobs to try the buttons on."""
 
 
-class Customers:
-    """Inserts jobs through a client for as long as `run` runs."""
+class Timetable:
+    """Remembers when each thing is due again."""
 
-    def __init__(
-        self,
-        client: Client,
-        rng: Random,
-        *,
-        per_second: float = _NEW_PER_SECOND,
-        also: Mapping[str, float] | None = None,
-    ) -> None:
-        """Make customers that order so much; `also` are jobs of a kind that come every second, and
-        then there are neither campaigns nor orders on hold.
-        """
-        self._per_second = per_second
-        self._also = also
-        self._client = client
+    def __init__(self) -> None:
         self._due: dict[str, datetime] = {}
+
+    def is_due(self, name: str, now: datetime, interval: timedelta) -> bool:
+        """Return whether it is time; the first time is now."""
+        if now < self._due.get(name, now):
+            return False
+        self._due[name] = now + interval
+        return True
+
+
+async def repeat(insert: Callable[[datetime], Awaitable[None]]) -> None:
+    """Insert jobs until cancelled; go on after errors of the database."""
+    while True:
+        with contextlib.suppress(DatabaseError):
+            await insert(datetime.now(UTC))
+        await asyncio.sleep(_TICK)
+
+
+class Customers:
+    """Inserts the shop's usual jobs."""
+
+    def __init__(self, client: Client, rng: Random, *, campaigns: bool) -> None:
+        """Insert through this client; without campaigns there are no payments on hold either."""
+        self._client = client
+        self._campaigns = campaigns
         self._rng = rng
+        self._timetable = Timetable()
 
-    async def run(self) -> None:
-        """Insert jobs until cancelled; wait for a database that is away."""
-        while True:
-            with contextlib.suppress(DatabaseError):
-                await self._order(datetime.now(UTC))
-            await asyncio.sleep(_TICK)
-
-    async def _order(self, now: datetime) -> None:
-        kinds = [any_kind(self._rng) for _ in range(self._arrivals())]
-        if self._also is not None:
-            for name, rate in self._also.items():
-                kinds += [BY_NAME[name]] * round(rate * _TICK)
-        elif self._is_due("campaign", now, timedelta(seconds=self._rng.uniform(100, 260))):
+    async def insert(self, now: datetime) -> None:
+        """Insert what has been ordered since the last time."""
+        rng, due = self._rng, self._timetable.is_due
+        kinds = [any_kind(rng) for _ in range(self._arrivals())]
+        pause = timedelta(seconds=rng.uniform(100, 260))
+        if self._campaigns and due("campaign", now, pause):
             kinds += [BY_NAME["push_notification"]] * _BURST
         if kinds:
-            await self._client.insert_many([new_job(kind, now, self._rng) for kind in kinds])
-        if self._also is None and self._is_due("order on hold", now, _HELD_EVERY):
+            await self._client.insert_many([new_job(kind, now, rng) for kind in kinds])
+        if self._campaigns and due("payment on hold", now, _HELD_EVERY):
             await self._hold(now)
 
     async def _hold(self, now: datetime) -> None:
-        """Put one payment on hold, which a person has to release, and let the oldest through."""
-        await self._client.insert_many(
-            [new_job(BY_NAME["payment_capture"], now, self._rng, pending=True)]
-        )
+        """Put one payment on hold, which a person has to release, and release the oldest."""
+        payment = BY_NAME["payment_capture"]
+        await self._client.insert_many([new_job(payment, now, self._rng, pending=True)])
         held = await self._client.job_list(
-            JobListParams(kinds=("payment_capture",), states=(JobState.PENDING,))
+            JobListParams(kinds=(payment.name,), states=(JobState.PENDING,))
         )
         for job in held.jobs[:-_HELD_AT_ONCE]:
             await self._client.job_retry(job.id)
 
     def _arrivals(self) -> int:
         """Return how many jobs arrive within a tick: a Poisson process."""
-        count, waited = 0, self._rng.expovariate(self._per_second)
+        count, waited = 0, self._rng.expovariate(_PER_SECOND)
         while waited < _TICK:
-            count, waited = count + 1, waited + self._rng.expovariate(self._per_second)
+            count, waited = count + 1, waited + self._rng.expovariate(_PER_SECOND)
         return count
-
-    def _is_due(self, what: str, now: datetime, interval: timedelta) -> bool:
-        """Return whether it is time; the first time is now."""
-        if now < self._due.get(what, now):
-            return False
-        self._due[what] = now + interval
-        return True
 
 
 def new_job(kind: Kind, now: datetime, rng: Random, *, pending: bool = False) -> InsertManyParams:

@@ -1,11 +1,11 @@
 """The demo shop's department that uses what riverui adds to River: orders that are workflows, books
-scanned page by page, accounts changed one after the other, limits, rates, batches and sealed args.
+scanned page by page, accounts changed one after the other, limits, rates, batches and encrypted
+args.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, ClassVar
 
+from riverui.demo.customers import Timetable
 from riverui.domain.partitions import PartitionConfig
 from riverui.domain.schedules import CronSchedule
 from riverui.engine.client import Client
@@ -22,7 +23,6 @@ from riverui.engine.lead.periodic import PeriodicJob
 from riverui.engine.work.context import record_output
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
-from riverui.errors import DatabaseError
 from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
 from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
@@ -36,7 +36,7 @@ from riverui.storage.interface import Driver
 log = logging.getLogger("shop.fulfilment")
 
 _KEY = b"a key of 32 bytes, for the demo!"
-"""Seals the args of payouts. A real one is a secret."""
+"""Encrypts the args of payouts. A real one is a secret."""
 _PAGES = 4_000
 """Pages of a book: a workflow as wide as they get."""
 _BOOK_EVERY = timedelta(minutes=80)
@@ -44,19 +44,17 @@ _BOOK_EVERY = timedelta(minutes=80)
 _ORDER_EVERY = timedelta(seconds=15)
 """About as long as one takes: one or two are under way at any time."""
 _APPROVED_AFTER = timedelta(seconds=40)
-"""How long a person takes to approve an order; some are never looked at."""
+"""How long a person takes to approve an order."""
 _OTHERS_EVERY = timedelta(seconds=4)
-"""Between two rounds of what comes all the time: a page shows something new, and the shop's other
-jobs are still most of what it shows.
+"""Between two rounds of the other jobs: a page shows something new, and the shop's other jobs are
+still most of what it shows.
 """
 _TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")
-_TICK = 1.0
-"""Seconds between two looks for what is due."""
 _DECLINED = 0.06
 """Share of orders whose payment fails for good."""
-_REFUSED = 1 / 15
-"""Share of questions that the vendor refuses: one a minute."""
-_REFUSED_FOR = timedelta(minutes=2)
+_REJECTED = 1 / 15
+"""Share of questions that the vendor rejects: one a minute."""
+_REJECTED_FOR = timedelta(minutes=2)
 """How long those stay among the jobs before they become dead letters: soon enough to be seen."""
 
 
@@ -93,14 +91,14 @@ class ChangeAccount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyncCatalogue:
-    """One tenant's catalogue: two at once for each."""
+    """An article of one tenant's catalogue: two at once for each tenant."""
 
     kind: ClassVar[str] = "sync_catalogue"
     tenant_id: str
     article: int
 
     def insert_opts(self) -> InsertOpts:
-        """Return the queue whose limits hold for each tenant."""
+        """Return the queue with a limit for each tenant."""
         return InsertOpts(queue="tenants")
 
 
@@ -112,7 +110,7 @@ class AskVendor:
     parcel: int
 
     def insert_opts(self) -> InsertOpts:
-        """Return the queue that keeps to the vendor's rate; what is refused once is refused."""
+        """Return the queue with the vendor's rate limit; a rejected question is not asked again."""
         return InsertOpts(queue="vendor", max_attempts=1)
 
 
@@ -124,13 +122,13 @@ class SendNewsletter:
     to: str
 
     def insert_opts(self) -> InsertOpts:
-        """Return the queue of its own that fills batches."""
+        """Return the queue whose jobs are worked in batches."""
         return InsertOpts(queue="newsletters")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PayOut:
-    """A payout, whose args nobody reads in the database."""
+    """A payout, whose args are encrypted in the database."""
 
     kind: ClassVar[str] = "pay_out"
     iban: str
@@ -152,7 +150,7 @@ class CloseBooks:
         return InsertOpts(queue="accounts")
 
 
-class VendorRefused(Exception):
+class UnknownParcel(Exception):
     """The vendor does not know that parcel."""
 
 
@@ -186,14 +184,14 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
 
 
 def leading(*periodic_jobs: PeriodicJob) -> dict[str, Any]:
-    """Return the settings that are alike in every client that may lead: periodic jobs that are kept
-    in the database, here the nightly one besides those given, and what becomes of jobs that failed.
+    """Return the settings that all clients that may lead have in common: periodic jobs that are
+    kept in the database, these and a nightly one, and for how long failed jobs are kept.
     """
     nightly = PeriodicJob(CronSchedule("30 2 * * *"), CloseBooks, id=CloseBooks.kind)
     return {
         "dead_letter": DeadLetterConfig(enabled=True),
         "durable_periodic_jobs": DurablePeriodicJobsConfig(enabled=True),
-        "features": [QueueRetention({"vendor": Retention(discarded=_REFUSED_FOR)})],
+        "features": [QueueRetention({"vendor": Retention(discarded=_REJECTED_FOR)})],
         "periodic_jobs": [*periodic_jobs, nightly],
     }
 
@@ -227,8 +225,8 @@ def _workers(rng: Random) -> Workers:
     @workers.work(AskVendor)
     async def ask(job: Job[AskVendor]) -> None:
         await take(0.2, 0.8)
-        if job.args.parcel % 1_000 < _REFUSED * 1_000:
-            raise VendorRefused(f"parcel {job.args.parcel} is not known here")
+        if job.args.parcel % 1_000 < _REJECTED * 1_000:
+            raise UnknownParcel(f"parcel {job.args.parcel} is unknown")
 
     @workers.work_many(SendNewsletter)
     async def send(jobs: Sequence[Job[SendNewsletter]]) -> None:
@@ -247,34 +245,30 @@ def _workers(rng: Random) -> Workers:
 
 
 class Orders:
-    """Inserts the department's jobs for as long as `run` runs."""
+    """Inserts the department's jobs."""
 
     def __init__(self, client: Client, rng: Random) -> None:
         self._client = client
-        self._due: dict[str, datetime] = {}
         self._rng = rng
+        self._timetable = Timetable()
         self._to_approve: list[tuple[datetime, str]] = []
-        """When somebody approves which workflow."""
+        """When which workflow is approved."""
 
-    async def run(self) -> None:
-        """Insert jobs until cancelled; wait for a database that is away."""
-        while True:
-            with contextlib.suppress(DatabaseError):
-                await self._tick(datetime.now(UTC))
-            await asyncio.sleep(_TICK)
-
-    async def _tick(self, now: datetime) -> None:
-        if self._is_due("order", now, _ORDER_EVERY):
+    async def insert(self, now: datetime) -> None:
+        """Insert what is due."""
+        due = self._timetable.is_due
+        if due("order", now, _ORDER_EVERY):
             await self._order(now)
-        if self._is_due("book", now, _BOOK_EVERY):
+        if due("book", now, _BOOK_EVERY):
             await self._book()
         while self._to_approve and self._to_approve[0][0] <= now:
             _, workflow_id = self._to_approve.pop(0)
             await self._client.workflow_signal(workflow_id, "approval", {"by": "finance"})
-        await self._client.insert_many(self._others(now))
+        if jobs := self._others(now):
+            await self._client.insert_many(jobs)
 
     async def _order(self, now: datetime) -> None:
-        """Insert an order: large ones wait for somebody's approval."""
+        """Insert an order: large ones wait for an approval."""
         number = self._rng.randrange(10_000, 100_000)
 
         def step(name: str) -> Step:
@@ -309,29 +303,20 @@ class Orders:
         await book.insert()
 
     def _others(self, now: datetime) -> list[Any]:
-        """Return what comes all the time, and now and then."""
-        rng = self._rng
+        rng, due = self._rng, self._timetable.is_due
         jobs: list[Any] = []
-        if self._is_due("others", now, _OTHERS_EVERY):
+        if due("others", now, _OTHERS_EVERY):
             customer = rng.randrange(40)
             jobs += [
                 *(ChangeAccount(customer_id=customer, cents=cents) for cents in (-450, 990)),
                 AskVendor(parcel=rng.randrange(10**9)),
                 SyncCatalogue(tenant_id=rng.choice(_TENANTS), article=rng.randrange(100_000)),
             ]
-        if self._is_due("newsletter", now, timedelta(minutes=3)):
+        if due("newsletter", now, timedelta(minutes=3)):
             jobs += [SendNewsletter(to=f"customer-{n}@example.com") for n in range(100)]
-        if self._is_due("payouts", now, timedelta(seconds=50)):
-            jobs += [
-                PayOut(iban=f"DE{rng.randrange(10**20):020}", cents=rng.randrange(100, 90_000))
-            ]
-        if self._is_due("import", now, timedelta(minutes=6)):
+        if due("payout", now, timedelta(seconds=50)):
+            iban = f"DE{rng.randrange(10**20):020}"
+            jobs.append(PayOut(iban=iban, cents=rng.randrange(100, 90_000)))
+        if due("import", now, timedelta(minutes=6)):
             jobs += [SyncCatalogue(tenant_id="acme", article=n) for n in range(120)]
         return jobs
-
-    def _is_due(self, what: str, now: datetime, interval: timedelta) -> bool:
-        """Return whether it is time; the first time is now."""
-        if now < self._due.get(what, now):
-            return False
-        self._due[what] = now + interval
-        return True

@@ -13,16 +13,23 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from riverui.demo.attempts import Row, begin
+from riverui.demo.attempts import log_text, plan
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.jobs import FINALIZED, JobState
 
+Row = dict[str, Any]
+"""Names and values of columns, ready for `encode`."""
+
 PAUSED_FOR = timedelta(minutes=38)
 """How long ago the paused queue was paused: long enough for jobs to pile up in it."""
+DEPLOYED = timedelta(hours=7)
+"""How long ago the workers were last replaced."""
 _DAY = timedelta(hours=24)
 """How far the past reaches back: as long as River keeps completed jobs."""
-_DEPLOYED = timedelta(hours=7)
-"""How long ago the workers were last replaced."""
+_PILED_UP = 34
+"""Jobs in the paused queue: one a minute since it was paused."""
+_HELD = 5
+"""Payments that are pending: some to try the buttons on."""
 _MARK = "\ue000"
 """Stands before a number that is written as a string for a moment; no text of the shop has it."""
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
@@ -49,7 +56,9 @@ def any_kind(rng: Random) -> Kind:
 
 
 def origin(rng: Random) -> dict[str, Any]:
-    """Return the metadata that a job of the shop comes with; its trace id decides its fate."""
+    """Return the metadata that a job of the shop is inserted with; its trace id decides its
+    fate.
+    """
     return {
         "trace_id": f"{rng.getrandbits(128):032x}",
         "tenant": rng.choice(("eu-1", "eu-1", "us-2")),
@@ -62,7 +71,7 @@ def tags(kind: Kind, rng: Random) -> list[str]:
 
 
 def delay(kind: Kind, rng: Random) -> timedelta | None:
-    """Return for how long a new job is put off; None for those that are due at once."""
+    """Return how much later than now a new job is scheduled; None for most jobs."""
     if rng.random() >= kind.later:
         return None
     return timedelta(
@@ -70,10 +79,10 @@ def delay(kind: Kind, rng: Random) -> timedelta | None:
     )
 
 
-def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
+def new_job(kind: Kind, now: datetime, rng: Random) -> Row:
     """Return a job as a client inserted it at that time."""
     args = kind.args(rng)
-    row: dict[str, Any] = {
+    row: Row = {
         "args": args,
         "created_at": now,
         "kind": kind.name,
@@ -110,13 +119,13 @@ def history(
             yield row
     if since is not None:
         return
-    for number in range(34):
-        yield new_job(BY_NAME["data_import"], now - PAUSED_FOR * number / 34, rng)
-    for number in range(5):
+    for number in range(_PILED_UP):
+        yield new_job(BY_NAME["data_import"], now - PAUSED_FOR * number / _PILED_UP, rng)
+    for number in range(_HELD):
         yield new_job(BY_NAME["payment_capture"], now - timedelta(seconds=11 * number), rng) | {
             "state": JobState.PENDING
         }
-    yield _stuck(now - timedelta(hours=3, minutes=12), now, rng)
+    yield _stuck(now, rng)
 
 
 def _age(rng: Random) -> timedelta:
@@ -129,66 +138,71 @@ def _age(rng: Random) -> timedelta:
             return _DAY * share
 
 
-def live(
-    row: dict[str, Any], now: datetime, rng: Random, *, worked_until: datetime | None = None
-) -> None:
-    """Let everything happen to the job that would have happened to it until now; nobody has worked
-    it since `worked_until`.
+def live(row: Row, now: datetime, rng: Random, *, worked_until: datetime | None = None) -> None:
+    """Simulate what has happened to the job until now; no worker has taken it since
+    `worked_until`.
     """
     kind = BY_NAME[row["kind"]]
     row |= {"attempt": 0, "attempted_by": [], "errors": []}
-    paused_at = (
-        now - PAUSED_FOR
-        if any(queue.paused for queue in QUEUES if queue.name == kind.queue)
-        else worked_until or now
-    )
+    if any(queue.paused for queue in QUEUES if queue.name == kind.queue):
+        worked_until = now - PAUSED_FOR
     while row["state"] not in FINALIZED:
         started_at = row["scheduled_at"] + timedelta(seconds=rng.expovariate(2))
         if row["scheduled_at"] > now:
             return
         row["state"] = JobState.AVAILABLE
-        if started_at > paused_at:
+        if started_at > (worked_until or now):
             return
-        attempt = begin(
-            kind,
-            args=row["args"],
-            metadata=row["metadata"],
-            number=row["attempt"] + 1,
-            max_attempts=kind.max_attempts,
-            errors=len(row["errors"]),
-            started_at=started_at,
+        _attempt(row, kind, started_at, now, rng)
+        if row["state"] is JobState.AVAILABLE:
+            # It would still run now, but no worker of the past goes on: it is left to those who
+            # start now.
+            return
+
+
+def _attempt(row: Row, kind: Kind, started_at: datetime, now: datetime, rng: Random) -> None:
+    """Change the row as River does at the end of an attempt, if that end is not after now."""
+    metadata, number = row["metadata"], row["attempt"] + 1
+    made = plan(kind, row["args"], metadata["trace_id"], number, metadata.get("snoozes", 0))
+    ended_at = started_at + timedelta(seconds=made.seconds)
+    if ended_at > now:
+        return
+    deployed = DEPLOYED if now - started_at < DEPLOYED else _DAY * 3
+    row["attempted_by"].append(rng.choice(client_ids(LANGUAGE[kind.queue], now - deployed)))
+    row |= {"attempt": number, "attempted_at": started_at}
+    if log := log_text(kind, made, started_at, ended_at):
+        metadata.setdefault("river:log", []).append({"attempt": number, "log": log})
+    if made.snooze is not None:
+        metadata["snoozes"] = metadata.get("snoozes", 0) + 1
+        row |= {"state": JobState.SCHEDULED, "attempt": number - 1}
+        row["scheduled_at"] = ended_at + made.snooze
+        return
+    row |= {"state": JobState.COMPLETED, "finalized_at": ended_at}
+    if made.output is not None:
+        metadata["output"] = made.output
+    if made.error:
+        error = f"JobCancelError: {made.error}" if made.cancels else made.error
+        # River's `at` is when the failed attempt started.
+        row["errors"].append(
+            {"at": started_at, "attempt": number, "error": error, "trace": made.trace}
         )
-        if attempt.ends_at > now:
-            # Nobody of back then works any more: it is for those who start now.
-            return
-        deployed = _DEPLOYED if now - started_at < _DEPLOYED else _DAY * 3
-        row["attempted_by"].append(rng.choice(client_ids(LANGUAGE[kind.queue], now - deployed)))
-        row |= {"attempt": attempt.number, "attempted_at": started_at}
-        end: dict[str, Any] = attempt.outcome(attempt.ends_at, rng)
-        row["metadata"] |= end["metadata"]
-        row |= {"state": end["state"], "attempt": end["attempt"]}
-        row["scheduled_at"] = end["scheduled_at"] or row["scheduled_at"]
-        if end["error"]:
-            row["errors"].append(end["error"])
-    row["finalized_at"] = attempt.ends_at
+        row["state"] = JobState.CANCELLED if made.cancels else JobState.DISCARDED
+        if not made.cancels and number < kind.max_attempts:
+            # River's own retry policy.
+            wait = timedelta(seconds=len(row["errors"]) ** 4 * rng.uniform(0.9, 1.1))
+            row |= {"state": JobState.RETRYABLE, "scheduled_at": ended_at + wait}
+            del row["finalized_at"]
 
 
-def _stuck(started_at: datetime, now: datetime, rng: Random) -> Row:
+def _stuck(now: datetime, rng: Random) -> Row:
     """Return a job whose worker has vanished, of a kind without a time limit: it is not rescued."""
     kind = BY_NAME["video_transcode"]
+    started_at = now - timedelta(hours=3, minutes=12)
     row = new_job(kind, started_at - timedelta(seconds=2), rng)
-    attempt = begin(
-        kind,
-        args=row["args"],
-        metadata=row["metadata"],
-        number=1,
-        max_attempts=kind.max_attempts,
-        errors=0,
-        started_at=started_at,
-    )
-    row["metadata"]["river:log"] = attempt.logs_at(
-        attempt.started_at + (attempt.ends_at - started_at) * 0.4
-    )
+    made = plan(kind, row["args"], row["metadata"]["trace_id"], 1, 0)
+    until = started_at + timedelta(seconds=made.seconds * 0.4)
+    log = log_text(kind, made, started_at, until)
+    row["metadata"]["river:log"] = [{"attempt": 1, "log": log}]
     return row | {
         "state": JobState.RUNNING,
         "attempt": 1,

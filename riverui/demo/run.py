@@ -1,4 +1,4 @@
-"""`riverui demo`: a Postgres of its own, a made-up shop's jobs in it, what moves them, and the
+"""`riverui demo`: a Postgres server, the jobs of a made-up shop, clients that work them, and the
 dashboard.
 """
 
@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -19,15 +20,21 @@ import uvicorn
 from psycopg import AsyncConnection
 
 from riverui.cli.server import StoppableServer, address, listen, listen_from
-from riverui.demo.incidents.incident import Incident
-from riverui.demo.incidents.prepare import forgotten_transaction, prepare
-from riverui.demo.opening import give_back, working
+from riverui.demo.customers import Customers, periodic_jobs, repeat
+from riverui.demo.fulfilment import Orders, fulfilment_client, leading
+from riverui.demo.incidents import Incident, prepare
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
+from riverui.demo.shop import LANGUAGE, QUEUES, client_ids
+from riverui.demo.workers import shop_workers
+from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.job_inserter import JobInserter
 from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.storage.interface.engine_params import JobSelectParams, JobSetStateParams
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -37,12 +44,14 @@ _DATABASE = "shop"
 _INCIDENT_DATABASE = "incident"
 _HISTORY = 12_000
 """Jobs of the shop's last day: inserted within two seconds, and towards its end nearly as many a
-minute as come from then on, so that charts do not begin with a step.
+minute as are inserted from then on, so that charts do not begin with a step.
 """
 _SEED = 20_261_121
-"""Of the dice, so that each demo begins with the same past."""
+"""Of the random numbers, so that each demo begins with the same past."""
 _GRACE_SECONDS = 1
-"""Seconds that requests have to end at Ctrl-C: whoever looks on does not wait longer."""
+"""Seconds that requests have to end at Ctrl-C: a person waits for it."""
+_RESCUED_AFTER = timedelta(minutes=10)
+"""When a running job counts as stuck: longer than any of the shop's, and soon enough to be seen."""
 
 
 def demo(
@@ -53,17 +62,17 @@ def demo(
     fresh: bool,
     incident: Incident | None = None,
 ) -> int:
-    """Run until SIGINT or SIGTERM; return the exit code. DemoUnavailable or ListenError if it
+    """Run until SIGINT or SIGTERM; return the exit code. Raise DemoUnavailable or ListenError if it
     cannot start.
 
     An incident is played from its beginning, in a database of its own.
 
-    With `any_port` it listens on the next free port where the one of `config` is taken, and says
-    so. Whoever can reach the port may do anything to the demo's jobs.
+    With `any_port` it listens on the next free port where the one of `config` is taken, and prints
+    that. Whoever can reach the port may do anything to the demo's jobs.
     """
     home = data_dir or _default_home()
     binaries = os.environ.get("RIVERUI_PG_BIN")
-    # Both ways of being stopped end alike: everything below is unwound.
+    # Both signals stop the demo in the same way: by leaving all blocks below.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -79,8 +88,7 @@ def demo(
 
 def _default_home() -> Path:
     if os.name == "posix" and os.geteuid() == 0:
-        # Where root's own folder would be out of reach for the user that Postgres may have to run
-        # as.
+        # Root's own folder cannot be reached by the user nobody, who runs Postgres then.
         return Path("/var/lib/riverui/demo")
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "riverui" / "demo"
@@ -102,14 +110,16 @@ async def _run(
     if incident is None:
         await seed(url, Random(_SEED), jobs=_HISTORY)
         await give_back(driver)
+        badge = DashboardConfig(env_color="green", env_name="demo")
+        summary = "a made-up shop's River queue, alive"
     else:
         await prepare(driver, url, incident, now=datetime.now(UTC), rng=Random(_SEED))
+        badge = DashboardConfig(env_color="amber", env_name=incident.name)
+        summary = f"{incident.name}\n  {incident.summary}"
     app = build_app(
         driver,
         SignIn(no_auth=True),
-        DashboardConfig(env_color="green", env_name="demo")
-        if incident is None
-        else DashboardConfig(env_color="amber", env_name=incident.name),
+        badge,
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
         inserter=JobInserter(Client(driver)),
         standalone=True,
@@ -126,24 +136,15 @@ async def _run(
             ws="none",
         )
     )
-    wished, port = config.port, sock.getsockname()[1]
-    taken = (
-        f"  (port {wished} is taken, so this is the next free one)\n"
-        if wished not in (0, port)
-        else ""
-    )
-    playing = (
-        "a made-up shop's River queue, alive"
-        if incident is None
-        else f"{incident.name}\n  {incident.words}"
-    )
-    server.words = (
-        f"\n  riverui demo: {playing}\n "
-        f" {address(sock, config)}\n{taken}\n  Ctrl-C stops it. Its data is kept in {home}; --fresh"
-        " starts over."
+    taken = ""
+    if config.port not in (0, sock.getsockname()[1]):
+        taken = f"  (port {config.port} is taken, so this is the next free one)\n"
+    server.greeting = (
+        f"\n  riverui demo: {summary}\n  {address(sock, config)}\n{taken}\n"
+        f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts over."
     )
     try:
-        async with _transaction(url, incident), working(driver, incident):
+        async with working(driver, incident):
             await server.serve(sockets=[sock])
     finally:
         await driver.close()
@@ -160,20 +161,93 @@ async def _create_database(url: str, name: str, *, anew: bool) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _transaction(url: str, incident: Incident | None) -> AsyncIterator[None]:
-    """Keep a transaction open where that is what is wrong."""
-    async with contextlib.AsyncExitStack() as stack:
-        if incident is not None and incident.open_transaction:
-            await stack.enter_async_context(forgotten_transaction(url))
+async def working(driver: Driver, incident: Incident | None = None) -> AsyncIterator[list[Client]]:
+    """Insert and work the shop's jobs, as in the incident, as long as the block lasts; cancel what
+    is running at its end.
+    """
+    now, rng = datetime.now(UTC), Random()
+    languages = sorted(set(LANGUAGE.values()))
+    with _logging_to_the_database_only():
+        clients = [_client(driver, language, now, rng, incident) for language in languages]
+        inserting = [Customers(clients[0], rng, campaigns=incident is None).insert]
+        if incident is None:
+            clients.append(fulfilment_client(driver, rng))
+            inserting.append(Orders(clients[-1], rng).insert)
+        elif not incident.loses_jobs:
+            await give_back(driver)
+        for client in clients:
+            await client.start()
+        tasks = [asyncio.create_task(repeat(insert)) for insert in inserting]
+        try:
+            yield clients
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await asyncio.gather(*(client.stop_and_cancel() for client in clients))
+
+
+@contextlib.contextmanager
+def _logging_to_the_database_only() -> Iterator[None]:
+    """Keep what jobs log in the database, and off the terminal."""
+    silence, shop = logging.NullHandler(), logging.getLogger("shop")
+    loggers = (shop, logging.getLogger("riverui.engine"))
+    for logger in loggers:
+        logger.addHandler(silence)
+    shop.setLevel(logging.DEBUG)
+    try:
         yield
+    finally:
+        shop.setLevel(logging.NOTSET)
+        for logger in loggers:
+            logger.removeHandler(silence)
+
+
+async def give_back(driver: Driver) -> None:
+    """Make jobs available that a killed demo has left running, without waiting for their rescue."""
+    now = datetime.now(UTC)
+    async with driver.transaction() as db:
+        running = await db.job_row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))
+        await db.job_set_state_many(
+            [
+                JobSetStateParams(
+                    id=row.id,
+                    state=JobState.AVAILABLE,
+                    attempt=max(row.attempt - 1, 0),
+                    scheduled_at=now,
+                )
+                for row in running
+                # One job is stuck on purpose, for hours.
+                if row.attempted_at and now - row.attempted_at < timedelta(hours=1)
+            ]
+        )
+
+
+def _client(
+    driver: Driver, language: str, now: datetime, rng: Random, incident: Incident | None
+) -> Client:
+    config = ClientConfig(
+        id=client_ids(language, now)[0],
+        job_timeout=timedelta(minutes=2),
+        queues={
+            queue.name: QueueConfig(max_workers=queue.workers)
+            for queue in QUEUES
+            if queue.language == language
+        },
+        # In an incident lost jobs are found by the health report, not by the rescuer.
+        rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
+        workers=shop_workers(incident.troubles if incident else {}),
+        **(leading(*periodic_jobs(rng)) if incident is None else {}),
+    )
+    return Client(driver, config)
 
 
 class DemoServer(StoppableServer):
-    """Tells on the terminal when it is ready."""
+    """Prints a greeting when it is ready."""
 
-    words = ""
+    greeting = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, then print the words."""
+        """Start to serve, then print the greeting."""
         await super().startup(sockets)
-        click.echo(self.words)
+        click.echo(self.greeting)

@@ -1,5 +1,5 @@
-"""Fills the demo's database with the shop's past: a whole day at first, later what it slept
-through.
+"""Fills the demo's database with the shop's past: a whole day at first, later the time since it
+was stopped.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.rows import dict_row
 
-from riverui.demo.attempts import Row
-from riverui.demo.history import PAUSED_FOR, encode, history
+from riverui.demo.history import PAUSED_FOR, Row, encode, history
 from riverui.demo.shop import QUEUES
 from riverui.storage.sql import number, read_blocks
 
@@ -34,16 +33,15 @@ async def seed(url: str, rng: Random, *, jobs: int) -> None:
         (newest,) = await _run(connection, sql["job_get_newest"])
         since = newest["created_at"]
         if since is None:
-            await _run(connection, sql["sequence_start"], id=_FIRST_ID)
-            await _run(connection, sql["queue_create"], queues=encode(_queues(now)))
+            paused_at = {queue.name: now - PAUSED_FOR for queue in QUEUES if queue.paused}
+            await _begin(connection, sql, paused_at)
         await _insert(connection, sql, list(history(now, rng, jobs=jobs, since=since)))
 
 
-async def write(url: str, *, rows: Sequence[Row], queues: Sequence[Row]) -> None:
-    """Insert jobs and queues into an empty database as they are."""
+async def write(url: str, *, rows: Sequence[Row], paused_at: Mapping[str, datetime]) -> None:
+    """Insert jobs and the shop's queues, some of them paused, into an empty database."""
     async with _writing(url) as (connection, sql):
-        await _run(connection, sql["sequence_start"], id=_FIRST_ID)
-        await _run(connection, sql["queue_create"], queues=encode(queues))
+        await _begin(connection, sql, paused_at)
         await _insert(connection, sql, rows)
 
 
@@ -59,23 +57,23 @@ async def _writing(url: str) -> AsyncIterator[tuple[Connection, Mapping[str, str
         await connection.execute("analyze")
 
 
+async def _begin(
+    connection: Connection, sql: Mapping[str, str], paused_at: Mapping[str, datetime]
+) -> None:
+    """Create the queues in an empty database, and let job ids begin as in an old one."""
+    now = datetime.now(UTC)
+    times = {"created_at": now - timedelta(days=41), "updated_at": now}
+    queues = [
+        {"name": queue.name, "paused_at": paused_at.get(queue.name), **times} for queue in QUEUES
+    ]
+    await _run(connection, sql["sequence_start"], id=_FIRST_ID)
+    await _run(connection, sql["queue_create"], queues=encode(queues))
+
+
 async def _insert(connection: Connection, sql: Mapping[str, str], rows: Sequence[Row]) -> None:
     for first in range(0, len(rows), _INSERTED_AT_ONCE):
-        await _run(
-            connection, sql["job_insert"], jobs=encode(rows[first : first + _INSERTED_AT_ONCE])
-        )
-
-
-def _queues(now: datetime) -> list[dict[str, object]]:
-    return [
-        {
-            "name": queue.name,
-            "created_at": now - timedelta(days=41),
-            "updated_at": now,
-            "paused_at": now - PAUSED_FOR if queue.paused else None,
-        }
-        for queue in QUEUES
-    ]
+        part = encode(rows[first : first + _INSERTED_AT_ONCE])
+        await _run(connection, sql["job_insert"], jobs=part)
 
 
 async def _run(connection: Connection, block: str, **values: Any) -> list[dict[str, Any]]:

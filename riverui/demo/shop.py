@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from random import Random
+from typing import Any
 
-from riverui.demo import payloads
-from riverui.demo.failures import GO, PYTHON, Failure
-from riverui.demo.payloads import Args, Line
+from riverui.demo import failures, payloads
+from riverui.demo.failures import Failure
+from riverui.demo.payloads import Args
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Queue:
-    """Describes a queue, the language of the workers that serve it, and how many jobs they work at
-    once.
-    """
+    """A queue, the language of its workers, and how many jobs they work at once."""
 
     name: str
     language: str
@@ -27,7 +26,7 @@ class Queue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """Describes a kind of job; `share` of all new jobs are of it."""
+    """A kind of job; `share` of all new jobs are of it."""
 
     name: str
     queue: str
@@ -35,15 +34,16 @@ class Kind:
     seconds: tuple[float, float]
     """Shortest and longest usual run."""
     args: Callable[[Random], Args]
-    lines: Callable[[Random, Mapping[str, object]], list[Line]]
-    output: Callable[[Random, Mapping[str, object]], object] | None = None
+    lines: tuple[str, ...]
+    """What a successful attempt logs: level and message, with `{name}` for one of the args."""
+    output: Callable[[Random, Mapping[str, Any]], object] | None = None
     failures: tuple[Failure, ...]
     flaky: float = 0.02
     """Share of attempts that fail and may succeed the next time."""
     doomed: float = 0.0
     """Share of jobs that can never succeed."""
     snoozed: float = 0.0
-    """Share of first attempts that put themselves off."""
+    """Share of first attempts that are snoozed."""
     later: float = 0.0
     """Share that is scheduled for a later time."""
     max_attempts: int = 25
@@ -92,9 +92,13 @@ KINDS = (
         queue="mailers",
         share=22,
         seconds=(0.4, 3),
-        args=payloads.email_args,
-        lines=payloads.email_lines,
-        failures=GO["email_send"],
+        args=payloads.email,
+        lines=(
+            "INFO rendering template {template} locale={locale}",
+            "INFO handing over to relay to={to} size_bytes={bytes}",
+            "INFO accepted by relay code=250 message_id=<{hex}@shop.example>",
+        ),
+        failures=failures.EMAIL,
         doomed=0.008,
         later=0.06,
         max_attempts=12,
@@ -105,9 +109,13 @@ KINDS = (
         queue="webhooks",
         share=20,
         seconds=(0.2, 6),
-        args=payloads.webhook_args,
-        lines=payloads.webhook_lines,
-        failures=GO["webhook_delivery"],
+        args=payloads.webhook,
+        lines=(
+            "DEBUG signing payload algorithm=hmac-sha256 key_id=whk_{hex}",
+            "INFO posting url={url} timeout=10s",
+            "INFO delivered status=200 elapsed={ms}ms",
+        ),
+        failures=failures.WEBHOOK,
         flaky=0.05,
         doomed=0.012,
         snoozed=0.03,
@@ -120,9 +128,9 @@ KINDS = (
         queue="mailers",
         share=13,
         seconds=(0.1, 1),
-        args=payloads.push_args,
-        lines=payloads.push_lines,
-        failures=GO["push_notification"],
+        args=payloads.push,
+        lines=("INFO pushed provider={provider} collapse_key={collapse_key}",),
+        failures=failures.PUSH,
         later=0.05,
         max_attempts=5,
         priority=4,
@@ -133,22 +141,32 @@ KINDS = (
         queue="default",
         share=12,
         seconds=(0.2, 2),
-        args=payloads.index_args,
-        lines=payloads.index_lines,
-        failures=GO["search_index_update"],
+        args=payloads.index_update,
+        lines=(
+            "INFO bulk request index={index} reason={reason}",
+            "INFO refreshed took={ms}ms errors=false",
+        ),
+        failures=failures.INDEX_UPDATE,
         priority=3,
         doomed=0.006,
         max_attempts=12,
+        periodic=timedelta(minutes=10),
     ),
     Kind(
         name="image_resize",
         queue="media",
         share=8,
         seconds=(2, 11),
-        args=payloads.image_args,
-        lines=payloads.image_lines,
-        output=payloads.image_output,
-        failures=PYTHON["image_resize"],
+        args=payloads.image,
+        lines=(
+            "INFO opened {source}",
+            "INFO resized to 320 and 640 pixels",
+            "WARNING colour profile missing, assuming sRGB",
+            "INFO resized to 1280 pixels",
+            "INFO uploaded 3 files format={format} bytes={bytes}",
+        ),
+        output=payloads.image_files,
+        failures=failures.IMAGE,
         doomed=0.008,
         max_attempts=4,
         priority=2,
@@ -158,10 +176,14 @@ KINDS = (
         queue="default",
         share=6,
         seconds=(0.5, 6),
-        args=payloads.fraud_args,
-        lines=payloads.fraud_lines,
-        output=payloads.fraud_output,
-        failures=GO["fraud_check"],
+        args=payloads.fraud_check,
+        lines=(
+            "INFO scoring order order_id={order_id} model=gbm-2026-10",
+            "WARN slow feature store elapsed={ms}ms",
+            "INFO scored ip={ip}",
+        ),
+        output=payloads.verdict,
+        failures=failures.FRAUD_CHECK,
         tags=("risk",),
         doomed=0.01,
         max_attempts=12,
@@ -169,12 +191,15 @@ KINDS = (
     Kind(
         name="payment_capture",
         queue="billing",
-        share=5,
+        share=6,
         seconds=(0.8, 8),
-        args=payloads.payment_args,
-        lines=payloads.payment_lines,
-        output=payloads.payment_output,
-        failures=GO["payment_capture"],
+        args=payloads.payment,
+        lines=(
+            "INFO capturing payment payment_id={payment_id} provider={provider}",
+            "INFO provider answered status=succeeded elapsed={ms}ms",
+        ),
+        output=payloads.receipt,
+        failures=failures.PAYMENT,
         flaky=0.04,
         doomed=0.01,
         snoozed=0.04,
@@ -182,25 +207,13 @@ KINDS = (
         tags=("money", "audit"),
     ),
     Kind(
-        name="invoice_render",
-        queue="reports",
-        share=4,
-        seconds=(1, 7),
-        args=payloads.invoice_args,
-        lines=payloads.invoice_lines,
-        output=payloads.file_output,
-        failures=PYTHON["invoice_render"],
-        doomed=0.004,
-        max_attempts=10,
-    ),
-    Kind(
         name="subscription_renewal",
         queue="billing",
         share=1.5,
         seconds=(0.5, 4),
-        args=payloads.renewal_args,
-        lines=payloads.renewal_lines,
-        failures=GO["subscription_renewal"],
+        args=payloads.renewal,
+        lines=("INFO renewing {subscription_id} plan={plan}", "INFO invoice queued"),
+        failures=failures.RENEWAL,
         later=0.5,
         max_attempts=12,
         tags=("money",),
@@ -210,12 +223,16 @@ KINDS = (
     Kind(
         name="report_export",
         queue="reports",
-        share=2.2,
-        seconds=(12, 50),
-        args=payloads.report_args,
-        lines=payloads.report_lines,
-        output=payloads.file_output,
-        failures=PYTHON["report_export"],
+        share=3,
+        seconds=(10, 40),
+        args=payloads.report,
+        lines=(
+            "INFO building {report} format={format}",
+            *(f"INFO read {percent} % of {{rows}} rows" for percent in range(10, 101, 10)),
+            "INFO file written bytes={bytes}",
+        ),
+        output=payloads.report_file,
+        failures=failures.REPORT,
         flaky=0.06,
         doomed=0.02,
         max_attempts=3,
@@ -227,9 +244,17 @@ KINDS = (
         queue="media",
         share=2.2,
         seconds=(40, 150),
-        args=payloads.video_args,
-        lines=payloads.video_lines,
-        failures=PYTHON["video_transcode"],
+        args=payloads.video,
+        lines=(
+            "INFO probing {source} codec=prores",
+            *(
+                f"INFO {name} {percent} % speed={{speed}}x"
+                for name in ("1080p", "720p", "480p")
+                for percent in range(10, 101, 10)
+            ),
+            "INFO wrote playlist",
+        ),
+        failures=failures.VIDEO,
         flaky=0.06,
         max_attempts=3,
         priority=4,
@@ -241,9 +266,13 @@ KINDS = (
         queue="imports",
         share=0.25,
         seconds=(15, 60),
-        args=payloads.import_args,
-        lines=payloads.import_lines,
-        failures=PYTHON["data_import"],
+        args=payloads.product_import,
+        lines=(
+            "INFO reading {file} rows={rows}",
+            "WARNING row 1187: price is not a number, skipped value='12,90 EUR'",
+            "INFO committed all rows",
+        ),
+        failures=failures.IMPORT,
         flaky=0.1,
         max_attempts=3,
         tags=("back-office",),
@@ -253,24 +282,11 @@ KINDS = (
         queue="default",
         share=0,
         seconds=(0.5, 5),
-        args=payloads.cleanup_args,
-        lines=payloads.cleanup_lines,
-        failures=GO["cleanup_sessions"],
+        args=payloads.cleanup,
+        lines=("INFO deleted {rows} expired sessions older_than={older_than}",),
+        failures=failures.CLEANUP,
         priority=4,
         periodic=timedelta(minutes=2),
-    ),
-    Kind(
-        name="ledger_reconcile",
-        queue="billing",
-        share=0,
-        seconds=(6, 25),
-        args=payloads.ledger_args,
-        lines=payloads.ledger_lines,
-        output=payloads.ledger_output,
-        failures=GO["ledger_reconcile"],
-        flaky=0.08,
-        tags=("money", "audit"),
-        periodic=timedelta(minutes=15),
     ),
 )
 

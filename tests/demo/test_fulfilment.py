@@ -1,4 +1,4 @@
-"""The demo's department that uses what riverui adds to River: each feature leaves its traces."""
+"""The demo's shop as it runs: customers, periodic jobs, and what riverui adds to River."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from riverui.demo.opening import working
+from riverui.demo.run import working
 from riverui.storage.interface import Driver
 from tests import factory
 from tests.demo.test_workers import one, until
@@ -19,7 +19,7 @@ Connection = AsyncConnection[DictRow]
 
 async def test_every_feature_is_at_work(driver: Driver, connection: Connection) -> None:
     await connection.execute(OWN_TABLES)
-    refused = await factory.job(
+    rejected = await factory.job(
         connection,
         "discarded",
         queue="vendor",
@@ -41,7 +41,8 @@ async def test_every_feature_is_at_work(driver: Driver, connection: Connection) 
         most = max([most, *(row["n"] for row in await running.fetchall())])
         return await one(connection, f"select true {condition}")
 
-    async with working(driver):
+    async with working(driver) as clients:
+        assert len({client.id for client in clients}) == 3
         for condition in (
             "from riverui_workflow where name like 'Scan of book %' and open > 2000",
             "from riverui_workflow where name like 'Order %' and ended_at is not null",
@@ -52,9 +53,15 @@ async def test_every_feature_is_at_work(driver: Driver, connection: Connection) 
             " having count(*) >= 100",
             "from river_job where kind = 'pay_out' and args::text not like '%iban%'",
             "from riverui_periodic_job where id = 'close_books' and next_run_at > now()",
-            f"from riverui_dead_job where id = {refused}",
+            f"from riverui_dead_job where id = {rejected}",
+            "from river_job where kind = 'payment_capture' and state = 'pending' limit 1",
+            "from river_job where metadata ? 'river:periodic_job_id'"
+            " having count(distinct kind) = 2",
+            "from river_leader where expires_at > now()",
         ):
             await until(partial(found, condition), seconds=40)
     assert most == 1
     waiting = "from river_job where queue = 'nowhere' and state = 'pending' having count(*) = 6"
     assert await one(connection, f"select true {waiting}")
+    nothing = "from river_job where state = 'running' having count(*) = 0"
+    assert await one(connection, f"select true {nothing}"), "it was cancelled at the end"

