@@ -300,7 +300,7 @@ SERVE = "serve --no-auth --host 203.0.113.1 --database-url postgres:///shop"
         ("from riverui.cli.main import main; main(['--help'])", HEAVY),
         ("from riverui.cli.main import main; main(['serve', '--help'])", HEAVY),
         ("from riverui.cli.main import main; main(['job', 'list', '--help'])", HEAVY),
-        ("from riverui.cli.main import main; main(['top', '--help'])", (*HEAVY, "termios")),
+        ("from riverui.cli.main import main; main(['top', '--help'])", (*HEAVY, "textual")),
         (
             f"from riverui.cli.main import main; main({SERVE.split()})",
             ("cronsim", "prometheus_client", "sqlalchemy", "riverui.demo", "riverui.engine"),

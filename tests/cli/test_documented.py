@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from riverui.cli.terminal import Screen
-from riverui.cli.top.frame import View, frame
-from tests.cli.test_top_frame import JOB, QUEUE
+from riverui.cli.top.lines import all_lines
+from tests.cli.test_top import JOB, QUEUE
 from tests.test_cli import Run, run
 
 __all__ = ["run"]
@@ -91,7 +91,7 @@ def test_a_database_that_is_not_there_is_told_as_troubleshooting_has_it(
     assert f"| `{told.replace('nowhere', '…')}` |" in page
 
 
-def test_the_frame_is_drawn_as_it_is_shown() -> None:
+def test_top_prints_what_is_shown() -> None:
     waits = {"available": 59, "running": 0, "retryable": 0, "ended_per_minute": 0.0}
     verdicts = (
         ("critical", "Nobody works queue mail.", "59 jobs wait, the oldest for 32 m 48 s."),
@@ -131,6 +131,5 @@ def test_the_frame_is_drawn_as_it_is_shown() -> None:
         ],
         "missing": "",
     }
-    lines = frame(View(where="jobs.example", overview=overview), Screen(width=80), height=18)
-    shown = "\n".join(line.rstrip() for line in lines)
+    shown = "\n".join(all_lines(overview, "jobs.example", Screen(width=80)))
     assert f"```\n{shown}\n```" in PAGE.read_text(), f"write this:\n{shown}"

@@ -1,4 +1,4 @@
-"""`riverui top`, on the database and on the API, and in a terminal of its own."""
+"""`riverui top`: its texts, its keys on the database and on the API, and a terminal of its own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from html import unescape
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from textual.pilot import Pilot
 
+from riverui.cli.api.chosen import asked_api
+from riverui.cli.terminal import Screen, columns_of
+from riverui.cli.top.app import Question, ShownJob, Top
+from riverui.cli.top.lines import all_lines
 from tests.cli.conftest import Ways
 from tests.cli.test_api import Stub, stub
 from tests.test_cli import Run
@@ -29,7 +36,7 @@ __all__ = ["stub"]
 
 Rows = Callable[[str], list[tuple[object, ...]]]
 AT_MOST = 20.0
-"""Seconds to wait for a frame: far longer than any takes."""
+"""Seconds to wait for what is to be shown: far longer than it takes."""
 
 
 class Tty:
@@ -37,7 +44,7 @@ class Tty:
 
     def __init__(self, *argv: str, **environ: str) -> None:
         self.master, self.slave = pty.openpty()
-        self.resize(80, 24, tell=False)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.written = ""
         self.process = subprocess.Popen(
@@ -50,12 +57,6 @@ class Tty:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
 
-    def resize(self, columns: int, lines: int, *, tell: bool = True) -> None:
-        """Make the terminal another size."""
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        if tell:
-            self.process.send_signal(signal.SIGWINCH)
-
     def press(self, keys: str) -> None:
         """Press keys."""
         os.write(self.master, keys.encode())
@@ -67,24 +68,12 @@ class Tty:
             self.written += os.read(self.master, 65_536).decode(errors="replace")
         return bool(ready)
 
-    @property
-    def frame(self) -> list[str]:
-        """The lines of the newest whole frame, without colours."""
-        frames = re.findall(r"\x1b\[\?2026h\x1b\[H(.*?)\x1b\[\?2026l", self.written, re.DOTALL)
-        text = re.sub(r"\x1b\[[\d;]*[mK]", "", frames[-1]) if frames else ""
-        return text.split("\r\n")
-
-    def wait_for(self, fits: Callable[[list[str]], bool]) -> list[str]:
-        """Return the first frame that fits."""
+    def shows(self, words: str) -> None:
+        """Wait until these words have been written."""
         until = time.monotonic() + AT_MOST
-        while not fits(self.frame):
-            assert time.monotonic() < until, "\n".join(self.frame) + self.written[-2_000:]
+        while words not in self.written:
+            assert time.monotonic() < until, self.written[-2_000:]
             self.read()
-        return self.frame
-
-    def shows(self, words: str) -> list[str]:
-        """Return the first frame that has these words."""
-        return self.wait_for(lambda lines: any(words in line for line in lines))
 
     def ended(self) -> int:
         """Return the exit code, once everything is read."""
@@ -96,10 +85,65 @@ class Tty:
     def restored(self) -> bool:
         """Return whether the terminal is as it was before."""
         flags = termios.tcgetattr(self.slave)
-        end = self.written.rstrip()
-        shown = end.rfind("\x1b[?1049l") > end.rfind("\x1b[?1049h")
-        cursor = end.rfind("\x1b[?25h") > end.rfind("\x1b[?25l")
+        shown = self.written.rfind("\x1b[?1049l") > self.written.rfind("\x1b[?1049h")
+        cursor = self.written.rfind("\x1b[?25h") > self.written.rfind("\x1b[?25l")
         return flags == self.before and shown and cursor
+
+
+QUEUE: dict[str, Any] = {
+    "name": "mail",
+    "registered": True,
+    "paused_at": None,
+    "available": 1_000,
+    "running": 3,
+    "scheduled": 0,
+    "retryable": 2,
+    "oldest_waiting_at": "2026-11-21T08:55:48Z",
+    "ended_per_minute": 118.4,
+}
+JOB: dict[str, Any] = {
+    "id": 7,
+    "kind": "mail_send",
+    "queue": "mail",
+    "state": "running",
+    "attempt": 1,
+    "max_attempts": 25,
+    "attempted_at": "2026-11-21T08:59:00Z",
+    "error": None,
+}
+
+
+def overview(rows: int = 3) -> dict[str, Any]:
+    """Return an answer of the API with so many rows in each table."""
+    verdicts = (
+        ("ok", "Work is flowing."),
+        ("critical", "\x1b[31mmail is failing."),
+        ("unknown", "These figures are old."),
+    )
+    failed = {**JOB, "state": "discarded", "error": "boom \x1b[2J " * 20}
+    return {
+        "at": "2026-11-21T09:00:00Z",
+        "health": {
+            "sections": [
+                {"level": level, "label": label, "headline": "Of it there is this to say. " * 5}
+                for level, label in verdicts
+            ]
+        },
+        "states": [
+            {"state": "available", "count": 12_000, "precision": "at_least"},
+            {"state": "completed", "count": 9_800_000, "precision": "estimated"},
+        ],
+        "queues": [{**QUEUE, "name": f"mail{n}"} for n in range(rows)],
+        "queue_cap": 1_000,
+        "running": [{**JOB, "id": 100 + n} for n in range(rows)],
+        "failures": [{**failed, "id": 200 + n} for n in range(rows)],
+        "missing": "",
+    }
+
+
+def bare(line: str) -> str:
+    """Return a line without colours."""
+    return re.sub(r"\x1b\[[\d;]*m", "", line)
 
 
 Open = Callable[..., contextlib.AbstractContextManager[Tty]]
@@ -123,7 +167,40 @@ def terminal() -> Open:
     return start
 
 
-def test_one_frame_is_the_same_on_both(run: Run, ways: Ways) -> None:
+@pytest.mark.parametrize("width", [80, 100, 200, 40, 1, None])
+@pytest.mark.parametrize("rows", [0, 3, 300])
+@pytest.mark.parametrize("colors", [True, False])
+def test_lines_fit_every_terminal(width: int | None, rows: int, colors: bool) -> None:
+    lines = all_lines(overview(rows), "shop", Screen(colors=colors, width=width))
+    if width is None or width >= 80:
+        assert all(columns_of(bare(line)) <= (width or 100) for line in lines)
+    assert all("\x1b" not in bare(line) for line in lines)
+    assert colors or all("\x1b" not in line for line in lines)
+
+
+def test_what_the_lines_say() -> None:
+    lines = all_lines(overview(), "shop", Screen(width=80))
+    assert lines[0].split() == ["riverui", "top", "shop", "09:00:00", "UTC"]
+    assert lines[1].startswith("✓ Work is flowing. Of it")
+    assert lines[3].startswith("✗ \\u001b[31mmail is failing.")
+    assert lines[8] == "available 12,000+   completed ≈ 9,800,000"
+    assert lines[10].split() == [
+        *("QUEUE", "STATE", "WAITING", "RUNNING", "RETRYING", "OLDEST", "WAIT", "A", "MINUTE")
+    ]
+    assert lines[11].split() == ["mail0", "active", "1,000+", "3", "2", "4", "m", "12", "s", "118"]
+    titles = [line.split()[0] for line in lines if re.match(" *[A-Z]{3}", line)]
+    assert titles == ["QUEUE", "RUNNING", "FAILED"]
+
+    slow = {**overview(), "queues": None, "running": None, "missing": "It took too long."}
+    lines = all_lines(slow, "shop", Screen(width=80))
+    assert "Queues: It took too long." in lines
+    assert "Running longest: It took too long." in lines
+    assert "Queues: You may not see them." in all_lines(
+        {**slow, "missing": "", "states": None}, "shop", Screen(width=80)
+    )
+
+
+def test_once_prints_the_same_on_both(run: Run, ways: Ways) -> None:
     found = []
     for way in ways.both():
         code, out, err = run("top", "--once", **way)
@@ -156,42 +233,83 @@ def test_it_needs_a_terminal(run: Run, shop: str) -> None:
     assert "--once" in err
 
 
+def test_without_textual_it_names_the_command_to_install_it(
+    run: Run, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "riverui.cli.top.app", raising=False)
+    monkeypatch.setitem(sys.modules, "textual", None)
+    code, out, err = run("top", DATABASE_URL=shop)
+    assert (code, out) == (2, "")
+    assert err == "riverui: top needs textual: pip install 'riverui[top]'\n"
+    assert run("top", "--once", DATABASE_URL=shop)[0] == 0
+
+
+async def shown(pilot: Pilot[int], words: str) -> None:
+    """Wait until these words are on the screen."""
+    app, until = pilot.app, time.monotonic() + AT_MOST
+    while True:
+        await pilot.pause(0.05)
+        text = unescape(re.sub(r"<[^>]+>", "", app.export_screenshot()))
+        # Spaces at the end of a part in one style are left out.
+        if re.sub(r"\s", "", words) in re.sub(r"\s", "", text):
+            return
+        assert time.monotonic() < until, f"{words}: {text}"
+
+
 @pytest.mark.parametrize("name", ["database", "api"])
-def test_keys_do_what_they_say(terminal: Open, ways: Ways, rows: Rows, name: str) -> None:
-    with terminal("top", "--interval", "0.5", **getattr(ways, name)) as tty:
-        first = tty.shows("› default")
-        assert len(first) == 24
-        assert any("› default" in line for line in first)
-        tty.press("\x1b[B")
-        tty.shows("› mail")
-        tty.press("p")
-        tty.shows("Pause queue mail? y/n")
-        tty.press("y")
-        tty.shows("Queue mail is paused.")
-        assert rows("select paused_at is not null from river_queue where name = 'mail'") == [
-            (True,)
-        ]
-        tty.press("\r")
-        tty.shows("Jobs that match: queue:mail")
-        tty.shows("mail_send")
-        tty.press("c")
-        tty.shows("1 job cancelled.")
-        assert rows("select id from river_job where state = 'cancelled'") == [(2,)]
-        tty.press("\x1b")
-        tty.press("/kind:charge\r")
-        tty.shows("Jobs that match: kind:charge")
-        tty.press("\x1b[Bj\r")
-        tty.shows("Job 3  discarded")
-        tty.press("r")
-        tty.shows("Job 3: 1 job will run again now.")
-        tty.shows("Job 3  available")
-        tty.resize(100, 40)
-        tty.wait_for(lambda lines: len(lines) == 40)
-        tty.press("\x1b")
-        tty.shows("Jobs that match: kind:charge")
-        tty.press("q")
-        assert tty.ended() == 0
-        assert tty.restored()
+async def test_keys_do_what_they_say(ways: Ways, rows: Rows, name: str) -> None:
+    paused = "select paused_at is not null from river_queue where name = 'mail'"
+    with asked_api(getattr(ways, name), {}) as api:
+        app = Top(api, place="shop", interval=0.5)
+        async with app.run_test(size=(100, 40), notifications=True) as pilot:
+            await shown(pilot, "mail")
+            await pilot.press("down", "p")
+            await shown(pilot, "Pause queue mail? y/n")
+            # Not even quitting: any other key is a no.
+            await pilot.press("q")
+            assert not isinstance(app.screen, Question)
+            await pilot.press("p", "y")
+            await shown(pilot, "Queue mail is paused.")
+            assert rows(paused) == [(True,)]
+            await pilot.press("enter")
+            await shown(pilot, "queue:mail")
+            await shown(pilot, "mail_send")
+            await pilot.press("c")
+            await shown(pilot, "1 job cancelled.")
+            assert rows("select id from river_job where state = 'cancelled'") == [(2,)]
+            await pilot.press("escape", "slash", *"kind:charge", "enter")
+            await shown(pilot, "discarded")
+            await pilot.press("j", "enter")
+            await shown(pilot, "Job 3  discarded")
+            await pilot.press("r")
+            await shown(pilot, "Job 3: 1 job will run again now.")
+            await shown(pilot, "Job 3  available")
+            await pilot.press("question_mark")
+            await shown(pilot, "Pause or resume")
+            await pilot.press("question_mark", "escape")
+            await shown(pilot, "kind:charge")
+            assert not isinstance(app.screen, ShownJob)
+            await pilot.press("q", "escape", "q")
+        assert app.return_value is None
+        assert app.return_code == 0
+
+
+async def test_the_cursor_stays_on_its_row_and_errors_are_shown(ways: Ways, shop: str) -> None:
+    new = "insert into river_queue (name, created_at, updated_at) values ('first', now(), now())"
+    with asked_api(ways.api, {}) as api, psycopg.connect(shop, autocommit=True) as connection:
+        app = Top(api, place="shop", interval=0.1)
+        async with app.run_test(size=(100, 40), notifications=True) as pilot:
+            await shown(pilot, "mail")
+            await pilot.press("j")
+            connection.execute(new)
+            await shown(pilot, "first")
+            await pilot.press("p")
+            await shown(pilot, "Pause queue mail? y/n")
+            await pilot.press("n")
+            connection.execute("alter table river_queue rename to away")
+            await shown(pilot, "Queues: ")
+            connection.execute("alter table away rename to river_queue")
+            await shown(pilot, "QUEUE")
 
 
 @pytest.mark.parametrize(
@@ -209,12 +327,12 @@ def test_the_terminal_is_given_back_however_it_ends(
         assert "Traceback" not in tty.written
 
 
-def test_the_terminal_is_given_back_where_something_is_wrong(terminal: Open, stub: Stub) -> None:
+def test_the_terminal_is_given_back_after_a_mistake(terminal: Open, stub: Stub) -> None:
     url, _ = stub(200, b'{"at": "2026-11-21T09:00:00Z"}')
     with terminal("top", "--api", url) as tty:
         assert tty.ended() == 1
         assert tty.restored()
-        assert "KeyError" in tty.written.rpartition("\x1b[?1049l")[2]
+        assert "KeyError" in tty.written
 
 
 def test_colours_come_on_a_terminal_only_and_if_they_are_wanted(terminal: Open, shop: str) -> None:
@@ -236,35 +354,3 @@ def test_who_quits_does_not_wait_for_a_dashboard_that_hangs(terminal: Open) -> N
             tty.press("q")
             assert tty.ended() == 0
             assert tty.restored()
-
-
-def test_it_can_be_stopped_and_goes_on(terminal: Open, shop: str) -> None:
-    with terminal("top", DATABASE_URL=shop) as tty:
-        tty.shows("QUEUE")
-        tty.process.send_signal(signal.SIGTSTP)
-        # In a session of its own nobody can continue a program, so the kernel does not stop it.
-        until = time.monotonic() + AT_MOST
-        while "\x1b[?1049l" not in tty.written and time.monotonic() < until:
-            tty.read()
-        tty.process.send_signal(signal.SIGCONT)
-        while tty.written.count("\x1b[?1049h") < 2 and time.monotonic() < until:
-            tty.read()
-        tty.written = tty.written.rpartition("\x1b[?1049h")[2]
-        tty.shows("QUEUE")
-        tty.press("q")
-        assert tty.ended() == 0
-        assert termios.tcgetattr(tty.slave) == tty.before
-
-
-def test_what_cannot_be_read_is_told_and_tried_again(terminal: Open, ways: Ways, shop: str) -> None:
-    with (
-        terminal("top", "--interval", "0.5", **ways.api) as tty,
-        psycopg.connect(shop, autocommit=True) as connection,
-    ):
-        tty.shows("QUEUE")
-        connection.execute("alter table river_queue rename to away")
-        tty.shows("Queues: ")
-        connection.execute("alter table away rename to river_queue")
-        tty.shows("QUEUE")
-        tty.press("q")
-        assert tty.ended() == 0

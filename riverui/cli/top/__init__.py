@@ -1,3 +1,1 @@
-"""`riverui top`: the overview in a terminal. `frame` draws, `board` decides what keys do, `tty` is
-the terminal.
-"""
+"""`riverui top`: `lines` makes texts of the overview, `app` is the application."""

@@ -12,6 +12,9 @@ from riverui.cli.client_settings import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
+_FIGURES_SECONDS = 10.0
+"""Seconds that reading the last hour may take for --once; what was not read is then missing."""
+
 
 @settings_options(settings=CLIENT_SETTINGS)
 @click.command("top")
@@ -21,7 +24,7 @@ from riverui.errors import ConfigError
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often it is read anew.",
+    help="How often it is refreshed.",
 )
 @click.option("--once", is_flag=True, help="Print it once, and end.")
 @click.pass_obj
@@ -29,30 +32,50 @@ def top(environ: Mapping[str, str], /, interval: float, once: bool, **flags: Any
     """Show in the terminal how the jobs are, and act on them.
 
     Whether work flows and succeeds, the number of jobs in each state, queues, running jobs and
-    newest failures. The keys are told at the bottom; ? shows all of them.
+    newest failures. The keys are shown at the bottom; ? explains them. It needs textual: pip
+    install 'riverui[top]'. With --once it does not.
     """
-    if not once and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("top needs a terminal: --once prints it without one")
     from riverui.cli.api.chosen import asked_api
     from riverui.cli.terminal import Screen
-    from riverui.cli.top import board
-    from riverui.cli.top.frame import View
-    from riverui.cli.top.tty import Ended, Terminal
+    from riverui.cli.top.lines import all_lines
 
-    view = View(where=board.shown_place(environ, flags))
-    screen = Screen.of(sys.stdout, environ)
+    if once:
+        with asked_api(environ, flags) as api:
+            api.read_figures(_FIGURES_SECONDS)
+            lines = all_lines(
+                api.get("/api/overview"), _place(environ, flags), Screen.of(sys.stdout, environ)
+            )
+        click.echo("\n".join(lines))
+        return 0
+    try:
+        from riverui.cli.top.app import Top
+    except ModuleNotFoundError as error:
+        if error.name != "textual":
+            raise
+        raise ConfigError("top needs textual: pip install 'riverui[top]'") from None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("top needs a terminal: --once prints it without one")
     with asked_api(environ, flags) as api:
-        if once:
-            click.echo("\n".join(board.once(api, view, screen)))
-            return 0
-        try:
-            with Terminal(sys.stdin.fileno(), sys.stdout.fileno()) as terminal:
-                asker = board.Asker(api, interval, terminal.wake)
-                asker.start()
-                try:
-                    board.Board(view, screen, asker.ask).run(terminal, asker)
-                finally:
-                    asker.stop()
-        except Ended as ended:
-            return ended.code
-    return 0
+        app = Top(api, place=_place(environ, flags), interval=interval)
+        return app.run() or app.return_code or 0
+
+
+def _place(environ: Mapping[str, str], flags: Mapping[str, Any]) -> str:
+    """Return what is shown, for the title: the dashboard's address or the database's host and
+    name, without passwords. Raise ConfigError for a database's URL that cannot be read.
+    """
+    from urllib.parse import urlsplit
+
+    from riverui.cli.api.chosen import dashboard_url
+    from riverui.cli.settings import choose, texts
+    from riverui.storage.connect import place
+
+    values = choose(texts(flags), environ, CLIENT_SETTINGS)
+    url = dashboard_url(values)
+    if not url:
+        return place(values.text("database_url"))
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path}".strip("/")
