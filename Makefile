@@ -52,7 +52,7 @@ fix: $(VENV)/.dev-ready ## put right what can be put right without thought
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.bench-ready ## measure pages, queries, and the engine beside others: make bench ARGS="--only engine"
-	@$(BIN)/python -m tests.bench $(ARGS)
+	@$(BIN)/python -m bench $(ARGS)
 
 screens: $(VENV)/.dev-ready ## photograph the demo's pages, light, dark and on a phone, into docs/screens
 	@$(BIN)/python -m tests.screens $(ARGS)

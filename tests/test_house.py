@@ -20,8 +20,12 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "riverui"
 TESTS = ROOT / "tests"
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-PYTHON = sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
-SQL = (PACKAGE / "storage/postgres", PACKAGE / "features")
+PYTHON = sorted(
+    path
+    for folder in (PACKAGE, TESTS, ROOT / "bench", ROOT / "examples")
+    for path in folder.rglob("*.py")
+)
+SQL = PACKAGE / "storage/postgres"
 
 VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST = 750
@@ -76,7 +80,7 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [name(path) for path in PYTHON if path.stem.strip("_") in VAGUE] == []
 
 
-@pytest.mark.parametrize("folder", ["riverui", "templates", "static", "tests", "examples"])
+@pytest.mark.parametrize("folder", ["riverui", "templates", "static", "tests", "bench", "examples"])
 def test_no_file_has_grown_out_of_hand(folder: str) -> None:
     kinds = {".css", ".html", ".js", ".py", ".sql"}
     files = [

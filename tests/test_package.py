@@ -204,7 +204,14 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
 def test_the_sdist_holds_what_a_packager_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "tests/conftest.py"} <= names
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "tests/conftest.py",
+        "bench/__main__.py",
+    } <= names
     assert any(name.startswith("docs/") for name in names)
     assert {"static/vendor/LICENSES.txt", "static/vendor/VERSIONS.md", "SECURITY.md"} <= names
     assert not any(name.startswith((".venv", ".git/", "docs/screens")) for name in names)
@@ -401,6 +408,7 @@ def test_it_is_installed_alone(bare_python: Path) -> None:
         "httpx2",
         "hatchling",
         "tests",
+        "bench",
         "templates",
     )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import psycopg
 
+from bench import report
+from bench.bulk import measure_bulk
+from bench.cases import cases, facts
+from bench.figures import back_fill, loads, measure_back_fill, measure_figures
+from bench.generate import fill, mix
+from bench.measure import Subject, measure
+from bench.page_times import measure_page_times
+from bench.viewers import report as viewers
+from bench.viewers.measure import measure_viewers
 from riverui.storage.postgres.driver import PostgresDriver
-from tests.bench import report
-from tests.bench.bulk import measure_bulk
-from tests.bench.cases import cases, facts
-from tests.bench.figures import back_fill, loads, measure_back_fill, measure_figures
-from tests.bench.generate import fill, mix
-from tests.bench.measure import Subject, measure
-from tests.bench.page_times import measure_page_times
-from tests.bench.viewers import report as viewers
-from tests.bench.viewers.measure import measure_viewers
 from tests.needs import need
 
 ROWS = 5_000

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.engine.wiretap import Wiretap, wiretap
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.client import Client, client_from_context
 from riverui.engine.config import ClientConfig
@@ -30,7 +31,6 @@ from riverui.errors import (
     WaitTimeout,
 )
 from riverui.storage.interface import Driver
-from tests.bench.engine.wiretap import Wiretap, wiretap
 from tests.engine.conftest import LONGEST_WAIT, Playground, Task, until
 
 LONG = timedelta(seconds=LONGEST_WAIT)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
+from bench.engine.wiretap import wiretap
 from riverui.domain.jobs import JobState
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertManyParams
@@ -23,7 +24,6 @@ from riverui.engine.work.context import record_output
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, DatabaseUnavailable, JobGone, NotFound, WaitTimeout
 from riverui.storage.connect import connect_sync
-from tests.bench.engine.wiretap import wiretap
 from tests.engine.conftest import LONGEST_WAIT, Playground, Task
 from tests.engine.test_results import ONCE, looks
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import pytest
 
+from bench.engine.wiretap import Wiretap, wiretap
 from riverui.engine.client import Client
 from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
@@ -19,7 +20,6 @@ from riverui.engine.notifier import Notifier
 from riverui.features.workflows.waits.domain import SignalTerm, TimerTerm, Wait
 from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver
-from tests.bench.engine.wiretap import Wiretap, wiretap
 from tests.drivers import connect
 from tests.engine.conftest import Playground, Task
 from tests.engine.ticking import Ticking, eventually

@@ -102,7 +102,7 @@ WRAPPED = [
     *sorted(STATIC.glob("css/*.css")),
     *sorted(STATIC.glob("js/*.js")),
     *sorted((PROJECT / "riverui").rglob("*.sql")),
-    PROJECT / "tests/bench/fill.sql",
+    PROJECT / "bench/fill.sql",
 ]
 
 

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from bench.pages import serve
 from riverui.web.auth.tokens import new_token
-from tests.bench.pages import serve
 from tests.conftest import create_database, drop_database, with_database
 from tests.pro_tables import PRO_TABLES
 from tests.scale import scaled

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tests.bench.engine.databases import with_parts
+from bench.engine.databases import with_parts
 
 
 class Wiretap:

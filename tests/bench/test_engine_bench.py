@@ -11,18 +11,17 @@ import asyncpg
 import psycopg
 import pytest
 
-from tests.bench.engine import floors, river
-from tests.bench.engine.databases import Databases, with_parts
-from tests.bench.engine.drain import Drain, Latency
-from tests.bench.engine.measure import (
+from bench.engine import floors, river
+from bench.engine.databases import Databases, with_parts
+from bench.engine.drain import Drain, Latency
+from bench.engine.measure import (
     child,
     feature_run,
     isolation_run,
     limit_run,
-    process_run,
     rate_run,
 )
-from tests.bench.engine.wiretap import wiretap
+from bench.engine.wiretap import wiretap
 from tests.interop.worker import build
 
 JOBS = 200
@@ -69,11 +68,6 @@ def test_works_jobs_in_threads_and_processes(how: str, url: str) -> None:
     assert _states(url) == {"completed": JOBS + 20 + 50}
 
 
-def test_several_processes_work_jobs(url: str) -> None:
-    assert process_run("noop", url, JOBS, 2).jobs == JOBS
-    assert process_run("bare", url, 4, 2).per_second > 0
-
-
 @pytest.mark.parametrize("how", ["alone", "apart"])
 def test_the_floors_of_isolation(how: str) -> None:
     assert Drain(**isolation_run(how, "", 20, 10)).per_second > 0
@@ -102,7 +96,7 @@ async def test_hears_every_statement(admin_url: str) -> None:
 
 async def test_an_idle_client_ends_with_its_input(url: str) -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bench.engine.ours", "idle", url), stdin=subprocess.PIPE
+        *(sys.executable, "-m", "bench.engine.ours", "idle", url), stdin=subprocess.PIPE
     )
     assert process.stdin is not None
     process.stdin.close()

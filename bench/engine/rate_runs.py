@@ -1,6 +1,6 @@
 """How true rate limits and fair shares are, each run in a process of its own.
 
-`python -m tests.bench.engine.rate_runs COMMAND URL …` prints one line of JSON.
+`python -m bench.engine.rate_runs COMMAND URL …` prints one line of JSON.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.engine.wiretap import Wiretap, wiretap
+from bench.engine.wiretap import Wiretap, wiretap
 
 _SETTLE = 15.0
 """Seconds for starting, and for being elected."""
@@ -48,7 +48,7 @@ async def measure_idle(
     async with contextlib.AsyncExitStack() as stack:
         ours, tap = await stack.enter_async_context(wiretap(urls[0]))
         theirs, go_tap = await stack.enter_async_context(wiretap(urls[1]))
-        python = [sys.executable, "-m", "tests.bench.engine.ours", "idle", ours]
+        python = [sys.executable, "-m", "bench.engine.ours", "idle", ours]
         start = b'{"op": "start", "ref": "1"}\n'
         programs = [
             (tap, await stack.enter_async_context(_running(python))),

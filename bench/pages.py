@@ -56,7 +56,7 @@ def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
         size = len(_get(ours, _PATH))
         bare = stack.enter_context(
             serve(
-                [sys.executable, "-m", "uvicorn", "--no-access-log", "tests.bench.bare:app"],
+                [sys.executable, "-m", "uvicorn", "--no-access-log", "bench.bare:app"],
                 {"BENCH_DATABASE_URL": database_url, "BENCH_BYTES": str(size)},
             )
         )

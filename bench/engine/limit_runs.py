@@ -1,7 +1,7 @@
 """What limits of jobs at once cost, each run in a process of its own: four clients with ten workers
 each work the same jobs of 50 ms, which count themselves.
 
-`python -m tests.bench.engine.limit_runs COMMAND URL JOBS` prints one line of JSON.
+`python -m bench.engine.limit_runs COMMAND URL JOBS` prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from bench.engine.drain import Drain, lap
 from riverui import ConcurrencyConfig, PartitionConfig
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
@@ -23,7 +24,6 @@ from riverui.engine.event_loop import loop_factory, spare_collector
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
 from riverui.storage.migrations import migrate
-from tests.bench.engine.drain import Drain, lap
 
 _BATCH = 5_000
 """Jobs that one call inserts."""

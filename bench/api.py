@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import psycopg
 
-from tests.bench.generate import RETIRED
-from tests.bench.pages import connection_to, serve
+from bench.generate import RETIRED
+from bench.pages import connection_to, serve
 from tests.interop.worker import build
 
 _RIVER_UI = "riverqueue.com/riverui/cmd/riverui"

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench.cases import SEARCH, Case
-from tests.bench.measure import Result
-from tests.bench.page_times import FirstRequest, PageTime
+from bench.cases import SEARCH, Case
+from bench.measure import Result
+from bench.page_times import FirstRequest, PageTime
 
 NOISE = 0.5
 """Milliseconds that a bigger table may add before growth counts: runs of one query differ by as

@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from tests.bench.pages import ask, connection_to, serve
+from bench.pages import ask, connection_to, serve
 from tests.interop.worker import build, go_worker
 
 _PATHS = (

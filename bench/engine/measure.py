@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -14,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.engine import floors, river
+from bench.engine.databases import Databases
+from bench.engine.drain import Drain, Latency
+from bench.engine.idle import measure_idle
+from bench.report import Check, check
 from riverui.engine.event_loop import loop_factory
-from tests.bench.engine import floors, river
-from tests.bench.engine.databases import Databases
-from tests.bench.engine.drain import Drain, Latency
-from tests.bench.engine.idle import measure_idle
-from tests.bench.report import Check, check
 from tests.interop.worker import build
 
 PARTS = (
@@ -33,7 +32,6 @@ PARTS = (
     "limits",
     "rates",
     "isolation",
-    "processes",
 )
 
 _JOBS = 50_000
@@ -65,8 +63,6 @@ _COMPUTING_JOBS = 100
 """Jobs that compute, each for some 20 ms."""
 _COMPUTING_LOOPS = 400_000
 """Of each of them."""
-_COMPUTE_JOBS = 800
-"""Jobs that compute for some 5 ms, of a run."""
 _OURS = "riverui"
 _FLOOR = "SQL loop, two backends"
 
@@ -105,7 +101,6 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "limits": _limits,
         "rates": _rates,
         "isolation": _isolation,
-        "processes": _processes,
     }
     try:
         return [
@@ -268,7 +263,7 @@ def _features(databases: Databases, rounds: int) -> list[Check]:
 
 def feature_run(command: str, url: str, jobs: int) -> Any:
     """Return what one of the commands of `feature_runs.py` gives, in a process of its own."""
-    return _ask([sys.executable, "-m", "tests.bench.engine.feature_runs", command, url, str(jobs)])
+    return _ask([sys.executable, "-m", "bench.engine.feature_runs", command, url, str(jobs)])
 
 
 def _limits(databases: Databases, rounds: int) -> list[Check]:
@@ -298,7 +293,7 @@ def _limits(databases: Databases, rounds: int) -> list[Check]:
 
 def limit_run(command: str, url: str, jobs: int) -> Any:
     """Return what one of the commands of `limit_runs.py` gives, in a process of its own."""
-    return _ask([sys.executable, "-m", "tests.bench.engine.limit_runs", command, url, str(jobs)])
+    return _ask([sys.executable, "-m", "bench.engine.limit_runs", command, url, str(jobs)])
 
 
 def _rates(databases: Databases, rounds: int) -> list[Check]:
@@ -312,7 +307,7 @@ def _rates(databases: Databases, rounds: int) -> list[Check]:
             check(f"{name}: beyond limit and burst", found["beyond"], at_most=2, unit=" %"),
         ]
     with databases.fresh(finished=None) as url:
-        program = [sys.executable, "-W", "ignore", "-m", "tests.bench.engine.peers", "chancy_rate"]
+        program = [sys.executable, "-W", "ignore", "-m", "bench.engine.peers", "chancy_rate"]
         found = _ask([*program, url, "1000"])
     print(
         f"chancy's rate limit of 1,000 a second: {found['off']:+.1f} % off, its busiest second"
@@ -329,7 +324,7 @@ def _rates(databases: Databases, rounds: int) -> list[Check]:
 
 def rate_run(command: str, url: str, *arguments: float) -> Any:
     """Return what one of the commands of `rate_runs.py` gives, in a process of its own."""
-    program = [sys.executable, "-m", "tests.bench.engine.rate_runs", command, url]
+    program = [sys.executable, "-m", "bench.engine.rate_runs", command, url]
     return _ask([*program, *map(str, arguments)])
 
 
@@ -364,45 +359,8 @@ def _isolation(databases: Databases, rounds: int) -> list[Check]:
 
 def isolation_run(how: str, url: str, jobs: int, loops: int) -> Any:
     """Return what a run of `isolation_runs.py` gives, in a process of its own."""
-    program = [sys.executable, "-m", "tests.bench.engine.isolation_runs", how, url]
+    program = [sys.executable, "-m", "bench.engine.isolation_runs", how, url]
     return _ask([*program, str(jobs), str(loops)])
-
-
-def _processes(databases: Databases, rounds: int) -> list[Check]:
-    """Print what a second process gives; return the targets, which are for two quiet processors."""
-
-    def run(kind: str, jobs: int, processes: int, *options: str) -> Runner:
-        return Runner(run=lambda url: process_run(kind, url, jobs, processes, *options))
-
-    computing = {
-        "one process": run("compute", _COMPUTE_JOBS, 1),
-        "two processes": run("compute", _COMPUTE_JOBS, 2),
-        "the loop alone, one process": run("bare", _COMPUTE_JOBS, 1),
-        "the loop alone, two processes": run("bare", _COMPUTE_JOBS, 2),
-    }
-    noop = {
-        "one process": run("noop", _JOBS, 1),
-        "two processes": run("noop", _JOBS, 2),
-        "one process, metrics": run("noop", _JOBS, 1, "--metrics", "--health-port=0"),
-    }
-    print(f"load of this machine: {', '.join(f'{load:.1f}' for load in os.getloadavg())}\n")
-    _turns(databases, computing, rounds)
-    _tell("jobs that compute for 5 ms", computing)
-    _turns(databases, noop, rounds)
-    _tell("no-op jobs by processes", noop)
-    alone, together, *_ = computing.values()
-    one, two, metrics = noop.values()
-    return [
-        _ratio("computing in two processes against one", together, alone, 1.7),
-        _ratio("no-op jobs in two processes against one", two, one, 1.0),
-        _ratio("no-op jobs with metrics against none", metrics, one, 0.85),
-    ]
-
-
-def process_run(kind: str, url: str, jobs: int, processes: int, *options: str) -> Drain:
-    """Return what `process_runs.py` gives, in a process of its own."""
-    program = [sys.executable, "-m", "tests.bench.engine.process_runs", kind, url]
-    return Drain(**_ask([*program, str(jobs), str(processes), *options]))
 
 
 def _idle(databases: Databases, rounds: int) -> list[Check]:
@@ -461,7 +419,7 @@ def _middle(figures: Sequence[Latency]) -> Latency:
 
 
 def _peer(name: str, jobs: int) -> Runner:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.bench.engine.peers", name]
+    command = [sys.executable, "-W", "ignore", "-m", "bench.engine.peers", name]
     return Runner(run=lambda url: Drain(**_ask([*command, url, str(jobs)])), finished=None)
 
 
@@ -472,7 +430,7 @@ def our_run(command: str, url: str, *arguments: float) -> Drain:
 
 def child(command: str, url: str, *arguments: float | str) -> Any:
     """Return what one of the commands of `ours.py` gives, in a process of its own."""
-    program = [sys.executable, "-m", "tests.bench.engine.ours", command, url]
+    program = [sys.executable, "-m", "bench.engine.ours", command, url]
     return _ask([*program, *map(str, arguments)])
 
 

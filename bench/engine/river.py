@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.bench.engine.drain import Drain
+from bench.engine.drain import Drain
 
 _TOTAL = re.compile(r"total jobs worked \[ +(\d+) \].*overall job/sec \[ +([\d.]+) \]")
 

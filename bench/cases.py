@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import psycopg
 from psycopg.rows import TupleRow
 
+from bench.generate import QUEUES, RETIRED
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.storage.interface.params import (
     Field,
@@ -26,7 +27,6 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.postgres.executor import PostgresExecutor
-from tests.bench.generate import QUEUES, RETIRED
 
 LIMIT = 100
 """Rows of a page: one of the sizes that people choose from."""

@@ -17,8 +17,8 @@ from psycopg.rows import TupleRow
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from bench.pages import ask, connection_to, serve
 from riverui import create_app
-from tests.bench.pages import ask, connection_to, serve
 
 _REPEATS = 40
 """Requests for each page, after some that warm it up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench.viewers.measure import CrowdFigures
+from bench.viewers.measure import CrowdFigures
 
 HEAD = (
     f"{'viewers':>8}{'answers':>9}{'p50 ms':>9}{'p95 ms':>9}{'longest':>9}{'304':>7}{'503':>7}"

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg.rows import TupleRow
+from riverui.web.live.operations import Operations, OperationStatus
+from tests.bench.cases import default_order
+from tests.bench.stopwatch import stopwatch
 
+from bench.cases import default_order
+from bench.stopwatch import stopwatch
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
@@ -21,8 +26,6 @@ from riverui.features.operations.store import Operation, OperationStatus
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count
 from riverui.web.config import DashboardConfig
-from tests.bench.cases import default_order
-from tests.bench.stopwatch import stopwatch
 
 JOBS = (1_000, 10_000)
 """Jobs of one action: as many as one call takes, and ten times that."""

@@ -10,9 +10,9 @@ from functools import partial
 
 import psycopg
 
+from bench.cases import Case
+from bench.stopwatch import Stopwatch, stopwatch
 from riverui.storage.postgres.driver import PostgresDriver
-from tests.bench.cases import Case
-from tests.bench.stopwatch import Stopwatch, stopwatch
 
 _SLOW = 500.0
 """Milliseconds beyond which a query is not repeated more than three times."""

@@ -1,7 +1,7 @@
 """Other Python queues on Postgres, in their documented fast settings: each works off so many no-op
 jobs.
 
-`python -m tests.bench.engine.peers NAME URL JOBS` does it in a process of its own, on an empty
+`python -m bench.engine.peers NAME URL JOBS` does it in a process of its own, on an empty
 database, and prints a Drain as JSON. The clock runs from starting the worker until the last job's
 end is committed; inserting is timed apart. All of them get uvloop, with which most are a little
 faster.
@@ -19,9 +19,9 @@ from typing import Any
 
 import uvloop
 
-from tests.bench.engine.drain import Drain, Lap, lap
-from tests.bench.engine.limit_runs import AtWork
-from tests.bench.engine.rate_runs import Begun, told_of
+from bench.engine.drain import Drain, Lap, lap
+from bench.engine.limit_runs import AtWork
+from bench.engine.rate_runs import Begun, told_of
 
 _BATCH = 1000
 """Jobs of one insert, where a peer can insert several."""

@@ -1,6 +1,6 @@
 """riverui's engine in a process of its own.
 
-`python -m tests.bench.engine.ours COMMAND URL …` prints one line of JSON.
+`python -m bench.engine.ours COMMAND URL …` prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from bench.engine.drain import Drain, Latency, lap
 from riverui.cli.bench_runs import Benchmark
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
@@ -21,7 +22,6 @@ from riverui.engine.event_loop import loop_factory, spare_collector
 from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect
-from tests.bench.engine.drain import Drain, Latency, lap
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: measures the dashboard on tables of growing size, and the engine beside
+"""`python -m bench`: measures the dashboard on tables of growing size, and the engine beside
 others.
 
 It prints figures beside their targets.
@@ -24,14 +24,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from riverui.demo.postgres import EmbeddedPostgres
-from riverui.storage.migrations import migrate
-from tests.bench import report
-from tests.bench.api import ApiFigures, measure_api, table
-from tests.bench.bulk import BulkFigures, measure_bulk
-from tests.bench.cases import SEARCH, cases, facts
-from tests.bench.engine import measure as engine
-from tests.bench.figures import (
+from bench import report
+from bench.api import ApiFigures, measure_api, table
+from bench.bulk import BulkFigures, measure_bulk
+from bench.cases import SEARCH, cases, facts
+from bench.engine import measure as engine
+from bench.figures import (
     BackFill,
     Load,
     back_fill,
@@ -39,15 +37,18 @@ from tests.bench.figures import (
     measure_back_fill,
     measure_figures,
 )
-from tests.bench.generate import SLIM_FROM, fill
-from tests.bench.live import LiveFigures, measure_live
-from tests.bench.measure import Result, Subject, measure
-from tests.bench.page_times import measure_first_requests, measure_page_times
-from tests.bench.pages import PageFigures, measure_pages
-from tests.bench.report import Check, check
-from tests.bench.viewers import report as viewers
-from tests.bench.viewers.measure import measure_viewers
-from tests.drivers import connect
+from bench.generate import SLIM_FROM, fill
+from bench.live import LiveFigures, measure_live
+from bench.measure import Result, Subject, measure
+from bench.page_times import measure_first_requests, measure_page_times
+from bench.pages import PageFigures, measure_pages
+from bench.report import Check, check
+from bench.viewers import report as viewers
+from bench.viewers.measure import measure_viewers
+from riverui.demo.postgres import EmbeddedPostgres
+from riverui.storage.connect import connect
+from riverui.storage.migrations import migrate
+from riverui.storage.postgres.driver import PostgresDriver
 
 DASHBOARD = ("queries", "bulk", "pages", "api", "viewers", "figures", "live")
 PARTS = (*DASHBOARD, "engine", *engine.PARTS)
@@ -56,7 +57,7 @@ PARTS = (*DASHBOARD, "engine", *engine.PARTS)
 
 def main() -> int:
     """Run what was asked for; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--rows", default="10k,1m", help="sizes of the table, e.g. 10k,1m,10m (%(default)s)"
     )
@@ -114,6 +115,7 @@ async def _filled(urls: dict[int, str], parts: Collection[str], repeats: int) ->
                 # Sorting what has ended takes River UI's form minutes there.
                 listed = [replace(case, river_ui=None) for case in listed]
             driver = connect(url)
+            assert isinstance(driver, PostgresDriver)
             stack.push_async_callback(driver.close)
             plain = await psycopg.AsyncConnection.connect(url, autocommit=True)
             stack.push_async_callback(plain.close)

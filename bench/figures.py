@@ -15,10 +15,10 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from riverui.domain.figures import WINDOWS
+from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
-from tests.drivers import connect
 from tests.web.stand_ins import Later
 
 RATES = (1_000, 20_000)

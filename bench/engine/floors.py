@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from tests.bench.engine.drain import Drain, Latency, lap
+from bench.engine.drain import Drain, Latency, lap
 
 _COLUMNS = (
     "args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags"

@@ -23,7 +23,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from tests.bench.pages import ask, connection_to, started
+from bench.pages import ask, connection_to, started
 
 CROWDS = (10, 200, 400, 1_000, 5_000, 10)
 """Viewers; the first are one for each address, beside whom the database's work is judged, and so

@@ -1,7 +1,7 @@
 """What features of the engine cost, each run in a process of its own: burn-downs of the same no-op
 jobs with features unused, in sequences and in workflows, and what large workflows take.
 
-`python -m tests.bench.engine.feature_runs COMMAND URL …` prints one line of JSON.
+`python -m bench.engine.feature_runs COMMAND URL …` prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from bench.engine.drain import Drain, lap
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
@@ -25,7 +26,6 @@ from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
 from riverui.storage.migrations import migrate
-from tests.bench.engine.drain import Drain, lap
 
 _BATCH = 5_000
 """Jobs that one call inserts."""

@@ -1,6 +1,6 @@
 """Jobs in threads and in processes of their own, by one client in a process of its own.
 
-`python -m tests.bench.engine.isolation_runs thread|process|alone|apart URL JOBS LOOPS` prints one
+`python -m bench.engine.isolation_runs thread|process|alone|apart URL JOBS LOOPS` prints one
 line of JSON.
 """
 
@@ -12,11 +12,11 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from bench.engine.drain import Drain, lap
+from bench.engine.isolation_work import Loops, loop, workers
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
-from tests.bench.engine.drain import Drain, lap
-from tests.bench.engine.isolation_work import Loops, loop, workers
 
 _AT_ONCE = 2
 """Threads or processes: as many as the smallest machine that is measured has cores."""
