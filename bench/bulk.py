@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg.rows import TupleRow
-from riverui.web.live.operations import Operations, OperationStatus
-from tests.bench.cases import default_order
-from tests.bench.stopwatch import stopwatch
 
 from bench.cases import default_order
 from bench.stopwatch import stopwatch

@@ -25,7 +25,7 @@ PYTHON = sorted(
     for folder in (PACKAGE, TESTS, ROOT / "bench", ROOT / "examples")
     for path in folder.rglob("*.py")
 )
-SQL = PACKAGE / "storage/postgres"
+SQL = (PACKAGE / "storage/postgres", PACKAGE / "features")
 
 VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST = 750
