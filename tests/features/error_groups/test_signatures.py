@@ -62,7 +62,7 @@ def test_an_error_of_a_worker() -> None:
     assert (found.type, found.message) == ("LookupError", "order <number> is gone")
     assert found.frames[-2:] == (
         "test_signatures.py in _first",
-        "test_error_signatures.py in _take",
+        "test_signatures.py in _take",
     )
     other = signature(_second)
     assert other.message == found.message
