@@ -324,6 +324,7 @@ def create_app(
     alone. Raise ConfigError for what cannot be used.
     """
     from riverui.actions.new_jobs import LateInserter
+    from riverui.actions.pilot import JobPilot, LatePilot
     from riverui.errors import ConfigError
     from riverui.storage.connect import driver_of
     from riverui.storage.options import ConnectOptions
@@ -377,7 +378,10 @@ def create_app(
                 " create_app the URL"
             )
 
-    from riverui.engine.feature_list import plain_pilot
+    def plain() -> JobPilot:
+        from riverui.engine.feature_list import plain_pilot
+
+        return plain_pilot()
 
     return build_app(
         driver,
@@ -388,7 +392,7 @@ def create_app(
         standby=standby,
         close_standby=is_own_standby,
         inserter=LateInserter(inserter),
-        pilot=getattr(database, "pilot", None) or plain_pilot(),
+        pilot=getattr(database, "pilot", None) or LatePilot(plain),
         first_request=warn_of_unstarted,
     )
 

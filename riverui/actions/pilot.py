@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import Protocol
 
 from riverui.storage.interface import Executor
@@ -40,3 +41,34 @@ class JobPilot(Protocol):
     async def deletes_plainly(self, executor: Executor) -> bool:
         """Return whether deleting is storage's call alone."""
         ...
+
+
+class LatePilot:
+    """A pilot without features of the program's own, made at its first use: it loads the engine,
+    which a dashboard that only reads does not need.
+    """
+
+    verb_features = ""
+
+    def __init__(self, make: Callable[[], JobPilot]) -> None:
+        self._make = make
+
+    @cached_property
+    def _pilot(self) -> JobPilot:
+        return self._make()
+
+    async def retry(self, executor: Executor, ids: Sequence[int]) -> JobChanges:
+        """Make jobs available."""
+        return await self._pilot.retry(executor, ids)
+
+    async def cancel(self, executor: Executor, ids: Sequence[int]) -> JobChanges:
+        """Cancel waiting jobs and ask running ones to stop."""
+        return await self._pilot.cancel(executor, ids)
+
+    async def delete(self, executor: Executor, ids: Sequence[int]) -> JobChanges:
+        """Delete jobs that are not running."""
+        return await self._pilot.delete(executor, ids)
+
+    async def deletes_plainly(self, executor: Executor) -> bool:
+        """Return whether deleting is storage's call alone."""
+        return await self._pilot.deletes_plainly(executor)

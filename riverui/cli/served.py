@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 
 from riverui.actions.new_jobs import JobInserter, LateInserter
-from riverui.engine.feature_list import plain_pilot
+from riverui.actions.pilot import JobPilot, LatePilot
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
@@ -76,7 +76,7 @@ class ServedDashboard:
             name=name,
             standalone=True,
             workers=config.workers,
-            pilot=plain_pilot(),
+            pilot=LatePilot(plain_pilot),
         )
         return app, driver
 
@@ -96,3 +96,10 @@ def inserter(driver: Driver) -> JobInserter:
     from riverui.engine.insert import job_inserter
 
     return job_inserter.JobInserter(Client(driver))
+
+
+def plain_pilot() -> JobPilot:
+    """Return the pilot of a dashboard without a client; it loads the engine."""
+    from riverui.engine import feature_list
+
+    return feature_list.plain_pilot()

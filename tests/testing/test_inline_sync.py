@@ -199,7 +199,7 @@ def test_tasks_of_a_workflow_are_worked_one_after_the_other(
     assert doer.done == ["first", "later 1"]
     workflow = InlineSyncClient(workers).workflow()
     workflow.add("first", Do())
-    with pytest.raises(NotSupported, match="Workflows need PostgreSQL, and this database is none"):
+    with pytest.raises(NotSupported, match="riverui has no tables of its own here"):
         workflow.insert()
 
 

@@ -14,10 +14,10 @@ from urllib.parse import unquote
 from starlette.types import Message
 
 from riverui.actions.new_jobs import LateInserter
+from riverui.actions.pilot import LatePilot
 from riverui.cli.api.answers import Answer
-from riverui.cli.served import inserter
+from riverui.cli.served import inserter, plain_pilot
 from riverui.domain.figures import WINDOWS
-from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.web.app import build_app
 from riverui.web.auth.rights import Access
@@ -48,7 +48,7 @@ class OwnApi:
             SignIn(authenticate=lambda connection: Access(user=user)),
             DashboardConfig(),
             inserter=LateInserter(lambda: inserter(self._driver)),
-            pilot=plain_pilot(),
+            pilot=LatePilot(plain_pilot),
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api", daemon=True)
