@@ -1,7 +1,7 @@
 """The records that describe what can be done to jobs and to queues.
 
-One record holds all that is particular to a verb: its name and right, the jobs it fits, its words,
-its keys and icon, what it takes, and the storage call that does it. Pages, API, operations, rights
+One record holds everything particular to a verb: its name and right, the jobs it fits, its words,
+its key and icon, its parameters, and the storage call that does it. Pages, API, operations, rights
 and keys are made from the records, so that a new verb is a new record with its storage call.
 """
 
@@ -18,32 +18,30 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
 Given = Mapping[str, Any]
-"""What a verb was told besides the jobs: the name of each parameter given → its value."""
+"""The parameters of a verb: the name of each that was given → its value."""
 
 NOTHING: Given = {}
-"""What a verb without parameters is given."""
+"""The parameters of a verb that has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class VerbParameter:
-    """One thing that a verb takes besides the jobs: a field of its form and of its body in the
-    API.
-    """
+    """One parameter of a verb: a field of its form, and of its body in the API."""
 
     name: str
     label: str
     hint: str
     """What to fill in, in a few words."""
     refusal: str
-    """What to answer where the value cannot be taken."""
+    """The message for a value that is not valid."""
     numbers: range | None = None
-    """The whole numbers that it may be; None where it is text."""
+    """The whole numbers that are valid; None if it is text."""
     max_length: int = 200
     """Characters of the text, at most."""
     accepts: Callable[[str], bool] = bool
-    """Whether the text can be taken."""
+    """Whether a text is valid."""
     suggest: Callable[[Executor], Awaitable[Sequence[str]]] | None = None
-    """Reads texts to choose from."""
+    """Return texts to choose from."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -53,9 +51,7 @@ class VerbParameter:
         return {"type": "string", "maxLength": self.max_length}
 
     def read(self, value: object) -> str | int:
-        """Return the value that a form's text or a JSON value means; BadRequest where it cannot be
-        taken.
-        """
+        """Return the value of a form's text or of a JSON value; BadRequest if it is not valid."""
         if self.numbers is not None:
             if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
                 value = int(value)
@@ -68,56 +64,54 @@ class VerbParameter:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class JobVerb:
-    """One thing that can be done to jobs: to one, to chosen ones, to all that match."""
+    """An action on jobs: on one, on selected ones, on all that match."""
 
     name: str
     """As in addresses, the right and the storage call (`job_<name>_many`)."""
     label: str
     icon: str
     key: str
-    """The key that does it to the selected jobs or to the job shown."""
+    """The key that does it to the selected jobs, or to the job on the page."""
     fits: frozenset[JobState]
-    """States in which it does something that a person may want."""
+    """States of jobs on which it has an effect that a person may want."""
     call: Callable[[Executor, Sequence[int], Given], Awaitable[JobChanges]]
-    """Does it to jobs in one statement; UniqueConflict and LockTimeout undo the whole of it."""
+    """Do it to jobs in one statement; UniqueConflict and LockTimeout undo all of it."""
     done: str
     """Its past participle: "cancelled"."""
     changed: str
     """What happened, with `{jobs}` for "3 jobs" and `{given}` for its parameters."""
     effect: tuple[str, str]
-    """What it will do to one job, and to several, in sentences: what is asked before it is done."""
+    """What it will do to one job, and to several, in sentences for the confirmation."""
     summary: str
     """What the API's reference says of it."""
     allows: str
     """What its right lets a person do: "cancel jobs"."""
     unnamed: frozenset[JobState] | None = None
-    """The states that a search without a state means; None for all that it fits."""
+    """The states that a search without a state means; None for all of `fits`."""
     tone: str = ""
-    """`primary` for the button to be seen first, `danger` for one that cannot be undone."""
+    """`primary` for the most prominent button, `danger` for one that cannot be undone."""
     labels: Mapping[JobState, str] = field(default_factory=dict)
     """Labels for a job in these states, where they differ."""
     confirms: bool = False
-    """Whether a person is asked before it is done to chosen jobs, and not only before all that
-    match.
-    """
+    """Whether a person has to confirm it for selected jobs too, and not only for all that match."""
     reruns: bool = False
-    """Whether the jobs run again, so that it can be watched whether they fail again."""
+    """Whether the jobs run again, so that their failures can be counted."""
     removes: bool = False
-    """Whether the jobs are gone afterwards."""
+    """Whether the jobs no longer exist afterwards."""
     parameters: tuple[VerbParameter, ...] = ()
-    """What it takes besides the jobs, of which at least one must be given."""
+    """Its parameters, of which at least one must be given."""
     caution: Callable[[Executor, Given], Awaitable[str]] | None = None
-    """Reads whether what was given is likely a mistake, and says so; empty where it is not."""
+    """Return a warning if what was given is probably a mistake; empty otherwise."""
     refuses: Mapping[SkipReason, str] = field(default_factory=dict)
-    """Reasons to refuse the call where it is all or nothing, with `{id}` for the job's; what is
-    not here was no more to be done, which is no error to River.
+    """Messages for the reasons to reject the call where it is all or nothing, with `{id}` for the
+    job's. A job that was skipped for another reason needed no change, which is not an error.
     """
     fails: tuple[int, ...] = (404,)
-    """Statuses of the API besides those of any address."""
+    """Error statuses of its address in the API, besides those that every address has."""
     extension: bool = False
     """Whether River UI's API does not have it."""
     on_dead_letters: JobVerb | None = None
-    """The verb on jobs whose right this one needs, where it is done to dead letters."""
+    """For a verb on dead letters, the verb on jobs whose right it needs."""
 
     @property
     def right(self) -> str:
@@ -130,9 +124,7 @@ class JobVerb:
         return self.confirms or bool(self.parameters)
 
     def states(self, named: Collection[JobState]) -> tuple[JobState, ...]:
-        """Return the states of the jobs that it is done to where a search names these states, or
-        none.
-        """
+        """Return the states of the jobs that it changes if a search names these states."""
         chosen = named or (self.fits if self.unnamed is None else self.unnamed)
         return tuple(state for state in JobState if state in self.fits and state in chosen)
 
@@ -141,8 +133,8 @@ class JobVerb:
         return self.labels.get(state, self.label)
 
     def read(self, source: Mapping[str, object]) -> Given:
-        """Return what a form or a JSON object gives it; BadRequest where that cannot be taken, or
-        where it is nothing though something is needed.
+        """Return the parameters in a form or a JSON object; BadRequest if one is not valid, or if
+        there is none though the verb needs one.
         """
         given = {
             parameter.name: parameter.read(value)
@@ -155,7 +147,7 @@ class JobVerb:
         return given
 
     def words(self, given: Given) -> str:
-        """Return what was given in words, such as "queue mailers, priority 2"."""
+        """Return the parameters in words, such as "queue mailers, priority 2"."""
         return ", ".join(
             f"{parameter.label.lower()} {given[parameter.name]}"
             for parameter in self.parameters
@@ -165,7 +157,7 @@ class JobVerb:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class QueueVerb:
-    """One thing that can be done to a queue, or to every queue."""
+    """An action on a queue, or on every queue."""
 
     name: str
     """As in addresses and the storage call (`queue_<name>`)."""
@@ -179,16 +171,16 @@ class QueueVerb:
     fits: Callable[[QueueRow], bool]
     """Whether it changes such a queue."""
     call: Callable[[Executor, str], Awaitable[Sequence[str]]]
-    """Does it to the queue of that name, `*` for every queue; gives the names that changed."""
+    """Do it to the queue with that name, `*` for every queue; return the names that changed."""
     done: str
     """Its past participle: "paused"."""
     hint: str
-    """What follows from it, as a sentence for the notice; may be empty."""
+    """Its consequence, as a sentence for the notice; may be empty."""
     unchanged: str
-    """What a queue was that it did not change: "already paused"."""
+    """Why a queue was not changed: "already paused"."""
     unchanged_all: str
-    """What to say where no queue changed."""
+    """The notice if no queue changed."""
     summary: str
     """What the API's reference says of it."""
     tone: str = ""
-    """`primary` for the button to be seen first."""
+    """`primary` for the most prominent button."""

@@ -191,7 +191,7 @@ class OperationRun:
             with suppress(DatabaseError):
                 async with self._driver.autocommit() as executor:
                     try:
-                        self._note(await self._stored_on(executor).operation_renew(self.operation))
+                        self.note(await self._stored_on(executor).operation_renew(self.operation))
                     except OperationLost:
                         self._lost = True
 
@@ -204,16 +204,16 @@ class OperationRun:
     def _stored_on(self, executor: Executor) -> OperationStore:
         return OperationStore(executor, term=self._limits.term)
 
-    def _note(self, status: OperationStatus) -> None:
-        """Note that somebody has asked to stop."""
-        if status is OperationStatus.STOPPING:
+    def note(self, status: OperationStatus) -> None:
+        """Note that somebody has asked to stop, unless the run has just ended."""
+        if status is OperationStatus.STOPPING and self.operation.status is OperationStatus.RUNNING:
             self.operation.status = status
 
     async def _resume(self) -> None:
         """Go on from the place that is stored."""
         async with self.open(self._driver.transaction) as store:
             stored = await store.operation_hold(self.operation)
-        self._note(stored.status)
+        self.note(stored.status)
         self.operation.take_progress(stored)
         self._cursor, self._found, self._more = stored.cursor, [], True
         self._in_doubt = False
@@ -243,7 +243,7 @@ class OperationRun:
         started, operation = time.monotonic(), self.operation
         async with self._driver.transaction(timeout=self._config.action_timeout) as transaction:
             store = self.in_process or self._stored_on(transaction)
-            self._note((await store.operation_hold(operation)).status)
+            self.note((await store.operation_hold(operation)).status)
             changes = await self._change(transaction, ids)
             watch = await self._pace.watch(transaction, changes.changed)
             after = operation.after(changes, cursor=reached, watch=watch)
@@ -269,7 +269,7 @@ class OperationRun:
 
     async def _save(self) -> None:
         async with self.open(self._driver.autocommit) as store:
-            self._note(await store.operation_save(self.operation))
+            self.note(await store.operation_save(self.operation))
         self._written = time.monotonic()
 
     async def _reason_to_stop(self) -> str:

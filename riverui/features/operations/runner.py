@@ -156,7 +156,7 @@ class Operations:
         if was_running:
             log.info("%s stopped by %r", operation.verb, user, extra={"operation": operation.id})
         if held := self._held.get(operation.id):
-            held[0].operation.status = OperationStatus.STOPPING
+            held[0].note(found.status)
         return found
 
     async def close(self, *, release: bool = True) -> None:

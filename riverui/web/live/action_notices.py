@@ -1,23 +1,34 @@
-"""The words of notices: what an action did to jobs."""
+"""Actions on selected jobs: which are meant, and the words of the notice of what was done."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from starlette.requests import Request
 
 from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
+from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobState
-from riverui.errors import DatabaseError
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.forms import Form
+from riverui.web.http.urls import url
 from riverui.web.live.notices import Notice, NoticeForm
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 
+_ID = re.compile(r"-?[0-9]{1,19}")
 _SHOWN = 5
 """Ids of skipped jobs that a notice names for each reason."""
+LINKED = 50
+"""Jobs that the link of a notice can name: its address stays below 1,000 characters."""
 
 
 def allowed(request: Request, states: Sequence[JobState]) -> tuple[JobVerb, ...]:
@@ -30,6 +41,25 @@ def allowed(request: Request, states: Sequence[JobState]) -> tuple[JobVerb, ...]
         for verb in JOB_VERBS.values()
         if verb.fits.intersection(shown) and held.may(verb.right)
     )
+
+
+def selected_ids(posted: Form, noun: str = "job") -> tuple[int, ...]:
+    """Return the ids in a form, each once. BadRequest if one is not an id or they are too many."""
+    texts = posted.getlist("ids")
+    if len(texts) > MAX_IDS:
+        raise BadRequest(f"One request takes at most {MAX_IDS:,} {noun}s.")
+    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
+        raise BadRequest(f"The id of a {noun} must be a whole number.")
+    return tuple(dict.fromkeys(map(int, texts)))
+
+
+def jobs_link(request: Request, ids: Sequence[int]) -> tuple[str, str] | None:
+    """Return the link of a notice to these jobs; None if there are none, or more than LINKED."""
+    if not ids or len(ids) > LINKED:
+        return None
+    if len(ids) == 1:
+        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
+    return "Show them", jobs_url(request, (query.equal(Field.ID, *ids),))
 
 
 async def caution(request: Request, verb: JobVerb, given: Given) -> str:

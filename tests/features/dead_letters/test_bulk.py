@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
 from tests.factory import job
-from tests.features.dead_letters.test_section import Connection, bury, dead, left
+from tests.features.dead_letters.test_section import Connection, dead, left
 from tests.web.html import Element, parse
 
 PATH = "/dead-letters"
@@ -122,23 +122,6 @@ async def test_more_than_one_batch_and_some_in_the_way(
     assert list((await states(connection)).values()).count("available") == 2501
 
 
-async def test_it_is_stopped_between_batches(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
-) -> None:
-    for _ in range(3):
-        await job(connection, "discarded", finalized_at="2001-01-01T00:00:00Z", errors=None)
-    await bury(driver)
-    page = await preview(client, "verb=delete")
-    # One a minute: the first goes at once.
-    address = await start(client, page, "delete", per_minute="1")
-    await until(client, address, lambda found: found["changed"] > 0)
-    answer = await client.post(f"{address}/stop", data={"next": "/operations"})
-    assert answer.status_code == 303, answer.text
-    found = await ended(client, address)
-    assert (found["status"], found["changed"]) == ("stopped", 1)
-    assert len(await left(connection)) == 2
-
-
 async def test_another_dashboard_goes_on(
     app: Starlette, client: httpx2.AsyncClient, connection: Connection, letters: dict[str, int]
 ) -> None:
@@ -164,16 +147,6 @@ async def test_previews_that_make_no_sense(
     for verb in ("retry", "delete"):
         assert (await client.post(f"{PATH}/bulk/{verb}", data={"token": "x"})).status_code == 400
         assert (await reader.post(f"{PATH}/bulk/{verb}", data={"token": "x"})).status_code == 403
-
-
-async def test_a_preview_of_one_verb_starts_no_other(
-    client: httpx2.AsyncClient, connection: Connection, letters: dict[str, int]
-) -> None:
-    page = await preview(client, "verb=retry")
-    token = page.one("input", name="token").attributes["value"] or ""
-    answer = await client.post(f"{PATH}/bulk/delete", data={"token": token})
-    assert answer.status_code == 400
-    assert len(await left(connection)) == 3
 
 
 async def test_without_the_table(client: httpx2.AsyncClient) -> None:

@@ -190,7 +190,10 @@ async def test_tokens_that_are_not_ours_start_nothing(
             answer = await client.post("/jobs/bulk/retry", data={"token": bad})
             assert answer.status_code == 400, bad
         # A preview of one verb does not start another.
-        assert (await client.post("/jobs/bulk/delete", data={"token": token})).status_code == 400
+        for other in ("/jobs/bulk/delete", "/dead-letters/bulk/retry"):
+            answer = await client.post(other, data={"token": token})
+            assert answer.status_code == 400
+            assert "made for another action" in answer.text
         answer = await too_late.post("/jobs/bulk/retry", data={"token": token})
         assert answer.status_code == 400
         assert "has expired" in answer.text

@@ -15,8 +15,10 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.actions.pilot import PLAIN
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout
+from riverui.features.operations.run import OperationLimits, OperationRun
 from riverui.features.operations.store import SAMPLES, OperationStatus
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import SkipReason
@@ -190,6 +192,19 @@ class Faulty:
             raise error
         async with lent as executor:
             yield executor
+
+
+async def test_a_request_to_stop_that_comes_too_late_changes_nothing(
+    dashboards: Begin, driver: Driver, connection: Connection
+) -> None:
+    operation = await start(dashboards(), driver)
+    run = OperationRun(
+        driver, DashboardConfig(), operation, limits=OperationLimits(), pilot=PLAIN, in_process=None
+    )
+    for status, after in (("running", "stopping"), ("done", "done"), ("failed", "failed")):
+        operation.status = OperationStatus(status)
+        run.note(OperationStatus.STOPPING)
+        assert operation.status.value == after
 
 
 AWAY = DatabaseUnavailable()

@@ -1,9 +1,8 @@
-"""What a person does to dead letters: they are worked again, or removed for good."""
+"""The verbs on selected dead letters: they become jobs again, or are removed for good."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,29 +11,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import DELETE, RETRY
-from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import JobVerb
-from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.section.missing import missing_told
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form
 from riverui.web.http.urls import local_path, url
 from riverui.web.live import action_notices
 from riverui.web.live.notices import Notice
-from riverui.web.search import query
-from riverui.web.search.addresses import jobs_url
 from riverui.web.view.render import done, respond
 
 log = logging.getLogger("riverui.actions")
-
-_ID = re.compile(r"-?[0-9]{1,19}")
-_LINKED = 50
-"""Jobs that a notice's link can name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,9 +43,9 @@ class DeadLettersConfirm:
 
 
 async def retry(request: Request) -> Response:
-    """Put the chosen dead letters back among the jobs."""
+    """Put the selected dead letters back among the jobs."""
     posted = await form(request)
-    ids, next_url = _ids(posted), _next(request, posted)
+    ids, next_url = action_notices.selected_ids(posted, "dead letter"), _next(request, posted)
     if not ids:
         return _none(request, next_url)
     board = dashboard(request)
@@ -64,13 +54,14 @@ async def retry(request: Request) -> Response:
             board.driver, ids, pilot=board.pilot, time_limit=board.config.action_timeout
         )
     board.counts.expire()
-    return _told(request, RETRY, changes, next_url, link=_link(request, changes))
+    link = action_notices.jobs_link(request, changes.changed)
+    return _told(request, RETRY, changes, next_url, link=link)
 
 
 async def delete(request: Request) -> Response:
-    """Remove the chosen dead letters for good, once the form that asks has been sent."""
+    """Remove the selected dead letters for good, once the form that asks has been sent."""
     posted = await form(request)
-    ids, next_url = _ids(posted), _next(request, posted)
+    ids, next_url = action_notices.selected_ids(posted, "dead letter"), _next(request, posted)
     if not ids:
         return _none(request, next_url)
     if posted.get("confirmed") != "1":
@@ -83,14 +74,14 @@ async def delete(request: Request) -> Response:
 
 
 def log_changes(request: Request, verb: JobVerb, changes: JobChanges) -> None:
-    """Write down who did what to dead letters."""
+    """Log who did what to dead letters."""
     log.info(
         "dead letters %s by %r: %d changed, %d skipped of %s",
         verb.done,
         access(request).user,
         len(changes.changed),
         len(changes.skipped),
-        [*changes.changed, *(job_id for job_id, _ in changes.skipped)][:_LINKED],
+        [*changes.changed, *(job_id for job_id, _ in changes.skipped)][: action_notices.LINKED],
     )
 
 
@@ -110,15 +101,6 @@ def _told(
     return done(request, notice, next=next_url, changed="jobs")
 
 
-def _link(request: Request, changes: JobChanges) -> tuple[str, str] | None:
-    ids = changes.changed
-    if not ids or len(ids) > _LINKED:
-        return None
-    if len(ids) == 1:
-        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
-    return "Show them", jobs_url(request, (query.equal(Field.ID, *ids),))
-
-
 def _none(request: Request, next_url: str) -> Response:
     notice = Notice(level="warning", title="No dead letter was selected")
     return done(request, notice, next=next_url)
@@ -126,13 +108,3 @@ def _none(request: Request, next_url: str) -> Response:
 
 def _next(request: Request, posted: Form) -> str:
     return local_path(request, posted.get("next"), default=url(request, "dead_letters.index"))
-
-
-def _ids(posted: Form) -> tuple[int, ...]:
-    """Return the ids that a form names, each once. BadRequest where they are no ids or too many."""
-    texts = posted.getlist("ids")
-    if len(texts) > MAX_IDS:
-        raise BadRequest(f"One request takes at most {MAX_IDS:,} dead letters.")
-    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
-        raise BadRequest("The id of a dead letter must be a whole number.")
-    return tuple(dict.fromkeys(map(int, texts)))

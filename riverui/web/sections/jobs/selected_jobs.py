@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,32 +15,24 @@ from starlette.responses import Response
 
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import DELETE, JOB_VERBS, UNDELETE
-from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.clock import aware_instant
 from riverui.domain.jobs import JobListRow
-from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest, DatabaseError, NotSupported
 from riverui.features.dead_letters import verbs as dead_letters
-from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.forms import Form, form
+from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
 from riverui.web.live import action_notices
 from riverui.web.live.notices import Notice, NoticeForm
-from riverui.web.search import query
-from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond
 
 log = logging.getLogger("riverui.actions")
 
-_ID = re.compile(r"-?[0-9]{1,19}")
-_LINKED = 50
-"""Jobs that the link of a notice can name: its address stays below 1,000 characters."""
 _SAMPLES = 5
 """Jobs that the question shows, enough to recognize what was selected."""
 
@@ -100,7 +91,7 @@ async def warn(verb: JobVerb, request: Request) -> Response:
 async def act(verb: JobVerb, request: Request) -> Response:
     """Do a verb to the selected jobs; if it asks first, only once the form has been sent."""
     posted = await form(request)
-    ids, home = _ids(posted), url(request, "jobs.index")
+    ids, home = action_notices.selected_ids(posted), url(request, "jobs.index")
     next_url = local_path(request, posted.get("next"), default=home)
     if not ids:
         return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
@@ -140,7 +131,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
         len(changes.changed),
         len(changes.requested),
         len(changes.skipped),
-        ids[:_LINKED],
+        ids[: action_notices.LINKED],
     )
     if verb.removes and any(
         next_url.partition("?")[0] == url(request, "jobs.show", id=job_id)
@@ -152,7 +143,9 @@ async def act(verb: JobVerb, request: Request) -> Response:
         changes,
         given,
         caution=await action_notices.caution(request, verb, given) if changes.changed else "",
-        link=_link(request, verb, changes),
+        link=None
+        if verb.removes
+        else action_notices.jobs_link(request, changes.changed + changes.requested),
         undo=undo,
     )
     return done(request, notice, next=next_url, changed="jobs")
@@ -182,7 +175,7 @@ async def undelete(request: Request) -> Response:
         user,
         len(changes.changed),
         len(changes.skipped),
-        changes.changed[:_LINKED],
+        changes.changed[: action_notices.LINKED],
     )
     if not changes.changed and not changes.skipped:
         notice = Notice(
@@ -191,7 +184,8 @@ async def undelete(request: Request) -> Response:
             details=("The jobs were put back, retried or removed for good in the meantime.",),
         )
     else:
-        notice = action_notices.notice(UNDELETE, changes, link=_link(request, UNDELETE, changes))
+        link = action_notices.jobs_link(request, changes.changed)
+        notice = action_notices.notice(UNDELETE, changes, link=link)
     return done(request, notice, next=next_url, changed="jobs")
 
 
@@ -237,27 +231,7 @@ async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[
     return found
 
 
-def _link(request: Request, verb: JobVerb, changes: JobChanges) -> tuple[str, str] | None:
-    """Return a link to the jobs that an action changed."""
-    ids = changes.changed + changes.requested
-    if verb.removes or not ids or len(ids) > _LINKED:
-        return None
-    if len(ids) == 1:
-        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
-    return "Show them", jobs_url(request, (query.equal(Field.ID, *ids),))
-
-
 async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
     wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
     async with dashboard(request).driver.reading() as executor:
         return (await executor.job_list(JobPageParams(filter=wanted, limit=len(ids)))).rows
-
-
-def _ids(posted: Form) -> tuple[int, ...]:
-    """Return the ids in a form, each once. BadRequest if one is not an id or they are too many."""
-    texts = posted.getlist("ids")
-    if len(texts) > MAX_IDS:
-        raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")
-    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
-        raise BadRequest("A job id must be a whole number.")
-    return tuple(dict.fromkeys(map(int, texts)))
