@@ -16,7 +16,6 @@ import pytest
 from tests.docs.programs import BLOCK, DOCS, program, run
 
 GUIDE = (
-    "start/getting-started",
     "jobs/inserting",
     "jobs/without-asyncio",
     "jobs/writing-workers",
