@@ -23,11 +23,12 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import JobCard, Section
+from riverui.web.http.section import Section
 from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
+from riverui.web.view.job_cards import JobCard
 from riverui.web.view.render import done
 
 log = logging.getLogger("riverui.actions")

@@ -40,7 +40,7 @@ from riverui.web.view.preferences import Preferences
 if TYPE_CHECKING:
     from riverui.features.error_groups.reader import ErrorGroups
     from riverui.features.marks.reader import Marks
-    from riverui.web.http.section import JobCard
+    from riverui.web.view.job_cards import JobCard
 
 
 @dataclass(kw_only=True, slots=True)

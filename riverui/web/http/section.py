@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.requests import Request
-
-from riverui.domain.jobs import JobShowRow
 from riverui.web.http.routes import GuardedRoute
+from riverui.web.view.job_cards import JobCard
 from riverui.web.view.navigation import NavEntry, Shortcut
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobCard:
-    """A card on the page of a job."""
-
-    template: str
-    """Draws `card`, what `read` returned."""
-    read: Callable[[Request, JobShowRow], Awaitable[object | None]]
-    """Return what to draw for a job; None for no card."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
 from riverui.features.sequences import section as sequences
 from riverui.features.workflows import section as workflows
-from riverui.web.http.section import JobCard, Section
+from riverui.web.http.section import Section
 from riverui.web.sections import (
     about,
     jobs,
@@ -25,6 +25,7 @@ from riverui.web.sections import (
     queues,
     river_ui,
 )
+from riverui.web.view.job_cards import JobCard
 
 SECTIONS: tuple[Section, ...] = (
     overview.SECTION,

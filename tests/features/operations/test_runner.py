@@ -15,8 +15,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import PLAIN
 from riverui.domain.jobs import JobState
+from riverui.engine.feature_list import plain_pilot
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout
 from riverui.features.operations.run import OperationLimits, OperationRun
 from riverui.features.operations.store import SAMPLES, OperationStatus
@@ -199,7 +199,12 @@ async def test_a_request_to_stop_that_comes_too_late_changes_nothing(
 ) -> None:
     operation = await start(dashboards(), driver)
     run = OperationRun(
-        driver, DashboardConfig(), operation, limits=OperationLimits(), pilot=PLAIN, in_process=None
+        driver,
+        DashboardConfig(),
+        operation,
+        limits=OperationLimits(),
+        pilot=plain_pilot(),
+        in_process=None,
     )
     for status, after in (("running", "stopping"), ("done", "done"), ("failed", "failed")):
         operation.status = OperationStatus(status)

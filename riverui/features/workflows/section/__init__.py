@@ -15,7 +15,8 @@ from riverui.features.workflows.section import (
 from riverui.features.workflows.section.job_cards import started_workflows, workflow_card
 from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import JobCard, Section
+from riverui.web.http.section import Section
+from riverui.web.view.job_cards import JobCard
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
