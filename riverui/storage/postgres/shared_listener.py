@@ -110,7 +110,12 @@ class SharedListener:
             self._prefix = f"{await self._shared.current_schema(self._connect)}."
         if self._lost is None:
             channels = [self._prefix + topic for topic in topics]
-            await self._shared.listen(self, channels, self._connect)
+            try:
+                await self._shared.listen(self, channels, self._connect)
+            except (DatabaseError, OSError) as error:
+                # It hears nothing from now on: who reads its notifications must not wait.
+                self.lose(error)
+                raise
         if self._lost is not None:
             raise self._lost
 
