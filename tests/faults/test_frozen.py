@@ -113,6 +113,7 @@ async def working(url: str, database: Connection, bench: Bench) -> AsyncIterator
         await bench.held.wait()
         yield client
     finally:
+        bench.let_go.set()
         await client.stop()
         await driver.close()
 

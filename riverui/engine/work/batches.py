@@ -129,7 +129,6 @@ class Batch:
         """Whether jobs are on their way into it, and it is not known how many."""
         self._seconds: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
-        self._trace: TracebackType | None = None
         self._unit = unit
         self._settings = unit.batch
 
@@ -181,27 +180,25 @@ class Batch:
                 self._interrupted.add(attempt)
                 if self._task is not None and len(self._interrupted) == len(self._members):
                     self._task.cancel()
-        error, trace = self._error_for(attempt)
+        error = self._error_for(attempt)
         del self._members[attempt.row.id]
         if not self._members:
             # It refers to this frame.
-            self._error = self._trace = None
+            self._error = None
         try:
             if error is not None:
-                # Several attempts raise the same error: each with the trace that it came with.
-                raise error.with_traceback(trace)
+                raise error.with_traceback(_first_trace(error))
         finally:
-            error = trace = None
+            error = None
 
-    def _error_for(self, attempt: Attempt) -> tuple[BaseException | None, TracebackType | None]:
-        """Return the error of one job, and its trace."""
+    def _error_for(self, attempt: Attempt) -> BaseException | None:
+        """Return the error of one job; None if it went well."""
         error = self._error
         if isinstance(error, BatchError):
-            error = error.errors.get(attempt.row.id)
-            return error, error.__traceback__ if error is not None else None
+            return error.errors.get(attempt.row.id)
         if isinstance(error, asyncio.CancelledError):
-            return asyncio.CancelledError(), None
-        return error, self._trace
+            return asyncio.CancelledError()
+        return error
 
     def _join(self, attempt: Attempt, seconds: float) -> None:
         attempt.batch = self
@@ -256,7 +253,7 @@ class Batch:
                 await self._work()
             self._error = None
         except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
-            self._error, self._trace = self._checked(error), error.__traceback__
+            self._error = self._checked(error)
         finally:
             self._begun = True
             self._batches.closed(self)
@@ -324,6 +321,18 @@ class Batch:
         if django_connections.in_use():
             await django_connections.close_old_of_async_jobs()
         await settle(work_many(jobs))
+
+
+def _first_trace(error: BaseException) -> TracebackType | None:
+    """Return the trace with which the batch ended, without what was added when another attempt
+    raised the same error: jobs and batches may share one, whose trace would grow with each of them.
+    """
+    trace = at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code is Batch.work.__code__:
+            trace = at.tb_next
+        at = at.tb_next
+    return trace
 
 
 def _key(args: str, by_args: bool | Sequence[str]) -> str:

@@ -264,6 +264,25 @@ async def test_a_batch_error_names_jobs_and_all_others_went_well(play: Playgroun
     ]
 
 
+async def test_the_trace_of_an_error_shared_by_jobs_and_batches_does_not_grow(
+    play: Playground,
+) -> None:
+    post, shared = Post(), ValueError("no post today")
+    play.worker(post)
+
+    def together(jobs: Sequence[Job[Mail]]) -> None:
+        raise BatchError(dict.fromkeys([job.id for job in jobs], shared))
+
+    post.does = together
+    ids = await mails(play, 20, max_attempts=1)
+    await play.start(queues=ONE_SLOT)
+    await ended(play, ids)
+    later = await mails(play, 20, max_attempts=1)
+    await ended(play, later)
+    traces = {(await play.row(job_id))["errors"][0]["trace"] for job_id in [*ids, *later]}
+    assert len(traces) == 1
+
+
 async def test_a_batch_error_about_other_jobs_fails_all(play: Playground) -> None:
     post = Post()
     play.worker(post)
