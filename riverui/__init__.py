@@ -85,11 +85,13 @@ if TYPE_CHECKING:
     from riverui.engine.work.workers import Workers
     from riverui.features.concurrency.domain import ConcurrencyConfig
     from riverui.features.dead_letters.domain import DeadJob
-    from riverui.features.dead_letters.engine.config import DeadLetterConfig
-    from riverui.features.dead_letters.engine.methods import (
+    from riverui.features.dead_letters.engine.bundle import (
+        DeadLetterBundle,
         DeadLetterListParams,
         DeadLetterListResult,
+        SyncDeadLetterBundle,
     )
+    from riverui.features.dead_letters.engine.config import DeadLetterConfig
     from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
     from riverui.features.encryption.domain import ArgsKeys
     from riverui.features.encryption.engine import Encryption
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from riverui.features.retention.domain import Retention
     from riverui.features.retention.engine import QueueRetention
     from riverui.features.workflows.engine.builder import WorkflowMap, WorkflowTask
+    from riverui.features.workflows.engine.bundle import SyncWorkflowBundle, WorkflowBundle
     from riverui.features.workflows.engine.loading import LoadedTask, LoadedTasks
     from riverui.features.workflows.engine.workflow import SyncWorkflow, Workflow
     from riverui.features.workflows.waits.domain import (
@@ -107,7 +110,7 @@ if TYPE_CHECKING:
         Wait,
         task_finalized_at,
     )
-    from riverui.features.workflows.waits.engine.methods import Signal, SignalList
+    from riverui.features.workflows.waits.engine.signals import Signal, SignalList
     from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
@@ -132,6 +135,7 @@ __all__ = [
     "CronSchedule",
     "DashboardConfig",
     "DeadJob",
+    "DeadLetterBundle",
     "DeadLetterConfig",
     "DeadLetterListParams",
     "DeadLetterListResult",
@@ -185,7 +189,9 @@ __all__ = [
     "StuckJob",
     "StuckResult",
     "SyncClient",
+    "SyncDeadLetterBundle",
     "SyncWorkflow",
+    "SyncWorkflowBundle",
     "Task",
     "TaskArgs",
     "TaskInserter",
@@ -200,6 +206,7 @@ __all__ = [
     "Worker",
     "Workers",
     "Workflow",
+    "WorkflowBundle",
     "WorkflowMap",
     "WorkflowTask",
     "WorkingClient",
@@ -250,12 +257,15 @@ _PLACES = {
         "as_job cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled "
         "record_output"
     ),
-    "features.dead_letters.engine.methods": "DeadLetterListParams DeadLetterListResult",
+    "features.dead_letters.engine.bundle": (
+        "DeadLetterBundle DeadLetterListParams DeadLetterListResult SyncDeadLetterBundle"
+    ),
     "engine.events": "Event EventKind JobStats",
     "features.encryption.engine": "Encryption",
     "features.retention.engine": "QueueRetention",
-    "features.workflows.waits.engine.methods": "Signal SignalList",
+    "features.workflows.waits.engine.signals": "Signal SignalList",
     "features.workflows.engine.builder": "WorkflowMap WorkflowTask",
+    "features.workflows.engine.bundle": "SyncWorkflowBundle WorkflowBundle",
     "features.workflows.engine.loading": "LoadedTask LoadedTasks",
     "features.workflows.engine.workflow": "SyncWorkflow Workflow",
     "contrib.prometheus": "PrometheusPlugin",

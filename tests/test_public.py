@@ -59,6 +59,7 @@ def test_everything_that_is_public_can_be_imported_at_once() -> None:
 def test_a_client_offers_what_programs_use() -> None:
     offered = {name for name in dir(Client(SECRET)) if not name.startswith("__")}
     assert offered >= {
+        "dead_letters",
         "insert",
         "insert_tx",
         "job_cancel",
@@ -67,6 +68,7 @@ def test_a_client_offers_what_programs_use() -> None:
         "start",
         "stop",
         "subscribe",
+        "workflows",
     }
     assert not any(name.startswith("_") for name in offered)
     assert not offered & {
@@ -75,6 +77,7 @@ def test_a_client_offers_what_programs_use() -> None:
         "prepare_insert",
         "insert_requests",
         "extensions",
+        "workflow_cancel",
     }
 
 

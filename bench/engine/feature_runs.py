@@ -71,7 +71,7 @@ async def workflows(url: str, jobs: str) -> Drain:
     client = Client(url)
     tasks: list[InsertManyParams] = []
     for number in range(int(jobs) // 4):
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         first = workflow.add("first", Args(num=number))
         left = workflow.add("left", Args(num=number), deps=[first])
         right = workflow.add("right", Args(num=number), deps=[first])
@@ -97,7 +97,7 @@ async def join(url: str, tasks: str) -> dict[str, float]:
             ended.append(time.perf_counter())
 
     async with _client(url, workers) as client:
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         workflow.map("page", [Args(num=number) for number in range(int(tasks))], then=Args(num=-1))
         with lap() as inserting:
             await workflow.insert()

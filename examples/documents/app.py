@@ -123,7 +123,7 @@ async def cancel(request: Request) -> Response:
     state = request.app.state
     with _errors():
         workflow = await state.uploads.workflow(request.path_params["upload"])
-        await state.client.workflow_cancel(workflow)
+        await state.client.workflows.cancel(workflow)
     return JSONResponse(await _progress(request), 202)
 
 
@@ -132,7 +132,7 @@ async def retry(request: Request) -> Response:
     state = request.app.state
     with _errors():
         workflow = await state.uploads.workflow(request.path_params["upload"])
-        await state.client.workflow_retry(workflow, "failed_and_downstream")
+        await state.client.workflows.retry(workflow, "failed_and_downstream")
     return JSONResponse(await _progress(request), 202)
 
 

@@ -77,7 +77,7 @@ class Uploads:
         """
         async with self.pool.connection() as connection, connection.transaction():
             # A job a file, and one that waits for all of them, however they end.
-            workflow = client.workflow(f"{customer}: {len(files)} files")
+            workflow = client.workflows.new(f"{customer}: {len(files)} files")
             insert = "insert into upload values (%s, %s, %s) on conflict do nothing"
             if not (await connection.execute(insert, [upload, customer, workflow.id])).rowcount:
                 return False

@@ -80,7 +80,7 @@ class FileWorker(_Retried, Worker[ProcessFile]):
         uploads, client = self.deps.uploads, client_from_context()
         document, customer, embedding = job.args.document, job.args.customer, job.args.embedding
         # Found again by the job and its name each time the job comes here.
-        pages = client.workflow(job.args.name, parent=job)
+        pages = client.workflows.new(job.args.name, parent=job)
 
         async def split() -> None:
             await uploads.split(document, stand_ins.split(await uploads.content(document)))
@@ -91,7 +91,7 @@ class FileWorker(_Retried, Worker[ProcessFile]):
             # Another attempt at the file: its tasks that failed have one, too.
             metadata_set("failed_tasks", 0)
             with contextlib.suppress(WorkflowActive):
-                await client.workflow_retry(pages.id, "failed_and_downstream")
+                await client.workflows.retry(pages.id, "failed_and_downstream")
         numbers = range(1, await uploads.page_count(document) + 1)
         pages.map(
             "page",

@@ -263,7 +263,7 @@ class Orders:
             await self._book()
         while self._to_approve and self._to_approve[0][0] <= now:
             _, workflow_id = self._to_approve.pop(0)
-            await self._client.workflow_signal(workflow_id, "approval", {"by": "finance"})
+            await self._client.workflows.signal(workflow_id, "approval", {"by": "finance"})
         if jobs := self._others(now):
             await self._client.insert_many(jobs)
 
@@ -275,7 +275,7 @@ class Orders:
             return Step(order=number, step=name)
 
         opts = InsertOpts(queue="orders", max_attempts=2)
-        order = self._client.workflow(f"Order {number}")
+        order = self._client.workflows.new(f"Order {number}")
         charge = order.add("charge", step("charge"), opts)
         pack = order.add("pack", step("pack"), opts, deps=[charge])
         label = order.add("print label", step("print label"), opts, deps=[charge])
@@ -293,7 +293,7 @@ class Orders:
 
     async def _book(self) -> None:
         number = self._rng.randrange(1_000, 10_000)
-        book = self._client.workflow(f"Scan of book {number}")
+        book = self._client.workflows.new(f"Scan of book {number}")
         book.map(
             "page",
             [ScanPage(book=number, page=page) for page in range(1, _PAGES + 1)],

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from riverui.engine.admin import AdminMethods
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.deprecated import DeprecatedMethods
 from riverui.engine.events import EventKind, Events, Subscription
-from riverui.engine.feature_list import features_of
+from riverui.engine.feature_list import DeadLetterBundle, WorkflowBundle, features_of
 from riverui.engine.hooks import settle
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.job_results import JobResults
@@ -34,9 +35,6 @@ from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
 from riverui.engine.work.context import in_job_without_loop, own_client
 from riverui.errors import ConfigError, OutsideJob, QueueAlreadyAdded, QueueNotFound
-from riverui.features.dead_letters.engine.methods import DeadLetterMethods
-from riverui.features.workflows.engine.methods import WorkflowMethods
-from riverui.features.workflows.waits.engine.methods import WaitMethods
 from riverui.storage.connect import driver_of
 from riverui.storage.interface import WORKING
 
@@ -46,8 +44,9 @@ if TYPE_CHECKING:
 
     from riverui.storage.interface import Driver
 
-_INTERNAL = frozenset(
+_NOT_OFFERED = frozenset(
     {
+        *(name for name in vars(DeprecatedMethods) if not name.startswith("_")),
         "clock",
         "context",
         "enforce_unique",
@@ -64,19 +63,14 @@ _INTERNAL = frozenset(
         "runtime",
     }
 )
-"""What the engine's parts use of a client; an interactive prompt need not offer it."""
+"""What the engine's parts use of a client, and old names: an interactive prompt need not offer
+them.
+"""
 _MOST_HOST_BYTES = 60
 """Of a client's id, so that there is room for the time: River's figure."""
 
 
-class Client(
-    InsertMethods,
-    AdminMethods,
-    DeadLetterMethods,
-    WorkflowMethods,
-    WaitMethods,
-    ResultMethods,
-):
+class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None
@@ -111,7 +105,11 @@ class Client(
         self.events = Events(self.logger)
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
         self.pilot = Pilot(features_of(self.config))
+        self.dead_letters = DeadLetterBundle(self)
+        """Jobs that were kept after their retention; see DeadLetterBundle."""
         self.queues = QueueBundle(self)
+        self.workflows = WorkflowBundle(self)
+        """Jobs that depend on one another; see WorkflowBundle."""
         self._limits = limits or EngineLimits()
         self._terms = terms or ElectionTimes()
         self.runtime: ClientRuntime | None = None
@@ -133,7 +131,7 @@ class Client(
 
     def __dir__(self) -> list[str]:
         return sorted(
-            name for name in super().__dir__() if name not in _INTERNAL and _is_public(name)
+            name for name in super().__dir__() if name not in _NOT_OFFERED and _is_public(name)
         )
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,6 @@
-"""The features of a client, as its config asks for them."""
+"""The features of a client, as its config asks for them, and the methods that clients have for
+features.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from riverui.engine.config import ClientConfig
 from riverui.engine.pilot import Feature, Pilot
 from riverui.errors import ConfigError
 from riverui.features.concurrency.engine.feature import ConcurrencyLimits
+from riverui.features.dead_letters.engine.bundle import DeadLetterBundle, SyncDeadLetterBundle
 from riverui.features.dead_letters.engine.feature import DeadLetters
 from riverui.features.durable_periodic.engine.feature import DurablePeriodicJobs
 from riverui.features.fair_shares.engine import FairShares
@@ -17,8 +20,17 @@ from riverui.features.rate_limits.engine import RateLimits
 from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
 from riverui.features.sequences.engine.feature import ProSequences, Sequences
+from riverui.features.workflows.engine.bundle import SyncWorkflowBundle, WorkflowBundle
 from riverui.features.workflows.engine.feature import Workflows
 from riverui.features.workflows.waits.engine.feature import WorkflowWaits
+
+__all__ = [
+    "DeadLetterBundle",
+    "SyncDeadLetterBundle",
+    "SyncWorkflowBundle",
+    "WorkflowBundle",
+    "features_of",
+]
 
 
 def features_of(config: ClientConfig) -> tuple[Feature, ...]:

@@ -49,8 +49,12 @@ class InlineSyncClient(SyncClient):
     ) -> None:
         if database is None:
             database = MemoryDatabase(clock=clock, schema=config.schema if config else None)
+        self._raises = raises
+        self._with_scheduled = with_scheduled
         super().__init__(database, inline_config(workers, config), clock=clock)
-        self._calls = _InlineCalls(self, raises=raises, with_scheduled=with_scheduled)
+
+    def _make_calls(self) -> Calls:
+        return _InlineCalls(self, raises=self._raises, with_scheduled=self._with_scheduled)
 
 
 class _InlineCalls(Calls):

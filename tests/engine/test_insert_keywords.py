@@ -97,7 +97,7 @@ async def test_each_way_in_takes_keywords(client: Client, database_url: str) -> 
 
 
 def test_tasks_of_workflows_take_keywords(client: Client) -> None:
-    workflow = client.workflow("checkout")
+    workflow = client.workflows.new("checkout")
     workflow.add("mail", Mail("add"), **KEYWORDS)
     workflow.map("each", [Mail("map")], InsertOpts(**KEYWORDS), queue="slow")
     added, mapped = (params.insert_opts for params in workflow.prepare())

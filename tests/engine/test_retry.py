@@ -274,7 +274,7 @@ async def test_jobs_of_a_batch_end_each_by_its_own_error(play: Playground) -> No
 async def test_a_task_of_a_workflow_moves_others_as_a_discard_does(shop: Workshop) -> None:
     shop.workers.work(Task, retry=Retry(never=(ValueError,)))(raising(ValueError("x")))
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Task())
     workflow.add("second", Step(), deps=[first])
     prepared = await workflow.insert()

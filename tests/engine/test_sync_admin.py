@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import pytest
@@ -20,15 +21,19 @@ from sqlalchemy import create_engine
 
 from riverui import (
     Client,
+    DeadLetterBundle,
+    DeadLetterListParams,
     InsertManyParams,
     InsertOpts,
     JobDeleteManyParams,
     JobListParams,
     SyncClient,
+    SyncDeadLetterBundle,
+    SyncWorkflowBundle,
     UniqueOpts,
+    WorkflowBundle,
 )
 from riverui.errors import RiveruiError
-from riverui.features.dead_letters.engine.methods import DeadLetterListParams
 from riverui.storage.interface import at_once
 from riverui.storage.migrations import migrate
 from tests.drivers import connect
@@ -36,7 +41,7 @@ from tests.factory import job, queue
 from tests.guests import GUESTS
 
 Call = Callable[..., Awaitable[Any]]
-"""Calls a method of a client by its name, without the `_tx`."""
+"""Calls a method of a client by its name, such as `job_get` or `workflows.cancel`."""
 
 T0 = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -113,13 +118,13 @@ async def story(call: Call) -> list[Any]:
     await ask("queue_list", first=1)
     await ask("queue_list")
     await ask("queue_list", first=0)
-    dead = await ask("dead_letter_list", DeadLetterListParams(first=1))
-    await ask("dead_letter_list", DeadLetterListParams(after=dead.last_cursor))
-    await ask("dead_letter_get", 1007)
-    await ask("dead_letter_retry", 1007)
-    await ask("dead_letter_retry_many", [1007, 1008, 404])
-    await ask("dead_letter_delete", 1008)
-    await ask("dead_letter_delete_many", [1008, 404])
+    dead = await ask("dead_letters.list", DeadLetterListParams(first=1))
+    await ask("dead_letters.list", DeadLetterListParams(after=dead.last_cursor))
+    await ask("dead_letters.get", 1007)
+    await ask("dead_letters.retry", 1007)
+    await ask("dead_letters.retry_many", [1007, 1008, 404])
+    await ask("dead_letters.delete", 1008)
+    await ask("dead_letters.delete_many", [1008, 404])
     await ask("request_resign")
     return answers
 
@@ -162,7 +167,7 @@ async def stored(connection: AsyncConnection[Any]) -> Any:
 async def asyncio_client(url: str) -> AsyncIterator[Call]:
     """Yield calls of the asyncio client."""
     client = Client(url)
-    yield lambda name, *args, **given: getattr(client, name)(*args, **given)
+    yield lambda name, *args, **given: attrgetter(name)(client)(*args, **given)
     await client.stop()
 
 
@@ -173,7 +178,7 @@ async def asyncio_client_tx(url: str) -> AsyncIterator[Call]:
 
     async def call(name: str, *args: Any, **given: Any) -> Any:
         async with await AsyncConnection.connect(url) as tx:
-            return await getattr(client, f"{name}_tx")(tx, *args, **given)
+            return await attrgetter(f"{name}_tx")(client)(tx, *args, **given)
 
     yield call
     await client.stop()
@@ -239,7 +244,7 @@ async def test_by_itself(kind: str, prepared: AsyncConnection[Any], database_url
         with contextmanager(DATABASES[kind])(url) as database, SyncClient(database) as client:
 
             async def call(name: str, *args: Any, **given: Any) -> Any:
-                return getattr(client, name)(*args, **given)
+                return attrgetter(name)(client)(*args, **given)
 
             yield call
 
@@ -263,7 +268,7 @@ async def test_in_a_transaction_of_the_callers(
             async def call(name: str, *args: Any, **given: Any) -> Any:
                 with begin(True) as tx:
                     try:
-                        return getattr(client, f"{name}_tx")(tx, *args, **given)
+                        return attrgetter(f"{name}_tx")(client)(tx, *args, **given)
                     except ERRORS as error:
                         # What failed has left nothing behind, and the transaction goes on.
                         failed = error
@@ -281,13 +286,21 @@ ABOUT_RUNNING = {
 """Methods that only who works jobs needs, or the engine itself."""
 
 
-def test_every_method_of_the_asyncio_client_is_there() -> None:
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (Client, SyncClient),
+        (DeadLetterBundle, SyncDeadLetterBundle),
+        (WorkflowBundle, SyncWorkflowBundle),
+    ],
+)
+def test_every_method_of_the_asyncio_client_is_there(theirs: type, ours: type) -> None:
     """A method that the asyncio client gets has to come here, too."""
-    names = {name for name in dir(Client) if not name.startswith("_")}
-    public = {name for name in names if callable(getattr(Client, name))}
+    names = {name for name in dir(theirs) if not name.startswith("_")}
+    public = {name for name in names if callable(getattr(theirs, name))}
     for name in sorted(public - ABOUT_RUNNING):
-        theirs, ours = getattr(Client, name), getattr(SyncClient, name)
-        assert inspect.signature(ours).parameters == inspect.signature(theirs).parameters, name
-        assert ours.__doc__, name
-        assert not inspect.iscoroutinefunction(ours), name
-    assert public >= ABOUT_RUNNING
+        their, our = getattr(theirs, name), getattr(ours, name)
+        assert inspect.signature(our).parameters == inspect.signature(their).parameters, name
+        assert our.__doc__, name
+        assert not inspect.iscoroutinefunction(our), name
+    assert public >= ABOUT_RUNNING or theirs is not Client

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import pytest
@@ -38,7 +39,7 @@ class Step:
 
 def chain(id: str) -> list[InsertManyParams]:
     """Return a workflow of three jobs, each of which waits for the one before."""
-    flow = SyncClient().workflow("chain", id=id)
+    flow = SyncClient().workflows.new("chain", id=id)
     flow.add("a", Step("a"))
     flow.add("b", Step("b"), deps=["a"])
     flow.add("c", Step("c"), deps=["b"])
@@ -47,7 +48,7 @@ def chain(id: str) -> list[InsertManyParams]:
 
 def waiting(id: str) -> list[InsertManyParams]:
     """Return a workflow of a job that waits for a signal."""
-    flow = SyncClient().workflow("waiting", id=id)
+    flow = SyncClient().workflows.new("waiting", id=id)
     flow.add("w", Step("w"), wait=Wait("go", [SignalTerm("go", "go", "payload.amount > 2", "go")]))
     return list(flow.prepare())
 
@@ -72,15 +73,15 @@ async def story(call: Call) -> list[Any]:
     assert (await ask("job_get", 6)).state == "cancelled"
     await ask("job_cancel", 8)
     for number in range(3):
-        await ask("workflow_retry", f"w{number}")
-        await ask("workflow_cancel", f"w{number}")
-        await ask("workflow_retry", f"w{number}", "failed_only", reset_history=True)
+        await ask("workflows.retry", f"w{number}")
+        await ask("workflows.cancel", f"w{number}")
+        await ask("workflows.retry", f"w{number}", "failed_only", reset_history=True)
     await ask("job_retry", 2)
-    await ask("workflow_cancel", "nowhere")
+    await ask("workflows.cancel", "nowhere")
     await ask("insert_many", waiting("s"))
-    await ask("workflow_signal", "s", "go", {"amount": 1}, idempotency_key="k")
-    await ask("workflow_signal", "s", "go", {"amount": 1}, idempotency_key="k")
-    await ask("workflow_signal", "s", "go", {"amount": 2}, idempotency_key="k")
+    await ask("workflows.signal", "s", "go", {"amount": 1}, idempotency_key="k")
+    await ask("workflows.signal", "s", "go", {"amount": 1}, idempotency_key="k")
+    await ask("workflows.signal", "s", "go", {"amount": 2}, idempotency_key="k")
     await ask("insert_many", [InsertManyParams(Step(name), OF_A_KIND) for name in "abcd"])
     first = 11
     assert (await ask("job_get", first + 1)).state == "pending"
@@ -160,7 +161,7 @@ async def test_by_itself(
             client = SyncClient(database)
 
             async def call(name: str, *args: Any, **given: Any) -> Any:
-                return getattr(client, name)(*args, **given)
+                return attrgetter(name)(client)(*args, **given)
 
             yield call
             client.close()
@@ -180,7 +181,7 @@ async def test_in_a_transaction_of_the_callers(
         async def call(name: str, *args: Any, **given: Any) -> Any:
             with begin(True) as tx:
                 try:
-                    return getattr(client, f"{name}_tx")(tx, *args, **given)
+                    return attrgetter(f"{name}_tx")(client)(tx, *args, **given)
                 except ERRORS as error:
                     failed = error
             raise failed
@@ -196,13 +197,13 @@ async def test_how_far_a_wait_is(
 ) -> None:
     with SyncClient(database_url) as client:
         client.insert_many(waiting("s"))
-        client.workflow_signal("s", "go", {"amount": 1})
+        client.workflows.signal("s", "go", {"amount": 1})
         async with asyncio_client(database_url) as call:
             for name, args in (
-                ("workflow_wait_diagnose", ("s", "w")),
-                ("workflow_signal_list", ("s", "w")),
-                ("workflow_signal_latest", ("s", "w", "go")),
+                ("workflows.diagnose_wait", ("s", "w")),
+                ("workflows.signal_list", ("s", "w")),
+                ("workflows.signal_latest", ("s", "w", "go")),
             ):
-                ours, theirs = getattr(client, name)(*args), await call(name, *args)
+                ours, theirs = attrgetter(name)(client)(*args), await call(name, *args)
                 assert told(ours) == told(theirs)
-        assert not client.workflow_wait_diagnose("s", "w").results["go"].satisfied
+        assert not client.workflows.diagnose_wait("s", "w").results["go"].satisfied

@@ -457,7 +457,7 @@ async def test_periodic_jobs_and_workflows_take_the_args(client: Client) -> None
     made = delayed.construct()
     assert made is not None
     assert made.insert_opts == InsertOpts(queue="x")
-    workflow = client.workflow("checkout")
+    workflow = client.workflows.new("checkout")
     first = workflow.add("first", send_mail.args(to="ann"))
     workflow.add("second", count.args(["a"]), deps=[first], queue="slow")
     assert [params.args for params in workflow.prepare()] == [

@@ -47,7 +47,7 @@ async def test_a_worker_is_killed_while(
     table, condition = _STEPS[step]
     if table:
         await _hold(connection, table, condition)
-    workflow = Client(driver).workflow()
+    workflow = Client(driver).workflows.new()
     for name, deps in (("first", []), ("second", ["first"]), ("third", ["second"])):
         workflow.add(name, Act(), deps=deps)
     jobs = [result.job.id for result in await workflow.insert()]

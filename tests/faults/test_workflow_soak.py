@@ -318,7 +318,7 @@ async def _insert(
     for start in range(0, len(plans), _AT_ONCE):
         jobs: list[InsertManyParams] = []
         for plan in plans[start : start + _AT_ONCE]:
-            workflow = client.workflow()
+            workflow = client.workflows.new()
             for name, task in plan.items():
                 workflow.add(
                     name,

@@ -108,7 +108,7 @@ async def test_features_that_nobody_uses_ask_next_to_nothing(
 async def test_waits_and_sequences_that_stand_still_ask_once_a_round(
     client: Client, database_url: str
 ) -> None:
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("approved", Step(), wait=Wait("approved", [SignalTerm("approved", "approval")]))
     workflow.add("later", Step(), wait=Wait("late", [TimerTerm("late", after=timedelta(days=1))]))
     workflow.add("now", Step())
@@ -146,7 +146,7 @@ async def test_a_leader_at_rest_hears_of_waits_that_begin_and_of_signals(
         assert await looked() == 0
         assert leader.tap.total == 0, "it knows that nothing is due"
 
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         workflow.add("ship", Step(), wait=Wait("approved", [SignalTerm("approved", "approval")]))
         await workflow.insert()
         await eventually(lambda: _has_begun(shop, leader))
@@ -154,7 +154,7 @@ async def test_a_leader_at_rest_hears_of_waits_that_begin_and_of_signals(
         assert await looked() == 0
         assert leader.tap.total == 0, "nothing has come since"
 
-        await client.workflow_signal(workflow.id, "approval")
+        await client.workflows.signal(workflow.id, "approval")
         await eventually(looked)
         assert await shop.own() == {"ship": "staged"}
 
@@ -165,7 +165,7 @@ async def test_a_wait_whose_turn_comes_when_others_end_is_heard_of(
     client = await shop.start()
     async with leading(client, database_url) as leader:
         assert await leader.waits.run_once() == 0
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         wait = Wait("at_once", [TimerTerm("at_once", after=timedelta())])
         workflow.add("ship", Step(), deps=[workflow.add("pack", Step())], wait=wait)
         await workflow.insert()
@@ -176,7 +176,7 @@ async def test_a_wait_whose_turn_comes_when_others_end_is_heard_of(
 async def test_what_was_not_heard_is_looked_for_after_half_a_minute(
     client: Client, shop: Workshop, database_url: str
 ) -> None:
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("ship", Step(), wait=Wait("approved", [SignalTerm("approved", "approval")]))
     await workflow.insert()
     async with leading(client, database_url) as leader:

@@ -23,7 +23,7 @@ OFTEN = timedelta(milliseconds=20)
 async def wait_through(shop: Workshop, client: Client) -> None:
     """Have a task worked that waits for a timer."""
     worked = len(shop.worked)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("late", Step(), wait=Wait("late", [TimerTerm("late", after=timedelta())]))
     await workflow.insert()
     await shop.until(lambda: len(shop.worked) > worked)

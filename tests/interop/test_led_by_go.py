@@ -89,10 +89,10 @@ async def test_what_goes_on_and_what_does_not_while_go_leads(
     old = await factory.job(connection, "discarded", kind="ours", finalized_at=now - 192 * HOUR)
     in_gos_queue = InsertOpts(queue="go")
     client = client_of(database_url)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Gos(), in_gos_queue)
     workflow.add("second", Ours("second"), deps=[first])
-    waiting = client.workflow()
+    waiting = client.workflows.new()
     signal, timer = SignalTerm("approved", "approval"), TimerTerm("late", after=timedelta())
     waiting.add("signalled", Ours("signalled"), wait=Wait("approved", [signal]))
     waiting.add("timed", Ours("timed"), wait=Wait("late", [timer]))
@@ -119,7 +119,7 @@ async def test_what_goes_on_and_what_does_not_while_go_leads(
             await eventually(lambda: jobs(connection, f"id = {old}"), fits=lambda rows: not rows)
             assert await _rows(connection, "select from riverui_dead_job") == []
             # By our client that stands in.
-            await client.workflow_signal(waiting.id, "approval")
+            await client.workflows.signal(waiting.id, "approval")
             for name in ("second", "signalled", "timed"):
                 (row,) = await of_name(connection, name)
                 await settled(connection, row["id"], "completed")

@@ -77,7 +77,7 @@ class Doer(Worker[Do]):
                 inserted = await riverui.client_from_context().insert(Later(1))
                 self.done.append(inserted.job.state.value)
             case "run":
-                child = riverui.client_from_context().workflow(parent=job)
+                child = riverui.client_from_context().workflows.new(parent=job)
                 child.add("page", Do("page"))
                 await child.run()
             case "context":
@@ -260,7 +260,7 @@ async def test_tasks_of_a_workflow_are_worked_one_after_the_other(
     database_url: str, doer: Doer, workers: Workers
 ) -> None:
     async with InlineClient(workers, database_url, raises=False) as river:
-        workflow = river.workflow()
+        workflow = river.workflows.new()
         mapped = workflow.map("part", [Do("insert"), Do("b")], then=Do("last"))
         assert mapped.then is not None
         workflow.add("mail", Later(2), deps=[mapped.then])
@@ -273,7 +273,7 @@ async def test_tasks_of_a_workflow_are_worked_one_after_the_other(
         assert ended == {**done, "bad": "cancelled", "never": "cancelled"}
         assert doer.done == ["insert", "later 1", "completed", "b", "cancel", "last", "later 2"]
         async with river.driver.transaction() as tx:
-            again = river.workflow()
+            again = river.workflows.new()
             again.add("second", Do("second"), deps=[again.add("first", Do("first"))])
             await again.insert_tx(tx)
         assert doer.done[-2:] == ["first", "second"]
@@ -326,7 +326,7 @@ async def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
         await others.insert(Do("of others, before"))
         assert (await drain(river)).results == []
         await beside.insert(Do("beside"))
-        workflow = river.workflow()
+        workflow = river.workflows.new()
         first = workflow.add("first", Do("insert"))
         workflow.add("second", Do("second"), deps=[first])
         await workflow.insert()

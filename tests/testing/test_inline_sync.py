@@ -193,11 +193,11 @@ def test_tasks_of_a_workflow_are_worked_one_after_the_other(
     database_url: str, doer: Doer, workers: Workers
 ) -> None:
     with InlineSyncClient(workers, database_url) as river:
-        workflow = river.workflow()
+        workflow = river.workflows.new()
         workflow.add("second", Later(1), deps=[workflow.add("first", Do("first"))])
         workflow.insert()
     assert doer.done == ["first", "later 1"]
-    workflow = InlineSyncClient(workers).workflow()
+    workflow = InlineSyncClient(workers).workflows.new()
     workflow.add("first", Do())
     with pytest.raises(NotSupported, match="riverui has no tables of its own here"):
         workflow.insert()
@@ -237,7 +237,7 @@ def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
     with SyncClient(database_url) as others, rolled_back(database_url, config) as river:
         doer.river = river
         others.insert(Do("of others"))
-        workflow = river.workflow()
+        workflow = river.workflows.new()
         first = workflow.add("first", Do("insert"))
         workflow.add("second", Later(2), deps=[first])
         workflow.insert()

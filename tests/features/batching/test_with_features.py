@@ -72,7 +72,7 @@ async def test_tasks_of_a_workflow_are_worked_in_batches(play: Playground) -> No
     bulk = Bulk()
     play.workers = bulk.workers()
     client = await play.start(queues={"default": QueueConfig(max_workers=1)})
-    workflow = client.workflow(name="bulk")
+    workflow = client.workflows.new(name="bulk")
     first = [workflow.add(f"first {number}", Row(number)) for number in range(10)]
     for number in range(10, 20):
         workflow.add(f"then {number}", Row(number), deps=first)

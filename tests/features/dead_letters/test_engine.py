@@ -20,9 +20,9 @@ from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, NotFound, NotSupported, UniqueConflict
 from riverui.features.dead_letters.domain import DeadReason
+from riverui.features.dead_letters.engine.bundle import DeadLetterListParams
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
 from riverui.features.dead_letters.engine.feature import DeadLetters
-from riverui.features.dead_letters.engine.methods import DeadLetterListParams
 from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
 from riverui.storage.interface import Driver
@@ -162,10 +162,10 @@ async def test_a_dead_letter_comes_back_as_a_new_beginning(
         queue="hooks",
         tags=["vip"],
     )
-    found = await client.dead_letter_get(job_id)
+    found = await client.dead_letters.get(job_id)
     assert (found.id, found.reason, found.job.kind) == (job_id, DeadReason.DISCARDED, "mail")
     assert len(found.job.errors) == 25
-    back = await client.dead_letter_retry(job_id)
+    back = await client.dead_letters.retry(job_id)
     assert (back.id, back.state, back.attempt) == (job_id, JobState.AVAILABLE, 0)
     assert (back.kind, back.queue, back.priority, back.max_attempts) == ("mail", "hooks", 3, 7)
     assert (back.args_dict, back.metadata_dict, back.tags) == (
@@ -175,7 +175,7 @@ async def test_a_dead_letter_comes_back_as_a_new_beginning(
     assert back.finalized_at is None
     assert await columns(connection, "riverui_dead_job") == []
     with pytest.raises(NotFound, match=f"Dead letter not found: {job_id}"):
-        await client.dead_letter_retry(job_id)
+        await client.dead_letters.retry(job_id)
 
 
 async def test_a_unique_key_that_is_taken_keeps_it_a_dead_letter(
@@ -186,8 +186,8 @@ async def test_a_unique_key_that_is_taken_keeps_it_a_dead_letter(
     free = await dead(connection, driver)
     await job(connection, "available", **unique)
     with pytest.raises(UniqueConflict, match=f"Dead letter {blocked} can't be retried"):
-        await client.dead_letter_retry(blocked)
-    changes = await client.dead_letter_retry_many([blocked, free, 999])
+        await client.dead_letters.retry(blocked)
+    changes = await client.dead_letters.retry_many([blocked, free, 999])
     assert changes.changed == (free,)
     assert set(changes.skipped) == {
         (blocked, SkipReason.UNIQUE_CONFLICT), (999, SkipReason.NOT_FOUND),
@@ -200,7 +200,7 @@ async def test_what_becomes_unique_by_being_retried_together(
 ) -> None:
     unique = {"unique_key": b"\x05", "unique_states": "10000001"}
     ids = [await dead(connection, driver, **unique) for _ in range(3)]
-    changes = await client.dead_letter_retry_many(ids)
+    changes = await client.dead_letters.retry_many(ids)
     assert changes.changed == (ids[0],)
     assert {reason for _, reason in changes.skipped} == {SkipReason.UNIQUE_CONFLICT}
 
@@ -213,15 +213,15 @@ async def test_in_a_transaction_of_the_callers(
     blocked = await dead(connection, driver, **unique)
     await job(connection, "available", **unique)
     async with await AsyncConnection.connect(database_url) as tx:
-        await client.dead_letter_retry_tx(tx, ids[0])
-        await client.dead_letter_retry_many_tx(tx, [ids[1]])
-        await client.dead_letter_delete_tx(tx, ids[2])
-        await client.dead_letter_delete_many_tx(tx, [ids[3]])
+        await client.dead_letters.retry_tx(tx, ids[0])
+        await client.dead_letters.retry_many_tx(tx, [ids[1]])
+        await client.dead_letters.delete_tx(tx, ids[2])
+        await client.dead_letters.delete_many_tx(tx, [ids[3]])
         with pytest.raises(UniqueConflict):
-            await client.dead_letter_retry_tx(tx, blocked)
+            await client.dead_letters.retry_tx(tx, blocked)
         # What failed left nothing behind, and the transaction goes on.
-        assert (await client.dead_letter_get_tx(tx, blocked)).id == blocked
-        listed = await client.dead_letter_list_tx(tx)
+        assert (await client.dead_letters.get_tx(tx, blocked)).id == blocked
+        listed = await client.dead_letters.list_tx(tx)
         assert [each.id for each in listed.jobs] == [blocked]
         await tx.rollback()
     kept = [row["id"] for row in await columns(connection, "riverui_dead_job")]
@@ -230,10 +230,10 @@ async def test_in_a_transaction_of_the_callers(
 
 async def test_deleting(driver: Driver, connection: AsyncConnection[Any], client: Client) -> None:
     ids = [await dead(connection, driver) for _ in range(3)]
-    assert (await client.dead_letter_delete(ids[0])).id == ids[0]
+    assert (await client.dead_letters.delete(ids[0])).id == ids[0]
     with pytest.raises(NotFound):
-        await client.dead_letter_delete(ids[0])
-    changes = await client.dead_letter_delete_many(ids)
+        await client.dead_letters.delete(ids[0])
+    changes = await client.dead_letters.delete_many(ids)
     assert changes.changed == tuple(ids[1:])
     assert changes.skipped == ((ids[0], SkipReason.NOT_FOUND),)
     assert await columns(connection, "riverui_dead_job") == []
@@ -246,18 +246,18 @@ async def test_lists_page_by_page(
         kind, queue = ("mail", "report")[number % 2], ("a", "b")[number // 4]
         await job(connection, "discarded", kind=kind, queue=queue, finalized_at=LONG_AGO)
     await cleaned(driver)
-    every = await client.dead_letter_list()
+    every = await client.dead_letters.list()
     assert len(every.jobs) == 7
     assert [each.id for each in every.jobs] == sorted(each.id for each in every.jobs)[::-1]
     seen: list[int] = []
-    page = await client.dead_letter_list(DeadLetterListParams(first=3))
+    page = await client.dead_letters.list(DeadLetterListParams(first=3))
     while page.jobs:
         seen += [each.id for each in page.jobs]
-        page = await client.dead_letter_list(DeadLetterListParams(first=3, after=page.last_cursor))
+        page = await client.dead_letters.list(DeadLetterListParams(first=3, after=page.last_cursor))
     assert seen == [each.id for each in every.jobs]
-    some = await client.dead_letter_list(DeadLetterListParams(kind="mail", queue="b"))
+    some = await client.dead_letters.list(DeadLetterListParams(kind="mail", queue="b"))
     assert {(each.job.kind, each.job.queue) for each in some.jobs} == {("mail", "b")}
-    assert (await client.dead_letter_list(DeadLetterListParams(kind="nu\0l"))).jobs == []
+    assert (await client.dead_letters.list(DeadLetterListParams(kind="nu\0l"))).jobs == []
     with pytest.raises(ValueError, match="first must be from 1 to 10,000"):
         DeadLetterListParams(first=0)
 
@@ -265,10 +265,10 @@ async def test_lists_page_by_page(
 async def test_without_the_table_it_is_told(driver: Driver, client: Client) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
     told = "Dead letters need migration 013 of the line riverui: run `riverui migrate-up"
-    for call in (client.dead_letter_list, lambda: client.dead_letter_get(1)):
+    for call in (client.dead_letters.list, lambda: client.dead_letters.get(1)):
         with pytest.raises(NotSupported, match=told):
             await call()
-    for act in (client.dead_letter_retry_many, client.dead_letter_delete_many):
+    for act in (client.dead_letters.retry_many, client.dead_letters.delete_many):
         with pytest.raises(NotSupported, match=told):
             await act([1])
 
@@ -297,7 +297,7 @@ async def test_a_leader_moves_them_and_a_retried_one_is_worked(play: Playground)
         return bool(await play.rows("select id from riverui_dead_job"))
 
     await play.until(moved)
-    await client.dead_letter_retry(job_id)
+    await client.dead_letters.retry(job_id)
     assert await asyncio.wait_for(worked.get(), 10) == job_id
     assert (await play.event(job_id)).kind is EventKind.JOB_COMPLETED
 
@@ -312,8 +312,8 @@ async def test_none_is_lost_however_often_cleaners_and_people_meet(
 
     async def people() -> None:
         for _ in range(8):
-            page = await client.dead_letter_list(DeadLetterListParams(first=20))
-            await client.dead_letter_retry_many([each.id for each in page.jobs])
+            page = await client.dead_letters.list(DeadLetterListParams(first=20))
+            await client.dead_letters.retry_many([each.id for each in page.jobs])
             # As if they were worked and failed again, long ago.
             await connection.execute(
                 "update river_job set state = 'discarded', finalized_at = '2001-01-01Z'"

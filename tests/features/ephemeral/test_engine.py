@@ -222,7 +222,7 @@ async def test_ephemeral_tasks_move_their_workflow_on(play: Playground) -> None:
     play.workers.work(Ping)(by_value_of_ping)
     play.worker(by_value)
     client = await play.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Ping())
     workflow.add("second", Task(), deps=[first])
     await workflow.insert()

@@ -299,7 +299,7 @@ async def test_beside_river_pro_it_has_to_be_allowed(lines: Lines) -> None:
 
 async def test_a_task_of_a_workflow_cannot_be_in_a_sequence(lines: Lines) -> None:
     client = lines.make(skip_unknown_job_check=True)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("one", Task(), insert_opts=IN_LINE)
     with pytest.raises(InsertError, match="sequence"):
         await workflow.insert()

@@ -30,26 +30,26 @@ ELSEWHERE = InsertOpts(queue="elsewhere")
 async def test_ids_are_ulids_unless_given_and_names_may_be_left_out(shop: Workshop) -> None:
     client = shop.make(queues={})
     with SyncClient(shop.database_url) as river:
-        made = [client.workflow(), river.workflow(), client.workflow("Order 42")]
+        made = [client.workflows.new(), river.workflows.new(), client.workflows.new("Order 42")]
     assert all(re.fullmatch("[0-9A-HJKMNP-TV-Z]{26}", workflow.id) for workflow in made)
     assert len({workflow.id for workflow in made}) == 3
     assert [workflow.name for workflow in made] == ["", "", "Order 42"]
     at = datetime(2026, 1, 1, tzinfo=UTC)
     earlier, later = ulid(at), ulid(at + timedelta(milliseconds=1))
     assert earlier < later
-    own = client.workflow(id="2026-11-22/42")
+    own = client.workflows.new(id="2026-11-22/42")
     own.add("a", Step())
     (result,) = await own.insert()
     metadata = result.job.metadata_dict
     assert metadata["workflow_id"] == "2026-11-22/42"
     for bad in ("x" * 129, "a\0b"):
         with pytest.raises(InsertError, match="id"):
-            client.workflow(id=bad)
+            client.workflows.new(id=bad)
 
 
 async def test_workflows_are_apart_however_alike_they_are(shop: Workshop) -> None:
     client = await shop.start()
-    first, second = client.workflow("alike"), client.workflow("alike")
+    first, second = client.workflows.new("alike"), client.workflows.new("alike")
     for workflow, does in ((first, "cancel"), (second, "")):
         workflow.add("a", Step(does))
         workflow.add("b", Step(), deps=["a"])
@@ -57,7 +57,7 @@ async def test_workflows_are_apart_however_alike_they_are(shop: Workshop) -> Non
     await shop.ended()
     found = {}
     for workflow in (first, second):
-        tasks = await (await client.workflow_from(workflow.id)).load_all()
+        tasks = await (await client.workflows.load(workflow.id)).load_all()
         found[workflow.id] = {name: task.state.value for name, task in tasks.items()}
     assert found == {
         first.id: {"a": "cancelled", "b": "cancelled"},
@@ -68,7 +68,7 @@ async def test_workflows_are_apart_however_alike_they_are(shop: Workshop) -> Non
 async def test_states_at_insert(shop: Workshop) -> None:
     client = shop.make(queues={})
     later = InsertOpts(scheduled_at=datetime.now(UTC) + timedelta(hours=1))
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("now", Step())
     workflow.add("later", Step(), later)
     workflow.add("waits", Step(), deps=["now"])
@@ -84,7 +84,7 @@ async def test_states_at_insert(shop: Workshop) -> None:
 
 async def test_an_insert_by_copy_writes_workflows_too(shop: Workshop) -> None:
     client = await shop.start()
-    workflow = chain(client.workflow(), "a", "b")
+    workflow = chain(client.workflows.new(), "a", "b")
     assert await client.insert_many_fast([*workflow.prepare(), InsertManyParams(Step())]) == 3
     assert set((await shop.ended()).values()) == {"completed"}
 
@@ -98,7 +98,7 @@ async def test_running_tasks_of_a_cancelled_workflow_are_asked_to_stop(shop: Wor
 
     shop.worker(long)
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("done", Step())
     running = workflow.add("running", Task())
     workflow.add("ready", Step(), ELSEWHERE)
@@ -108,7 +108,7 @@ async def test_running_tasks_of_a_cancelled_workflow_are_asked_to_stop(shop: Wor
     ids = await shop.ids()
     await began.wait()
     await shop.in_state(ids["done"], "completed")
-    touched = await client.workflow_cancel(workflow.id)
+    touched = await client.workflows.cancel(workflow.id)
     assert touched == sorted(ids[name] for name in ("running", "ready", "waits", "later"))
     assert await shop.ended() == {
         "done": "completed", "running": "cancelled", "ready": "cancelled", "waits": "cancelled",
@@ -118,20 +118,20 @@ async def test_running_tasks_of_a_cancelled_workflow_are_asked_to_stop(shop: Wor
 
 async def test_cancel_and_retry_in_ones_own_transaction(shop: Workshop) -> None:
     client = shop.make(queues={})
-    workflow = chain(client.workflow(), "a", "b")
+    workflow = chain(client.workflows.new(), "a", "b")
     async with await psycopg.AsyncConnection.connect(shop.database_url) as tx:
         with pytest.raises(NotFound):
-            await client.workflow_cancel_tx(tx, workflow.id)
+            await client.workflows.cancel_tx(tx, workflow.id)
         await workflow.insert_tx(tx)
         with pytest.raises(WorkflowActive):
-            await client.workflow_retry_tx(tx, workflow.id)
-        assert len(await client.workflow_cancel_tx(tx, workflow.id)) == 2
-        assert len(await client.workflow_retry_tx(tx, workflow.id, reset_history=True)) == 2
-        assert len(await client.workflow_cancel_tx(tx, workflow.id)) == 2
+            await client.workflows.retry_tx(tx, workflow.id)
+        assert len(await client.workflows.cancel_tx(tx, workflow.id)) == 2
+        assert len(await client.workflows.retry_tx(tx, workflow.id, reset_history=True)) == 2
+        assert len(await client.workflows.cancel_tx(tx, workflow.id)) == 2
         assert await shop.own() == {}
         await tx.commit()
         assert set((await shop.own()).values()) == {"cancelled"}
-        await client.workflow_retry_tx(tx, workflow.id)
+        await client.workflows.retry_tx(tx, workflow.id)
         await tx.rollback()
     assert set((await shop.own()).values()) == {"cancelled"}
     (row,) = await shop.rows("select attempt from riverui_workflow")
@@ -141,55 +141,55 @@ async def test_cancel_and_retry_in_ones_own_transaction(shop: Workshop) -> None:
 @pytest.mark.parametrize("library", ["psycopg", "psycopg2"])
 async def test_the_synchronous_client_cancels_and_retries_too(shop: Workshop, library: str) -> None:
     client = shop.make(queues={})
-    above = chain(client.workflow(), "a", "b")
+    above = chain(client.workflows.new(), "a", "b")
     above.add("waits", Step(), wait=Wait("approved", [SignalTerm("approved", "approval")]))
     (first, *_) = await above.insert()
-    child = client.workflow("child", parent=first.job)
+    child = client.workflows.new("child", parent=first.job)
     await chain(child, "c", "d").insert()
     connect = psycopg.connect if library == "psycopg" else psycopg2.connect
     with SyncClient(shop.database_url) as river:
         with closing(connect(shop.database_url)) as tx:
-            assert len(river.workflow_cancel_tx(tx, above.id)) == 3
+            assert len(river.workflows.cancel_tx(tx, above.id)) == 3
             tx.rollback()
             assert set((await shop.own()).values()) == {"staged", "waiting", "wait"}
-            assert len(river.workflow_cancel_tx(tx, above.id)) == 3
+            assert len(river.workflows.cancel_tx(tx, above.id)) == 3
             tx.commit()
             assert set((await shop.own()).values()) == {"cancelled"}
-            assert len(river.workflow_retry_tx(tx, above.id, "failed_only")) == 3
+            assert len(river.workflows.retry_tx(tx, above.id, "failed_only")) == 3
             with pytest.raises(WorkflowActive):
-                river.workflow_retry_tx(tx, above.id)
+                river.workflows.retry_tx(tx, above.id)
             tx.commit()
         assert await shop.own() == {
             "a": "staged", "b": "waiting", "waits": "wait", "c": "staged", "d": "waiting",
         }  # fmt: skip
-        assert len(river.workflow_cancel(above.id)) == 3
-        assert len(river.workflow_retry(above.id, reset_history=True)) == 3
-        for missing in (river.workflow_cancel, river.workflow_retry):
+        assert len(river.workflows.cancel(above.id)) == 3
+        assert len(river.workflows.retry(above.id, reset_history=True)) == 3
+        for missing in (river.workflows.cancel, river.workflows.retry):
             with pytest.raises(NotFound):
                 missing("none")
-    await client.workflow_signal(above.id, "approval")
+    await client.workflows.signal(above.id, "approval")
     assert set((await shop.tasks()).values()) == {"available", "pending"}
 
 
 async def test_a_retry_of_what_failed_changes_nothing_where_nothing_has(shop: Workshop) -> None:
     client = await shop.start()
-    workflow = chain(client.workflow(), "a", "b")
+    workflow = chain(client.workflows.new(), "a", "b")
     await workflow.insert()
     await shop.ended()
     for mode in ("failed_only", "failed_and_downstream"):
-        assert await client.workflow_retry(workflow.id, mode) == []
+        assert await client.workflows.retry(workflow.id, mode) == []
     (row,) = await shop.rows("select attempt, ended_at is not null as ended from riverui_workflow")
     assert (row["attempt"], row["ended"]) == (1, True)
 
 
 async def test_what_is_added_to_a_workflow_that_has_ended_opens_it_again(shop: Workshop) -> None:
     client = await shop.start()
-    workflow = chain(client.workflow(), "a", "b")
+    workflow = chain(client.workflows.new(), "a", "b")
     await workflow.insert()
     await shop.ended()
-    row = (await (await client.workflow_from(workflow.id)).load("b")).job
+    row = (await (await client.workflows.load(workflow.id)).load("b")).job
     assert row is not None
-    by_job = await client.workflow_from(row)
+    by_job = await client.workflows.load(row)
     chain(by_job, "c", "d")
     by_job.add("e", Step(), deps=["b", "d"])
     await by_job.insert()
@@ -200,7 +200,7 @@ async def test_what_is_added_to_a_workflow_that_has_ended_opens_it_again(shop: W
 
 async def test_each_task_is_tried_as_often_as_it_says(shop: Workshop) -> None:
     client = await shop.start(retry_policy=lambda row: datetime.now(UTC))
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("once", *fails_for_good())
     workflow.add("thrice", Step("fail"), InsertOpts(max_attempts=3))
     workflow.add("after once", Step(), deps=["once"])
@@ -217,7 +217,7 @@ async def test_a_dependency_deleted_after_it_was_completed_counts_as_completed(
     shop: Workshop,
 ) -> None:
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("first", Step())
     workflow.add("slow", Step(), ELSEWHERE)
     workflow.add("last", Step(), deps=["first", "slow"])
@@ -230,7 +230,7 @@ async def test_a_dependency_deleted_after_it_was_completed_counts_as_completed(
     await shop.until(completed)
     await client.job_delete(first)
     # So it does for tasks that are added later.
-    added = await client.workflow_from(workflow.id)
+    added = await client.workflows.load(workflow.id)
     added.add("added", Step(), deps=["first"])
     (result,) = await added.insert()
     assert result.job.state.value == "available"

@@ -51,7 +51,7 @@ class Family:
 
     async def parent(self, job: Job[Parent]) -> None:
         """Wait for a workflow that has the next level in it."""
-        child = client_from_context().workflow("child", parent=job)
+        child = client_from_context().workflows.new("child", parent=job)
         for number in range(job.args.steps):
             child.add(f"step {number}", Step(), self.steps)
         child.add("after", Step(), deps=["step 0"])
@@ -127,11 +127,11 @@ async def test_a_workflow_is_cancelled_with_those_that_its_tasks_wait_for(
     shop: Workshop, family: Family
 ) -> None:
     client = await shop.start()
-    workflow = client.workflow("above")
+    workflow = client.workflows.new("above")
     first = workflow.add("first", Parent())
     workflow.add("second", Step(), deps=[first])
     await workflow.insert()
-    beside = chain(client.workflow("beside"), "a", "b")
+    beside = chain(client.workflows.new("beside"), "a", "b")
     beside.add("c", Step(), ELSEWHERE, deps=["b"])
     await beside.insert()
 
@@ -203,7 +203,7 @@ async def test_what_was_cancelled_with_a_job_is_retried_with_it(
     shop: Workshop, family: Family, by: str
 ) -> None:
     client = await shop.start()
-    workflow = client.workflow("above")
+    workflow = client.workflows.new("above")
     workflow.add("first", Parent(2))
     await workflow.insert()
 
@@ -218,8 +218,8 @@ async def test_what_was_cancelled_with_a_job_is_retried_with_it(
         await family.do(CANCEL, first)
         await family.do(RETRY, first)
     else:
-        await client.workflow_cancel(workflow.id)
-        await client.workflow_retry(workflow.id)
+        await client.workflows.cancel(workflow.id)
+        await client.workflows.retry(workflow.id)
     tasks = await shop.tasks()
     assert "cancelled" not in tasks.values()
     assert tasks["after"] == "pending"
@@ -239,7 +239,7 @@ async def test_a_workflow_retried_by_itself_runs_without_its_parent(
     (child,) = await family.waiting()
     await client.job_cancel(job_id)
     finder = family.finder(client)
-    await client.workflow_retry(child)
+    await client.workflows.retry(child)
     assert await finder.run_once() == 0
     await client.queues.add("elsewhere", QueueConfig(max_workers=5))
     await shop.ended()
@@ -252,7 +252,7 @@ async def test_more_below_than_one_transaction_takes_are_left_to_the_leader(
     client = shop.make(queues={})
     above = await client.insert(Step())
     for number in range(MOST_BELOW + 5):
-        child = client.workflow(str(number), parent=above.job)
+        child = client.workflows.new(str(number), parent=above.job)
         child.add("a", Step())
         await child.insert()
     await client.job_cancel(above.job.id)
@@ -266,7 +266,7 @@ async def test_nothing_is_added_to_what_was_cancelled_with_its_parent(
 ) -> None:
     client = shop.make(queues={})
     above = await client.insert(Step())
-    child = client.workflow("child", parent=above.job)
+    child = client.workflows.new("child", parent=above.job)
     await chain(child, "a").insert()
     await client.job_cancel(above.job.id)
     child.add("b", Step())
@@ -280,10 +280,10 @@ async def test_a_synchronous_client_begins_workflows_of_a_job_too(
     client = shop.make(queues={})
     above = await client.insert(Step())
     with SyncClient(shop.database_url) as river:
-        child = river.workflow("child", parent=above.job)
+        child = river.workflows.new("child", parent=above.job)
         child.add("a", Step())
         child.insert()
-        assert child.id == client.workflow("child", parent=above.job).id
+        assert child.id == client.workflows.new("child", parent=above.job).id
     await client.job_cancel(above.job.id)
     assert await family.states() == {"cancelled"}
 

@@ -36,7 +36,7 @@ from tests.pro_tables import PRO_TABLES
 
 async def test_tasks_are_worked_in_the_order_of_their_dependencies(shop: Workshop) -> None:
     client = await shop.start()
-    workflow = client.workflow(name="Order 42")
+    workflow = client.workflows.new(name="Order 42")
     charge = workflow.add("charge", Step())
     pack = workflow.add("pack", Step())
     ship = workflow.add("ship", Step(), deps=[charge, pack])
@@ -64,13 +64,13 @@ async def test_tasks_are_worked_in_the_order_of_their_dependencies(shop: Worksho
 async def test_both_clients_insert_and_one_works(shop: Workshop, database_url: str) -> None:
     await shop.start()
     with SyncClient(database_url) as river, psycopg.connect(database_url) as connection:
-        workflow = river.workflow("from Django")
+        workflow = river.workflows.new("from Django")
         first = workflow.add("first", Step())
         workflow.add("second", Step(), deps=[first])
         workflow.insert_tx(connection)
         connection.rollback()
         assert await shop.tasks() == {}
-        again = river.workflow("from Django")
+        again = river.workflows.new("from Django")
         first = again.add("first", Step())
         again.add("second", Step(), deps=[first])
         again.insert()
@@ -79,7 +79,7 @@ async def test_both_clients_insert_and_one_works(shop: Workshop, database_url: s
 
 async def test_prepared_tasks_go_with_other_jobs_in_ones_own_transaction(shop: Workshop) -> None:
     client = shop.make(queues={})
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Step())
     workflow.add("second", Step(), deps=[first])
     async with await psycopg.AsyncConnection.connect(shop.database_url) as tx:
@@ -93,7 +93,7 @@ async def test_prepared_tasks_go_with_other_jobs_in_ones_own_transaction(shop: W
 @pytest.mark.parametrize(("does", "state"), [("cancel", "cancelled"), ("fail", "discarded")])
 async def test_a_failure_cancels_all_that_follow(shop: Workshop, does: str, state: str) -> None:
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     bad = workflow.add("bad", *fails_for_good(does))
     good = workflow.add("good", Step())
     after = workflow.add("after", Step(), deps=[bad, good])
@@ -114,7 +114,7 @@ async def test_a_failure_cancels_all_that_follow(shop: Workshop, does: str, stat
 
 async def test_failures_that_are_ignored_count_as_success(shop: Workshop) -> None:
     client = await shop.start()
-    workflow = client.workflow(ignore_discarded_deps=True)
+    workflow = client.workflows.new(ignore_discarded_deps=True)
     bad = workflow.add("bad", *fails_for_good())
     gone = workflow.add("gone", Step("cancel"))
     workflow.add("by the workflow", Step(), deps=[bad])
@@ -133,7 +133,7 @@ async def test_a_task_with_a_time_ahead_is_scheduled_when_its_dependencies_have_
 ) -> None:
     client = await shop.start()
     at = datetime.now(UTC) + timedelta(hours=1)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Step())
     workflow.add("later", Step(), InsertOpts(scheduled_at=at), deps=[first])
     _, later = await workflow.insert()
@@ -152,7 +152,7 @@ async def test_tasks_that_have_errors_are_tried_again_as_any_job(shop: Workshop)
 
     shop.worker(once)
     client = await shop.start(retry_policy=lambda row: datetime.now(UTC))
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Task())
     workflow.add("second", Step(), deps=[first])
     await workflow.insert()
@@ -173,7 +173,7 @@ async def test_a_task_completed_in_a_transaction_moves_others_on_when_that_commi
 
     shop.worker(work)
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Task())
     second = workflow.add("second", Step(), InsertOpts(queue="elsewhere"), deps=[first])
     await workflow.insert()
@@ -216,7 +216,7 @@ async def test_a_synchronous_job_completes_its_task_in_its_own_transaction(
 
     shop.worker(work)
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Task())
     second = workflow.add("second", Step(), InsertOpts(queue="elsewhere"), deps=[first])
     workflow.add("third", Step(), deps=[second])
@@ -238,7 +238,7 @@ class TestTasksThatAreAddedLater:
         jobs = []
         for name, deps in tasks:
             # Another builder of the same workflow, which knows nothing of the tasks that are there.
-            workflow = client.workflow(id=id)
+            workflow = client.workflows.new(id=id)
             workflow.add(name, Step())
             jobs += workflow.prepare()
             opts = jobs[-1].insert_opts
@@ -249,7 +249,7 @@ class TestTasksThatAreAddedLater:
 
     async def test_those_of_tasks_that_have_ended(self, shop: Workshop) -> None:
         client = await shop.start()
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         workflow.add("good", Step())
         workflow.add("bad", Step("cancel"))
         await workflow.insert()
@@ -278,7 +278,7 @@ class TestTasksThatAreAddedLater:
 
 async def test_like_tasks_and_one_that_waits_for_all(shop: Workshop) -> None:
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     split = workflow.add("split", Step())
     pages = workflow.map("page", [Step() for _ in range(50)], deps=[split], then=Step())
     assert pages.then is not None
@@ -293,7 +293,7 @@ async def test_like_tasks_and_one_that_waits_for_all(shop: Workshop) -> None:
 @pytest.mark.parametrize("name", ["Prüfung №1 🎉", "a\"b'c\\d{},NULL", "a\nb\tc", "🎉" * 200])
 async def test_odd_names(shop: Workshop, name: str) -> None:
     client = await shop.start()
-    workflow = client.workflow(name, id=name[:128])
+    workflow = client.workflows.new(name, id=name[:128])
     first = workflow.add(name, Step())
     workflow.add(name[1:], Step(), deps=[first])
     await workflow.insert()
@@ -305,7 +305,7 @@ async def test_a_task_may_have_something_of_its_own_to_wait_for(
 ) -> None:
     """What that is, and when it is over, is decided elsewhere: here the task is only held."""
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Step())
     workflow.add("second", Step(), deps=[first])
     workflow.add("third", Step())
@@ -332,7 +332,7 @@ async def test_a_task_may_have_something_of_its_own_to_wait_for(
 
 async def test_a_workflow_that_is_none(shop: Workshop) -> None:
     client = shop.make(queues={})
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("a", Step(), deps=["b"])
     with pytest.raises(MissingDependencyError):
         workflow.prepare()
@@ -341,15 +341,15 @@ async def test_a_workflow_that_is_none(shop: Workshop) -> None:
         await workflow.insert()
     with pytest.raises(DuplicateTaskError):
         workflow.add("a", Step())
-    pending = client.workflow()
+    pending = client.workflows.new()
     pending.add("a", Step(), InsertOpts(pending=True))
     with pytest.raises(InsertError, match="pending"):
         pending.prepare()
-    sequence = client.workflow()
+    sequence = client.workflows.new()
     sequence.add("a", Step(), InsertOpts(metadata={"seq_key": "x"}))
     with pytest.raises(InsertError, match="sequence"):
         await sequence.insert()
-    unique = client.workflow()
+    unique = client.workflows.new()
     opts = InsertOpts(unique_opts=UniqueOpts(by_args=True))
     unique.add("a", Step(), opts)
     unique.add("b", Step(), opts)
@@ -361,13 +361,13 @@ async def test_a_workflow_that_is_none(shop: Workshop) -> None:
 
 async def test_without_the_tables_who_asks_is_told(play: Playground) -> None:
     client = play.make(queues={}, workers=None)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("a", Task())
     told = r"migration 008 .* `riverui migrate-up --line riverui`"
     with pytest.raises(SchemaMissing, match=told):
         await workflow.insert()
     with SyncClient(play.database_url) as river:
-        lone = river.workflow()
+        lone = river.workflows.new()
         lone.add("a", Task())
         with pytest.raises(SchemaMissing, match=told):
             lone.insert()
@@ -377,7 +377,7 @@ async def test_without_the_tables_who_asks_is_told(play: Playground) -> None:
 async def test_beside_river_pro_one_has_to_say_so(shop: Workshop) -> None:
     await shop.connection.execute(PRO_TABLES.encode())
     client = shop.make(queues={})
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("a", Step())
     with pytest.raises(ConfigError, match="workflows_beside_pro=True"):
         await workflow.insert()

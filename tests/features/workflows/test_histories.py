@@ -133,7 +133,7 @@ class Theatre:
 
     async def begin(self, client: Client) -> None:
         """Insert a workflow."""
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         model = Model(workflow)
         self.models.append(model)
         self._add(workflow, model, model.invent(self.random, self.random.randint(1, 8)))
@@ -146,7 +146,7 @@ class Theatre:
         mode: Any = self.random.choice(RETRY_MODES if model.cancelled else (*RETRY_MODES, "add"))
         model.cancelled = False
         if mode == "add":
-            workflow = await client.workflow_from(model.id)
+            workflow = await client.workflows.load(model.id)
             names = model.invent(self.random, self.random.randint(1, 3))
             self._add(workflow, model, names)
             await workflow.insert()
@@ -154,7 +154,7 @@ class Theatre:
         else:
             chosen = model.chosen(mode)
             reset = self.random.random() < 0.5
-            assert len(await client.workflow_retry(model.id, mode, reset_history=reset)) == len(
+            assert len(await client.workflows.retry(model.id, mode, reset_history=reset)) == len(
                 chosen
             )
             model.run(chosen)
@@ -162,9 +162,9 @@ class Theatre:
 
     async def break_off(self, client: Client, model: Model) -> None:
         """Cancel a workflow in the middle of an attempt, and take over how it ended."""
-        await client.workflow_retry(model.id, "all")
+        await client.workflows.retry(model.id, "all")
         await asyncio.sleep(self.random.random() * 0.05)
-        await client.workflow_cancel(model.id)
+        await client.workflows.cancel(model.id)
         model.cancelled = True
         await self.shop.ended()
         rows = await self.shop.rows(
@@ -213,7 +213,7 @@ class Theatre:
         """Send each signal that a task of this attempt waits for."""
         for name, task in model.plan.items():
             if task.waits == "signal":
-                await client.workflow_signal(model.id, name)
+                await client.workflows.signal(model.id, name)
 
 
 @pytest.mark.scaled

@@ -159,13 +159,13 @@ async def test_a_wait_with_everything_in_it(
     ]
     terms += [Term(f"t{n}", "true" + " || true" * 100, f"{n} {hostile}") for n in range(25)]
     client = Client(driver)
-    made = client.workflow(hostile, id="w1")
+    made = client.workflows.new(hostile, id="w1")
     made.add(hostile, JsonArgs("ship", {}), wait=Wait(" && ".join(t.name for t in terms), terms))
     await made.insert()
     context = ServiceContext(
         driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
     )
-    await client.workflow_signal("w1", f"3 {hostile}", {"y": hostile})
+    await client.workflows.signal("w1", f"3 {hostile}", {"y": hostile})
     evaluator = WaitEvaluator(context, interval=timedelta(seconds=1))
     assert await evaluator.run_once() == 0
     evaluator.close()

@@ -44,13 +44,13 @@ async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop
 
     shop.worker(count)
     client = await shop.start()
-    new = client.workflow("Words")
+    new = client.workflows.new("Words")
     new.add("count", Task("river"))
     chain(new, "a", "b")
     new.add("all", Step(), deps=["count", "b"])
     await new.insert()
     await shop.ended()
-    workflow = await client.workflow_from(new.id)
+    workflow = await client.workflows.load(new.id)
     assert (workflow.id, workflow.name) == (new.id, "Words")
     everything = await workflow.load_all()
     assert list(everything) == ["a", "all", "b", "count"]
@@ -69,7 +69,7 @@ async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop
         await workflow.load_output("b")
     for missing in (
         workflow.load("none"), workflow.load_deps("none"), workflow.load_output("no\0ne"),
-        client.workflow_from("none"), client.workflow_from("no\0ne"),
+        client.workflows.load("none"), client.workflows.load("no\0ne"),
     ):  # fmt: skip
         with pytest.raises(NotFound):
             await missing
@@ -83,17 +83,17 @@ async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop
 
 async def test_loading_in_a_transaction_sees_what_it_has_written(shop: Workshop) -> None:
     client = shop.make(queues={})
-    new = chain(client.workflow(), "a", "b")
+    new = chain(client.workflows.new(), "a", "b")
     async with await psycopg.AsyncConnection.connect(shop.database_url) as tx:
         await new.insert_tx(tx)
-        workflow = await client.workflow_from_tx(tx, new.id)
+        workflow = await client.workflows.load_tx(tx, new.id)
         assert list(await workflow.load_all_tx(tx)) == ["a", "b"]
         assert list(await workflow.load_deps_tx(tx, "b")) == ["a"]
         assert (await workflow.load_tx(tx, "b")).state is TaskState.WAITING
         with pytest.raises(OutputMissing):
             await workflow.load_output_tx(tx, "b")
         with pytest.raises(NotFound):
-            await client.workflow_from(new.id)
+            await client.workflows.load(new.id)
         await tx.rollback()
 
 
@@ -104,17 +104,17 @@ async def test_the_synchronous_client_loads_them_too(shop: Workshop, library: st
 
     shop.worker(count)
     client = await shop.start()
-    new = client.workflow("Words")
+    new = client.workflows.new("Words")
     new.add("count", Task("river"))
     chain(new, "a", "b")
     new.add("all", Step(), deps=["count", "b"])
     await new.insert()
     await shop.ended()
     with SyncClient(shop.database_url) as river:
-        workflow = river.workflow_from(new.id)
+        workflow = river.workflows.load(new.id)
         everything = workflow.load_all()
         assert everything["all"].job is not None
-        assert dict(everything) == dict(await (await client.workflow_from(new.id)).load_all())
+        assert dict(everything) == dict(await (await client.workflows.load(new.id)).load_all())
         assert list(workflow.load_all(after="a", limit=2)) == ["all", "b"]
         assert list(workflow.load_deps("all", recursive=True)) == ["a", "b", "count"]
         assert workflow.load("b").deps == ("a",)
@@ -137,7 +137,7 @@ async def test_the_synchronous_client_loads_them_too(shop: Workshop, library: st
             tx.rollback()
         assert "new" not in workflow.load_all()
     with SyncClient() as closed, pytest.raises(InsertError, match="parent"):
-        closed.workflow().run()
+        closed.workflows.new().run()
 
 
 async def test_a_synchronous_job_waits_for_the_workflow_that_it_begins(shop: Workshop) -> None:
@@ -145,7 +145,7 @@ async def test_a_synchronous_job_waits_for_the_workflow_that_it_begins(shop: Wor
     river = SyncClient(shop.database_url)
 
     def parent(job: Job[Parent]) -> None:
-        child = river.workflow("pages", parent=job)
+        child = river.workflows.new("pages", parent=job)
         child.map("page", [Step() for _ in range(3)], then=Step())
         tasks = child.run()
         results.append({task.name: task.state.value for task in tasks.values()})
@@ -162,12 +162,12 @@ async def test_tasks_are_added_by_id_and_checked_against_those_that_are_there(
     shop: Workshop,
 ) -> None:
     client = await shop.start()
-    new = client.workflow()
+    new = client.workflows.new()
     new.add("bad", *fails_for_good())
     chain(new, "a")
     await new.insert()
     await shop.ended()
-    workflow = await client.workflow_from(new.id, ignore_discarded_deps=True)
+    workflow = await client.workflows.load(new.id, ignore_discarded_deps=True)
     workflow.add("b", Step(), deps=["a", "bad"])
     workflow.add("c", Step(), deps=["b"])
     await workflow.insert()
@@ -175,22 +175,22 @@ async def test_tasks_are_added_by_id_and_checked_against_those_that_are_there(
     workflow.add("d", Step(), deps=["nobody"])
     with pytest.raises(MissingDependencyError, match="'nobody'"):
         await workflow.insert()
-    again = await client.workflow_from(new.id)
+    again = await client.workflows.load(new.id)
     again.add("a", Step())
     with pytest.raises(DuplicateTaskError, match="'a'"):
         await again.insert()
     with SyncClient(shop.database_url) as river:
-        synchronous = river.workflow_from(new.id)
+        synchronous = river.workflows.load(new.id)
         synchronous.add("e", Step(), deps=["c"])
         (result,) = synchronous.insert()
         assert result.job.state.value == "available"
         with pytest.raises(NotFound):
-            river.workflow_from("none")
+            river.workflows.load("none")
     assert (await shop.ended())["e"] == "completed"
     with pytest.raises(TypeError):
-        await client.workflow_from(new.id, ignore_everything=True)  # type: ignore[call-arg]
+        await client.workflows.load(new.id, ignore_everything=True)  # type: ignore[call-arg]
     with pytest.raises(InsertError, match="is no task of a workflow"):
-        await client.workflow_from((await client.insert(Step())).job)
+        await client.workflows.load((await client.insert(Step())).job)
 
 
 async def test_a_job_adds_tasks_and_completes_itself_in_one_transaction(shop: Workshop) -> None:
@@ -198,7 +198,7 @@ async def test_a_job_adds_tasks_and_completes_itself_in_one_transaction(shop: Wo
 
     async def split(job: Job[Task]) -> None:
         client = client_from_context()
-        workflow = await client.workflow_from(job)
+        workflow = await client.workflows.load(job)
         for number in range(3):
             workflow.add(f"part {number}", Step(), deps=["split"])
         async with await psycopg.AsyncConnection.connect(shop.database_url) as tx:
@@ -210,7 +210,7 @@ async def test_a_job_adds_tasks_and_completes_itself_in_one_transaction(shop: Wo
 
     shop.worker(split)
     client = await shop.start(retry_policy=lambda row: row.created_at)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("split", Task())
     await workflow.insert()
     tasks = await shop.ended()
@@ -223,7 +223,7 @@ async def test_a_job_waits_for_the_workflow_that_it_begins(shop: Workshop, does:
     results: list[dict[str, str]] = []
 
     async def parent(job: Job[Parent]) -> None:
-        child = client_from_context().workflow("pages", parent=job)
+        child = client_from_context().workflows.new("pages", parent=job)
         pages = child.map("page", [Step() for _ in range(3)], then=Step())
         assert pages.then is not None
         child.add("last", Step(does), InsertOpts(max_attempts=1), deps=[pages.then])
@@ -232,7 +232,7 @@ async def test_a_job_waits_for_the_workflow_that_it_begins(shop: Workshop, does:
 
     shop.workers.work(Parent)(parent)
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Parent())
     workflow.add("second", Step(), deps=[first])
     inserted = await workflow.insert()
@@ -246,12 +246,12 @@ async def test_a_job_waits_for_the_workflow_that_it_begins(shop: Workshop, does:
     assert row["metadata"]["snoozes"] >= 1
     assert len(await shop.rows("select from riverui_workflow")) == 2
     with pytest.raises(InsertError, match="parent"):
-        await client.workflow().run()
+        await client.workflows.new().run()
 
 
 async def test_a_job_looks_ever_less_often_whether_its_workflow_has_ended(shop: Workshop) -> None:
     async def parent(job: Job[Parent]) -> None:
-        child = client_from_context().workflow("pages", parent=job)
+        child = client_from_context().workflows.new("pages", parent=job)
         child.add("page", Step(), InsertOpts(queue="elsewhere"))
         await child.run()
 
@@ -286,4 +286,4 @@ def test_a_job_sleeps_as_long_as_its_workflow_has_taken(age: int, sleep: int) ->
 
 async def test_without_the_tables_loading_says_so(play: Playground) -> None:
     with pytest.raises(SchemaMissing, match="migration 008"):
-        await play.make(queues={}).workflow_from("any")
+        await play.make(queues={}).workflows.load("any")

@@ -131,7 +131,7 @@ async def test_workflows_end_as_the_model_says(shop: Workshop, seed: int) -> Non
         for number in range(40):
             plan = made_up(random)
             client = (first, second, river)[number % 3]
-            workflow = client.workflow()
+            workflow = client.workflows.new()
             stage.plans[workflow.id] = plan
             add(workflow, plan, random)
             if isinstance(workflow, SyncWorkflow):
@@ -165,7 +165,7 @@ async def test_nothing_gets_stuck_whatever_people_do_meanwhile(
     workflows: list[Workflow] = []
     for _ in range(30):
         plan = made_up(random)
-        workflow = random.choice(clients).workflow()
+        workflow = random.choice(clients).workflows.new()
         stage.plans[workflow.id] = plan
         add(workflow, plan, random)
         workflows.append(workflow)
@@ -206,7 +206,7 @@ async def _meddle(
                 )
                 row = await cursor.fetchone()
             if row is not None and row[0]:
-                await client.workflow_cancel(workflow.id)
+                await client.workflows.cancel(workflow.id)
             continue
         verb = random.choice((CANCEL, DELETE, RETRY, RETRY))
         await jobs.apply(driver, verb, ids, pilot=pilot)
@@ -218,7 +218,7 @@ class TestFaults:
     async def fetched(self, shop: Workshop, driver: Driver) -> tuple[Client, JobEnd]:
         """Begin to work the first of three tasks; return how it ends."""
         client = shop.make(queues={})
-        await chain(client.workflow(), "first", "second", "third").insert()
+        await chain(client.workflows.new(), "first", "second", "third").insert()
         async with driver.transaction() as transaction:
             (row,) = await client.pilot.get_available(
                 transaction, JobFetchParams(client_id="x", queue="default", limit=9)
@@ -278,7 +278,7 @@ class TestFaults:
     ) -> None:
         client = shop.make(queues={}, workers=None)
         for _ in range(10):
-            workflow = client.workflow()
+            workflow = client.workflows.new()
             workflow.map("part", [Act() for _ in range(4)], then=Act())
             await workflow.insert()
         async with driver.transaction() as transaction:

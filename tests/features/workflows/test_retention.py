@@ -78,7 +78,7 @@ def keeping(shop: Workshop, driver: Driver) -> Keeping:
 
 async def half_done(client: Client, shop: Workshop, finished: int = 2) -> str:
     """Return a workflow of which some tasks have finished, and the last waits for a queue."""
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     for number in range(finished):
         workflow.add(f"first {number}", Step())
     workflow.add("last", Step(), ELSEWHERE, deps=[f"first {number}" for number in range(finished)])
@@ -96,12 +96,12 @@ async def test_finished_tasks_stay_while_a_later_one_may_ask_for_them(
         if job.args.value == "first":
             record_output({"n": 1})
             return
-        tasks = await (await shop.client.workflow_from(job)).load_deps("last")
+        tasks = await (await shop.client.workflows.load(job)).load_deps("last")
         seen.append(tasks.output("first"))
 
     shop.worker(work)
     client = await shop.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("first", Task("first"))
     workflow.add("last", Task("last"), ELSEWHERE, deps=["first"])
     first, last = await workflow.insert()
@@ -183,7 +183,7 @@ async def test_queues_with_periods_of_their_own_and_dead_letters_hold_them_too(
 ) -> None:
     retention = QueueRetention({"own": Retention(discarded=timedelta(hours=1))})
     client = shop.make(dead_letter=DeadLetterConfig(enabled=True), features=[retention], queues={})
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     for name, queue in (("a", "own"), ("b", "default")):
         workflow.add(name, Step(), InsertOpts(queue=queue))
     workflow.add("last", Step(), deps=["a"], ignore_discarded_deps=True)
@@ -198,7 +198,7 @@ async def test_queues_with_periods_of_their_own_and_dead_letters_hold_them_too(
     assert (await own.run_once(), await cleaner.run_once()) == (1, 1)
     assert set(await shop.tasks()) == {"a", "b", "last"}
     await StrayTaskFinder(keeping.context()).run_once()
-    await client.workflow_cancel(workflow.id)
+    await client.workflows.cancel(workflow.id)
     assert (await own.run_once(), await cleaner.run_once()) == (1, 2)
     dead = await shop.rows("select state from riverui_dead_job")
     assert [row["state"] for row in dead] == ["discarded"] * 4
@@ -209,7 +209,7 @@ async def test_a_workflow_stays_while_its_parent_waits_for_it(
 ) -> None:
     client = await shop.start()
     above = await client.insert(Step(), ELSEWHERE)
-    child = client.workflow("child", parent=above.job)
+    child = client.workflows.new("child", parent=above.job)
     await chain(child, "a", "b").insert()
     await shop.ended()
     assert await keeping.jobs(client).run_once() == 0
@@ -226,12 +226,12 @@ async def test_workflows_go_when_their_last_job_is_gone_page_by_page(
     client = shop.make(queues={})
     ids = []
     for _ in range(7):
-        workflow = chain(client.workflow(), "a", "b")
+        workflow = chain(client.workflows.new(), "a", "b")
         await workflow.insert()
         ids.append(workflow.id)
-        await client.workflow_signal(workflow.id, "key", 1)
+        await client.workflows.signal(workflow.id, "key", 1)
     for workflow_id in ids[:6]:
-        await client.workflow_cancel(workflow_id)
+        await client.workflows.cancel(workflow_id)
     # Jobs of some are gone, of one but for one; the last one is open.
     gone = [ids[0], ids[2], ids[3], ids[5], ids[6]]
     await shop.connection.execute(
@@ -263,7 +263,7 @@ class TestAnotherCleaner:
         self, shop: Workshop
     ) -> None:
         client = await shop.start()
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         workflow.add("first", Step())
         workflow.add("slow", Step(), ELSEWHERE)
         workflow.add("last", Step(), deps=["first", "slow"])
@@ -278,7 +278,7 @@ class TestAnotherCleaner:
         await client.queues.add("elsewhere", QueueConfig(max_workers=5))
         await shop.ended()
         assert set((await shop.own()).values()) == {"completed"}
-        tasks = await (await client.workflow_from(workflow.id)).load_deps("last")
+        tasks = await (await client.workflows.load(workflow.id)).load_deps("last")
         assert tasks["first"].job is None
 
     @pytest.mark.parametrize("ignored", [True, False])
@@ -286,7 +286,7 @@ class TestAnotherCleaner:
         self, shop: Workshop, keeping: Keeping, ignored: bool
     ) -> None:
         client = shop.make(queues={})
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         workflow.add("first", Step())
         workflow.add("second", Step(), deps=["first"], ignore_deleted_deps=ignored)
         workflow.add("third", Step(), deps=["second"])
@@ -306,7 +306,7 @@ class TestAnotherCleaner:
         client = await shop.start()
         finder = StrayTaskFinder(keeping.context())
         for _ in range(20):
-            workflow = client.workflow()
+            workflow = client.workflows.new()
             pages = workflow.map("page", [Step() for _ in range(5)], then=Step())
             assert pages.then is not None
             workflow.add("done", Step(), deps=[pages.then])

@@ -103,7 +103,7 @@ async def test_the_list_is_searched_filtered_and_paged(
 async def test_without_workflows_it_says_how_one_is_made(pages: httpx2.AsyncClient) -> None:
     page = await shown(pages, "/workflows")
     assert "No workflows yet" in page.text
-    assert 'client.workflow(name="Order 42")' in page.text
+    assert 'client.workflows.new(name="Order 42")' in page.text
 
 
 async def test_the_navigation_has_them_where_there_is_a_table(
@@ -353,7 +353,7 @@ async def test_a_workflow_of_a_real_client_is_shown_cancelled_and_retried(
     pages: httpx2.AsyncClient, own: Connection, driver: Driver
 ) -> None:
     client = Client(driver, config=ClientConfig(skip_unknown_job_check=True))
-    order = client.workflow(name="Order 42")
+    order = client.workflows.new(name="Order 42")
     charge, pack = order.add("charge", Ship(42)), order.add("pack", Ship(42))
     order.add("ship", Ship(42), deps=[charge, pack])
     await order.insert()
@@ -383,7 +383,7 @@ async def test_what_a_task_waits_for_of_its_own(
             interval=timedelta(seconds=1),
         ),
     )
-    made = client.workflow("Order 42", id="w1")
+    made = client.workflows.new("Order 42", id="w1")
     terms: list[AnyTerm] = [
         SignalTerm("approved", f"key {HOSTILE}", "payload.ok", f"Approved {HOSTILE}", 2),
         TimerTerm("late", after=timedelta(hours=1), label="Nobody answered"),
@@ -402,8 +402,8 @@ async def test_what_a_task_waits_for_of_its_own(
         }
 
     assert (await fields())["Nobody answered"] == "fires"
-    await client.workflow_signal("w1", f"key {HOSTILE}", {"ok": True})
-    await client.workflow_signal("w1", f"key {HOSTILE}", {})
+    await client.workflows.signal("w1", f"key {HOSTILE}", {"ok": True})
+    await client.workflows.signal("w1", f"key {HOSTILE}", {})
     await evaluator.run_once()
     found = await fields()
     assert found[f"Approved {HOSTILE}"] == f"1 of 2 signals “key {HOSTILE}”"

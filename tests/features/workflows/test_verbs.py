@@ -15,7 +15,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts, UniqueOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.errors import BadRequest, NotFound, UniqueConflict, WorkflowActive, WorkflowCancelled
-from riverui.features.workflows.engine.methods import RetryMode
+from riverui.features.workflows.engine.bundle import RetryMode
 from riverui.features.workflows.engine.services import StrayTaskFinder, WorkflowCleaner
 from riverui.features.workflows.verbs import workflows
 from riverui.storage.interface import Driver
@@ -40,7 +40,7 @@ class TestSingleTasks:
         self, shop: Workshop, driver: Driver, verb: JobVerb, state: str, ignored: str
     ) -> None:
         client = shop.make(queues={})
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         first = workflow.add("first", Step())
         second = workflow.add("second", Step(), deps=[first])
         workflow.add("third", Step(), deps=[second])
@@ -56,7 +56,7 @@ class TestSingleTasks:
     @pytest.mark.parametrize("of_client", [True, False])
     async def test_a_client_does_it_too(self, shop: Workshop, of_client: bool) -> None:
         client = shop.make(queues={})
-        await chain(client.workflow(), "first", "second").insert()
+        await chain(client.workflows.new(), "first", "second").insert()
         call = client.job_cancel if of_client else client.job_delete
         await call((await shop.ids())["first"])
         assert (await shop.own())["second"] == "cancelled"
@@ -65,7 +65,7 @@ class TestSingleTasks:
         self, shop: Workshop, driver: Driver
     ) -> None:
         client = await shop.start()
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         first = workflow.add("first", Step())
         slow = workflow.add("slow", Step(), InsertOpts(queue="elsewhere"))
         workflow.add("last", Step(), deps=[first, slow])
@@ -82,7 +82,7 @@ class TestSingleTasks:
 
     async def test_one_that_waits_is_worked_at_once(self, shop: Workshop, driver: Driver) -> None:
         client = shop.make(queues={})
-        await chain(client.workflow(), "first", "second", "third").insert()
+        await chain(client.workflows.new(), "first", "second", "third").insert()
         ids = await shop.ids()
         await do(driver, RETRY, ids["second"])
         assert await shop.own() == {"first": "staged", "second": "staged", "third": "waiting"}
@@ -95,7 +95,7 @@ class TestSingleTasks:
         self, shop: Workshop, driver: Driver
     ) -> None:
         client = shop.make(queues={})
-        await chain(client.workflow(), "first", "second", "third").insert()
+        await chain(client.workflows.new(), "first", "second", "third").insert()
         ids = await shop.ids()
         await do(driver, CANCEL, ids["first"])
         await do(driver, RETRY, ids["second"], ids["third"])
@@ -109,36 +109,36 @@ class TestCancel:
 
     async def test_what_has_not_ended_is_cancelled(self, shop: Workshop, driver: Driver) -> None:
         client = await shop.start()
-        workflow = chain(client.workflow("w"), "first", "second", "third")
+        workflow = chain(client.workflows.new("w"), "first", "second", "third")
         workflow.add("waits", Step(), InsertOpts(queue="elsewhere"), deps=["second"])
         workflow.add("also", Step(), deps=["waits"])
         await workflow.insert()
         ids = await shop.ids()
         await shop.in_state(ids["third"], "completed")
-        assert await client.workflow_cancel(workflow.id) == sorted([ids["waits"], ids["also"]])
+        assert await client.workflows.cancel(workflow.id) == sorted([ids["waits"], ids["also"]])
         assert await shop.ended() == {
             "first": "completed", "second": "completed", "third": "completed",
             "waits": "cancelled", "also": "cancelled",
         }  # fmt: skip
-        assert await client.workflow_cancel(workflow.id) == []
+        assert await client.workflows.cancel(workflow.id) == []
         with pytest.raises(NotFound):
-            await client.workflow_cancel("none")
+            await client.workflows.cancel("none")
 
     async def test_nothing_can_be_added_to_it(self, shop: Workshop) -> None:
         client = shop.make(queues={})
-        workflow = chain(client.workflow(), "first")
+        workflow = chain(client.workflows.new(), "first")
         await workflow.insert()
-        await client.workflow_cancel(workflow.id)
+        await client.workflows.cancel(workflow.id)
         workflow.add("second", Step())
         with pytest.raises(WorkflowCancelled):
             await workflow.insert()
-        await client.workflow_retry(workflow.id)
+        await client.workflows.retry(workflow.id)
         await workflow.insert()
         assert await shop.own() == {"first": "staged", "second": "staged"}
 
     async def test_from_a_dashboard(self, shop: Workshop, driver: Driver) -> None:
         client = shop.make(queues={})
-        workflow = chain(client.workflow(), "first", "second")
+        workflow = chain(client.workflows.new(), "first", "second")
         await workflow.insert()
         rows = await workflows.cancel(driver, workflow.id)
         assert [row.state.value for row in rows] == ["cancelled", "cancelled"]
@@ -151,7 +151,7 @@ class TestRetry:
 
     async def broken(self, client: Client) -> str:
         """Insert a workflow in which one task fails."""
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         good = workflow.add("good", Step())
         bad = workflow.add("bad", *fails_for_good(), deps=[good])
         after = workflow.add("after", Step(), deps=[bad])
@@ -178,7 +178,7 @@ class TestRetry:
         shop.worked.clear()
         shop.mended.add("bad")
         ids = await shop.ids()
-        assert await client.workflow_retry(broken, mode) == sorted(ids[name] for name in again)
+        assert await client.workflows.retry(broken, mode) == sorted(ids[name] for name in again)
         assert set((await shop.ended()).values()) == {"completed"}
         assert sorted(shop.worked) == sorted(again)
         places = {name: place for place, name in enumerate(shop.worked)}
@@ -190,52 +190,52 @@ class TestRetry:
         client = await shop.start()
         broken = await self.broken(client)
         await shop.ended()
-        await client.workflow_retry(broken, "failed_only")
+        await client.workflows.retry(broken, "failed_only")
         await shop.ended()
         bad = await shop.row((await shop.ids())["bad"])
         assert (bad["attempt"], bad["max_attempts"], len(bad["errors"])) == (2, 2, 2)
         shop.mended.add("bad")
-        await client.workflow_retry(broken, "failed_only", reset_history=True)
+        await client.workflows.retry(broken, "failed_only", reset_history=True)
         await shop.ended()
         bad = await shop.row((await shop.ids())["bad"])
         assert (bad["attempt"], bad["max_attempts"], bad["errors"] or []) == (1, 2, [])
 
     async def test_while_something_is_active_it_is_refused(self, shop: Workshop) -> None:
         client = shop.make(queues={})
-        workflow = chain(client.workflow(), "first")
+        workflow = chain(client.workflows.new(), "first")
         await workflow.insert()
         with pytest.raises(WorkflowActive):
-            await client.workflow_retry(workflow.id)
+            await client.workflows.retry(workflow.id)
         with pytest.raises(BadRequest, match="all, failed_only"):
-            await client.workflow_retry(workflow.id, "some")  # type: ignore[arg-type]
+            await client.workflows.retry(workflow.id, "some")  # type: ignore[arg-type]
         with pytest.raises(NotFound):
-            await client.workflow_retry("none")
+            await client.workflows.retry("none")
         # A client that knows nothing of workflows may have completed it.
         await shop.connection.execute(
             "update river_job set state = 'completed', finalized_at = now()"
         )
-        assert await client.workflow_retry(workflow.id) == [(await shop.ids())["first"]]
+        assert await client.workflows.retry(workflow.id) == [(await shop.ids())["first"]]
 
     async def test_a_unique_job_in_the_way_undoes_it(self, shop: Workshop) -> None:
         client = shop.make(queues={})
         unique = InsertOpts(unique_opts=UniqueOpts(by_args=True))
-        workflow = chain(client.workflow(), "first")
+        workflow = chain(client.workflows.new(), "first")
         workflow.add("unique", Step("fail"), unique)
         await workflow.insert()
-        await client.workflow_cancel(workflow.id)
+        await client.workflows.cancel(workflow.id)
         await client.insert(Step("fail"), unique)
         with pytest.raises(UniqueConflict):
-            await client.workflow_retry(workflow.id)
+            await client.workflows.retry(workflow.id)
         assert set((await shop.own()).values()) == {"cancelled"}
 
     async def test_a_job_that_is_gone_stays_as_it_was(self, shop: Workshop) -> None:
         client = await shop.start()
-        workflow = chain(client.workflow(), "first", "second")
+        workflow = chain(client.workflows.new(), "first", "second")
         await workflow.insert()
         await shop.ended()
         await shop.connection.execute("delete from river_job where metadata ->> 'task' = 'first'")
         shop.worked.clear()
-        await client.workflow_retry(workflow.id)
+        await client.workflows.retry(workflow.id)
         assert await shop.ended() == {"second": "completed"}
         assert shop.worked == ["second"]
 
@@ -260,7 +260,7 @@ class TestTheLeader:
     ) -> None:
         client = shop.make(queues={})
         for _ in range(5):
-            await chain(client.workflow(), "first", "second").insert()
+            await chain(client.workflows.new(), "first", "second").insert()
         finder = StrayTaskFinder(self.context(driver, shop), most=2)
         assert await finder.run_once() == 0
         await shop.connection.execute(f"{change} where metadata ->> 'task' = 'first'".encode())
@@ -282,11 +282,11 @@ class TestTheLeader:
 
     async def test_old_workflows_are_forgotten(self, shop: Workshop, driver: Driver) -> None:
         client = shop.make(queues={})
-        old, new, open_ = (chain(client.workflow(), "first", "second") for _ in range(3))
+        old, new, open_ = (chain(client.workflows.new(), "first", "second") for _ in range(3))
         for workflow in (old, new, open_):
             await workflow.insert()
         for workflow in (old, new):
-            await client.workflow_cancel(workflow.id)
+            await client.workflows.cancel(workflow.id)
         await shop.connection.execute(
             "update riverui_workflow set ended_at = ended_at - interval '8 days' where id = %s",
             [old.id],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from riverui.actions.expressions import check_wait
 from riverui.engine.args.job_args import JobArgs
@@ -31,6 +31,10 @@ from riverui.features.workflows.domain.tasks import (
     task_metadata,
 )
 from riverui.features.workflows.waits.domain import Wait
+
+if TYPE_CHECKING:
+    from riverui.engine.client import Client
+    from riverui.engine.sync_client import Calls
 
 Deps = Iterable["WorkflowTask | str"]
 """Tasks that another waits for, or their names."""
@@ -98,7 +102,7 @@ class WorkflowBuilder:
         self._parent = parent
         self._tasks: dict[str, _Added] = {}
 
-    def bound(self, client: Any) -> Self:
+    def bound(self, client: Client | Calls) -> Self:
         """Return the workflow, to be inserted by this client."""
         self._client = client
         return self
@@ -209,7 +213,7 @@ class WorkflowBuilder:
         """Raise InsertError unless a job waits for the workflow."""
         if self._parent is None:
             raise InsertError(
-                "Only a workflow with a parent is run by a job: workflow(parent=job)."
+                "Only a workflow with a parent is run by a job: workflows.new(parent=job)."
             )
 
     def _inserted(self) -> None:

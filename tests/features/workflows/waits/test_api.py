@@ -51,7 +51,7 @@ async def ada(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 async def workflow(own_tables: None, driver: Driver) -> Workflow:
     """Return a workflow with a task that waits."""
-    workflow = Client(driver).workflow("Order 42", id="w")
+    workflow = Client(driver).workflows.new("Order 42", id="w")
     check = workflow.add("check", Step())
     workflow.add("a/b", Step(), deps=[check], wait=WAIT)
     await workflow.insert()

@@ -92,7 +92,7 @@ class Lobby(Playground):
 
     async def waiting(self, wait: Wait, *, name: str = "") -> Workflow:
         """Return a workflow of one task that waits."""
-        workflow = ((self._clients and self.client) or self.make(queues={})).workflow(name)
+        workflow = ((self._clients and self.client) or self.make(queues={})).workflows.new(name)
         workflow.add("ship", Step(), wait=wait)
         await workflow.insert()
         return workflow
@@ -140,10 +140,10 @@ async def test_a_task_waits_for_a_signal_that_fits(lobby: Lobby, client: Client)
     assert await lobby.look() == 0
     state = (await lobby.task(workflow))["metadata"]["river:workflow_wait_state"]
     assert list(state) == ["started_at"]
-    await client.workflow_signal(workflow.id, "approval", {"amount": 1})
-    await client.workflow_signal(workflow.id, "other", {"amount": 9})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 1})
+    await client.workflows.signal(workflow.id, "other", {"amount": 9})
     assert await lobby.look() == 0
-    fitting = await client.workflow_signal(
+    fitting = await client.workflows.signal(
         workflow.id, "approval", {"amount": 3}, source={"by": "ada"}
     )
     assert await lobby.look() == 1
@@ -171,25 +171,25 @@ async def test_a_task_waits_for_a_signal_that_fits(lobby: Lobby, client: Client)
 
 async def test_later_signals_change_nothing_of_what_is_kept(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 1
     before = await lobby.task(workflow)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 4})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 4})
     assert await lobby.look() == 0
     assert await lobby.task(workflow) == before
-    latest = await client.workflow_signal_latest(workflow.id, "ship", "approval")
+    latest = await client.workflows.signal_latest(workflow.id, "ship", "approval")
     assert latest is not None
     assert latest.payload == {"amount": 4}
 
 
 async def test_dependencies_come_first_and_signals_may_come_before_them(lobby: Lobby) -> None:
     client = await lobby.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Step())
     workflow.add("ship", Step(), deps=[first], wait=UNTIL_APPROVED)
     async with await psycopg.AsyncConnection.connect(lobby.database_url) as tx:
         _, ship = await workflow.insert_tx(tx)
-        await client.workflow_signal_tx(tx, workflow.id, "approval", {"amount": 3})
+        await client.workflows.signal_tx(tx, workflow.id, "approval", {"amount": 3})
         assert await lobby.look() == 0
         await tx.commit()
 
@@ -212,7 +212,7 @@ async def test_the_leader_looks_by_itself(lobby: Lobby) -> None:
     )
     soon = TimerTerm("soon", after=timedelta(milliseconds=50))
     workflow = await lobby.waiting(Wait("approved && soon", [APPROVED, soon]))
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     await lobby.in_state((await lobby.task(workflow))["job_id"], "completed")
 
 
@@ -246,7 +246,7 @@ async def test_timers_fire_at_their_time_and_are_not_looked_at_before(lobby: Lob
 
 async def test_conditions_know_outputs_signals_timers_and_the_workflow(lobby: Lobby) -> None:
     client = await lobby.start()
-    workflow = client.workflow("Order 42")
+    workflow = client.workflows.new("Order 42")
     first = workflow.add("ä b", Step({"items": [1, 2], "big": 1970670598291982290}))
     terms: list[AnyTerm] = [
         Term("paid", "deps['ä b'].output.items.exists(i, i == 2) && deps['ä b'].state != ''"),
@@ -261,14 +261,14 @@ async def test_conditions_know_outputs_signals_timers_and_the_workflow(lobby: Lo
     expr = " && ".join(term.name for term in terms)
     workflow.add("ship", Step(), deps=[first], wait=Wait(expr, terms))
     await workflow.insert()
-    await client.workflow_signal(workflow.id, "a", "first")
-    await client.workflow_signal(workflow.id, "a", "second")
+    await client.workflows.signal(workflow.id, "a", "first")
+    await client.workflows.signal(workflow.id, "a", "second")
 
     async def waits() -> bool:
         return bool((await lobby.task(workflow))["state"] == "wait")
 
     await lobby.until(waits)
-    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    found = await client.workflows.diagnose_wait(workflow.id, "ship")
     assert (found.eval_error, found.over, found.phase) == ("", True, "waiting")
     assert await lobby.look() == 1
 
@@ -279,19 +279,19 @@ async def test_what_is_wrong_with_an_expression_is_told_and_others_go_on(
     bad = await lobby.waiting(Wait("a", [SignalTerm("a", "k", "payload.missing.deeper == 1")]))
     good = await lobby.waiting(Wait("a", [SignalTerm("a", "k")]))
     for workflow in (bad, good):
-        await client.workflow_signal(workflow.id, "k", {"x": 1})
+        await client.workflows.signal(workflow.id, "k", {"x": 1})
     assert await lobby.look() == 1
     assert (await lobby.task(good))["state"] == "staged"
     assert "there is no 'missing'" in (await lobby.task(bad))["wait_progress"]["error"]
-    found = await client.workflow_wait_diagnose(bad.id, "ship")
+    found = await client.workflows.diagnose_wait(bad.id, "ship")
     assert (found.over, found.phase) == (False, "waiting")
 
 
 async def test_a_slow_expression_is_stopped_and_told(lobby: Lobby, client: Client) -> None:
     slow = "payload.all(x, payload.all(y, payload.all(z, x + y + z >= 0)))"
     workflow = await lobby.waiting(Wait("a", [SignalTerm("a", "k", slow)]))
-    await client.workflow_signal(workflow.id, "k", list(range(2000)))
-    await client.workflow_signal(workflow.id, "k", [1])
+    await client.workflows.signal(workflow.id, "k", list(range(2000)))
+    await client.workflows.signal(workflow.id, "k", [1])
     assert await lobby.look() == 1
     row = await lobby.task(workflow)
     assert "was stopped" in row["wait_progress"]["error"]
@@ -308,10 +308,10 @@ async def test_many_slow_looks_hold_nobody_up_for_long(lobby: Lobby, client: Cli
     terms = [SignalTerm("a", "k", slow), SignalTerm("b", "other")]
     workflow = await lobby.waiting(Wait("a && b", terms))
     for _ in range(30):
-        await client.workflow_signal(workflow.id, "k", list(range(2000)))
-    await client.workflow_signal(workflow.id, "other")
+        await client.workflows.signal(workflow.id, "k", list(range(2000)))
+    await client.workflows.signal(workflow.id, "other")
     good = await lobby.waiting(Wait("a", [SignalTerm("a", "k")]))
-    await client.workflow_signal(good.id, "k")
+    await client.workflows.signal(good.id, "k")
     assert await lobby.look() == 1
     assert (await lobby.task(good))["state"] == "staged"
     progress = (await lobby.task(workflow))["wait_progress"]
@@ -324,54 +324,54 @@ async def test_many_slow_looks_hold_nobody_up_for_long(lobby: Lobby, client: Cli
 async def test_signals_are_checked_in_words(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
     with pytest.raises(SignalRefused, match=r"may take 1,000,000 bytes of JSON; this one takes 10"):
-        await client.workflow_signal(workflow.id, "approval", "x" * 10_000_000)
+        await client.workflows.signal(workflow.id, "approval", "x" * 10_000_000)
     with pytest.raises(SignalRefused, match="1 to 200 characters"):
-        await client.workflow_signal(workflow.id, "", 1)
+        await client.workflows.signal(workflow.id, "", 1)
     with pytest.raises(SignalRefused, match="1 to 200 characters"):
-        await client.workflow_signal(workflow.id, "k" * 201, 1)
+        await client.workflows.signal(workflow.id, "k" * 201, 1)
     for odd in ("\0", "\ud800"):
         with pytest.raises(SignalRefused, match="Postgres cannot keep"):
-            await client.workflow_signal(workflow.id, odd, 1)
+            await client.workflows.signal(workflow.id, odd, 1)
         with pytest.raises(SignalRefused, match="cannot be kept"):
-            await client.workflow_signal(workflow.id, "approval", odd)
+            await client.workflows.signal(workflow.id, "approval", odd)
     with pytest.raises(SignalRefused, match="cannot be kept"):
-        await client.workflow_signal(workflow.id, "approval", object())
+        await client.workflows.signal(workflow.id, "approval", object())
     with pytest.raises(NotFound, match="Workflow not found: nowhere"):
-        await client.workflow_signal("nowhere", "approval")
+        await client.workflows.signal("nowhere", "approval")
     with pytest.raises(SignalAttemptMismatch, match="is in attempt 1, not in attempt 2"):
-        await client.workflow_signal(workflow.id, "approval", attempt=2)
+        await client.workflows.signal(workflow.id, "approval", attempt=2)
     with pytest.raises(SignalRefused, match="whole number"):
-        await client.workflow_signal(workflow.id, "approval", attempt=0)
+        await client.workflows.signal(workflow.id, "approval", attempt=0)
     with pytest.raises(SignalUndeclared, match="'other'"):
-        await client.workflow_signal_list(workflow.id, "ship", key="other")
+        await client.workflows.signal_list(workflow.id, "ship", key="other")
     with pytest.raises(NotFound, match="no task 'pack'"):
-        await client.workflow_signal_list(workflow.id, "pack")
+        await client.workflows.signal_list(workflow.id, "pack")
     assert await lobby.rows("select * from riverui_workflow_signal") == []
     odd_key = "'; drop table river_job; --  𝄞 ä\n"
-    await client.workflow_signal(workflow.id, odd_key, None, attempt=1)
+    await client.workflows.signal(workflow.id, odd_key, None, attempt=1)
     (row,) = await lobby.rows("select key, payload from riverui_workflow_signal")
     assert (row["key"], row["payload"]) == (odd_key, None)
 
 
 async def test_a_signal_that_is_sent_again_is_one(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    first = await client.workflow_signal(
+    first = await client.workflows.signal(
         workflow.id, "approval", {"amount": 3, "x": [1.0]}, idempotency_key="hook-7"
     )
-    again = await client.workflow_signal(
+    again = await client.workflows.signal(
         workflow.id, "approval", {"x": [1], "amount": 3}, idempotency_key="hook-7"
     )
     assert again == first
     with pytest.raises(SignalConflict, match="'hook-7'"):
-        await client.workflow_signal(
+        await client.workflows.signal(
             workflow.id, "approval", {"amount": 4}, idempotency_key="hook-7"
         )
     with pytest.raises(SignalConflict):
-        await client.workflow_signal(
+        await client.workflows.signal(
             workflow.id, "other", {"amount": 3, "x": [1]}, idempotency_key="hook-7"
         )
     sent = [
-        client.workflow_signal(workflow.id, "approval", 1, idempotency_key="hook-8")
+        client.workflows.signal(workflow.id, "approval", 1, idempotency_key="hook-8")
         for _ in range(5)
     ]
     assert len({signal.id for signal in await asyncio.gather(*sent)}) == 1
@@ -379,16 +379,16 @@ async def test_a_signal_that_is_sent_again_is_one(lobby: Lobby, client: Client) 
 
 async def test_the_client_without_asyncio_signals_too(lobby: Lobby, database_url: str) -> None:
     with SyncClient(database_url) as river, psycopg.connect(database_url) as connection:
-        workflow = river.workflow()
+        workflow = river.workflows.new()
         workflow.add("ship", Step(), wait=UNTIL_APPROVED)
         workflow.insert()
-        river.workflow_signal_tx(connection, workflow.id, "approval", {"amount": 5})
+        river.workflows.signal_tx(connection, workflow.id, "approval", {"amount": 5})
         connection.rollback()
         assert await lobby.look() == 0
-        signal = river.workflow_signal(workflow.id, "approval", {"amount": 5}, source="hook")
+        signal = river.workflows.signal(workflow.id, "approval", {"amount": 5}, source="hook")
         assert (signal.id, signal.payload, signal.source) == (signal.id, {"amount": 5}, "hook")
         with pytest.raises(NotFound):
-            river.workflow_signal("nowhere", "approval")
+            river.workflows.signal("nowhere", "approval")
     assert await lobby.look() == 1
 
 
@@ -396,21 +396,21 @@ async def test_signals_page_by_page(lobby: Lobby, client: Client) -> None:
     terms = [SignalTerm("a", "a"), SignalTerm("b", "b", required_count=9)]
     workflow = await lobby.waiting(Wait("a && b", terms))
     for number in range(5):
-        await client.workflow_signal(workflow.id, "ab"[number % 2], number)
-    await client.workflow_signal(workflow.id, "c", "undeclared")
+        await client.workflows.signal(workflow.id, "ab"[number % 2], number)
+    await client.workflows.signal(workflow.id, "c", "undeclared")
 
     async def payloads(**asked: Any) -> list[Any]:
-        found = await client.workflow_signal_list(workflow.id, "ship", **asked)
+        found = await client.workflows.signal_list(workflow.id, "ship", **asked)
         return [signal.payload for signal in found.signals]
 
     assert await payloads() == [0, 1, 2, 3, 4]
     assert await payloads(descending=True, limit=2) == [4, 3]
     assert await payloads(key="b") == [1, 3]
-    page = await client.workflow_signal_list(workflow.id, "ship", limit=2)
+    page = await client.workflows.signal_list(workflow.id, "ship", limit=2)
     assert page.next_cursor_id is not None
     assert await payloads(after=page.next_cursor_id) == [2, 3, 4]
     assert await payloads(attempt=2) == []
-    assert await client.workflow_signal_latest(workflow.id, "ship", "b", attempt=2) is None
+    assert await client.workflows.signal_latest(workflow.id, "ship", "b", attempt=2) is None
 
 
 @pytest.mark.long
@@ -432,23 +432,23 @@ async def test_a_hundred_thousand_signals_are_counted_once_each(
     progress = (await lobby.task(workflow))["wait_progress"]
     assert progress["signals"]["k"][0] == 100_000
     assert progress["terms"]["a"][0] == 11
-    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    found = await client.workflows.diagnose_wait(workflow.id, "ship")
     assert (found.scanned, found.truncated) == (0, False)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 1
 
 
 async def test_diagnosing_changes_nothing(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     before = await lobby.task(workflow)
-    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    found = await client.workflows.diagnose_wait(workflow.id, "ship")
     assert found.over
     assert found.results["approved"].matched_count == 1
     assert (found.scanned, found.truncated, found.eval_error) == (1, False, "")
     assert await lobby.task(workflow) == before
     with pytest.raises(NotFound):
-        await client.workflow_wait_diagnose(workflow.id, "pack")
+        await client.workflows.diagnose_wait(workflow.id, "pack")
 
 
 @pytest.mark.long
@@ -462,20 +462,20 @@ async def test_a_diagnosis_looks_at_ten_thousand_signals_and_says_that_there_are
         " returning 1) select count(*) from s",
         workflow.id,
     )
-    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    found = await client.workflows.diagnose_wait(workflow.id, "ship")
     assert (found.scanned, found.truncated, found.over) == (10_000, True, False)
     assert found.results["a"].matched_count == 9_999
 
 
 async def test_a_wait_has_not_started_then_goes_on_then_is_resolved(lobby: Lobby) -> None:
     client = await lobby.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     first = workflow.add("first", Step(), InsertOpts(queue="elsewhere"))
     workflow.add("ship", Step(), InsertOpts(queue="elsewhere"), deps=[first], wait=UNTIL_APPROVED)
     await workflow.insert()
 
     async def phase() -> str:
-        return (await client.workflow_wait_diagnose(workflow.id, "ship")).phase
+        return (await client.workflows.diagnose_wait(workflow.id, "ship")).phase
 
     assert await phase() == "not_started"
     await client.queues.add("elsewhere", QueueConfig(max_workers=1))
@@ -485,14 +485,14 @@ async def test_a_wait_has_not_started_then_goes_on_then_is_resolved(lobby: Lobby
 
     await lobby.until(waits)
     assert await phase() == "waiting"
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 1
     assert await phase() == "resolved"
     await lobby.rows(
         'with t as (update riverui_workflow_task set wait = \'{"of": "another form"}\''
         " where name = 'ship' returning 1) select 1 from t"
     )
-    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    found = await client.workflows.diagnose_wait(workflow.id, "ship")
     assert (found.phase, found.over) == ("unknown", False)
     assert found.eval_error
 
@@ -501,7 +501,7 @@ async def test_a_signal_under_way_is_not_missed(lobby: Lobby, client: Client) ->
     workflow = await lobby.waiting(UNTIL_APPROVED)
     assert await lobby.look() == 0
     async with await psycopg.AsyncConnection.connect(lobby.database_url) as tx:
-        await client.workflow_signal_tx(tx, workflow.id, "approval", {"amount": 3})
+        await client.workflows.signal_tx(tx, workflow.id, "approval", {"amount": 3})
         # Due by another signal's key, and the one under way cannot be seen yet.
         assert await lobby.look() == 0
         await tx.commit()
@@ -515,13 +515,13 @@ async def test_signals_and_the_beginning_of_waits_in_any_order(
     wait = Wait("a", [SignalTerm("a", "k", required_count=2)])
 
     async def one() -> None:
-        workflow = client.workflow()
+        workflow = client.workflows.new()
         workflow.add("ship", Step(), wait=wait)
         async with await psycopg.AsyncConnection.connect(lobby.database_url) as tx:
             await workflow.insert_tx(tx)
-            await client.workflow_signal_tx(tx, workflow.id, "k", 1)
+            await client.workflows.signal_tx(tx, workflow.id, "k", 1)
             await tx.commit()
-        await client.workflow_signal(workflow.id, "k", 2)
+        await client.workflows.signal(workflow.id, "k", 2)
 
     going = asyncio.gather(*(one() for _ in range(30)))
     staged = 0
@@ -539,7 +539,7 @@ async def test_two_who_look_at_once_count_each_signal_once(lobby: Lobby, client:
     other = WaitEvaluator(lobby.evaluator._context, interval=timedelta(seconds=1))  # noqa: SLF001
     try:
         for number in range(20):
-            await client.workflow_signal(workflow.id, "k", number)
+            await client.workflows.signal(workflow.id, "k", number)
             await asyncio.gather(lobby.look(), other.run_once())
         await lobby.look()
     finally:
@@ -549,7 +549,7 @@ async def test_two_who_look_at_once_count_each_signal_once(lobby: Lobby, client:
 
 async def test_a_look_that_was_never_finished_is_made_again(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     async with lobby.driver.autocommit() as executor:
         claimed = await WaitStore(executor).workflow_wait_claim(
             lease=timedelta(seconds=0.01), limit=10
@@ -567,8 +567,8 @@ async def test_a_look_that_was_never_finished_is_made_again(lobby: Lobby, client
 
 async def test_a_cancelled_workflow_waits_no_more(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    await client.workflow_cancel(workflow.id)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.cancel(workflow.id)
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 0
     row = await lobby.task(workflow)
     assert (row["state"], row["job_state"]) == ("cancelled", "cancelled")
@@ -599,11 +599,11 @@ async def test_a_job_that_another_client_has_ended_holds_no_workflow_open(
 
 async def test_a_new_attempt_waits_anew_and_keeps_earlier_signals(lobby: Lobby) -> None:
     client = await lobby.start()
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     fine = workflow.add("fine", Step(), wait=UNTIL_APPROVED)
     workflow.add("ship", Fails(), InsertOpts(max_attempts=1), deps=[fine], wait=UNTIL_APPROVED)
     jobs = await workflow.insert()
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 1
     await lobby.in_state(jobs[0].job.id, "completed")
 
@@ -614,25 +614,25 @@ async def test_a_new_attempt_waits_anew_and_keeps_earlier_signals(lobby: Lobby) 
     assert await lobby.look() == 1
     await lobby.in_state(jobs[1].job.id, "discarded")
     before = await lobby.task(workflow, "fine")
-    await client.workflow_retry(workflow.id, "failed_only")
+    await client.workflows.retry(workflow.id, "failed_only")
     assert (await lobby.task(workflow, "fine"))["metadata"] == before["metadata"]
     assert "river:workflow_wait_state" not in (await lobby.task(workflow))["metadata"]
     await lobby.until(waits)
     assert await lobby.look() == 0
     assert (await lobby.task(workflow))["state"] == "wait"
-    assert await client.workflow_signal_latest(workflow.id, "ship", "approval") is None
-    earlier = await client.workflow_signal_latest(workflow.id, "ship", "approval", attempt=1)
+    assert await client.workflows.signal_latest(workflow.id, "ship", "approval") is None
+    earlier = await client.workflows.signal_latest(workflow.id, "ship", "approval", attempt=1)
     assert earlier is not None
     with pytest.raises(SignalAttemptMismatch):
-        await client.workflow_signal(workflow.id, "approval", {"amount": 4}, attempt=1)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 4}, attempt=2)
+        await client.workflows.signal(workflow.id, "approval", {"amount": 4}, attempt=1)
+    await client.workflows.signal(workflow.id, "approval", {"amount": 4}, attempt=2)
     assert await lobby.look() == 1
     kept = (await lobby.task(workflow))["metadata"]["river:workflow_wait_state"]["result"]
     assert (kept["attempt"], kept["signals"]["approval"]["included_count"]) == (2, 1)
 
 
 async def test_a_wait_is_checked_when_its_task_is_added(client: Client) -> None:
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     with pytest.raises(WaitInvalid, match="names 'b'"):
         workflow.add("ship", Step(), wait=Wait("b", [APPROVED]))
     since = TimerTerm("late", after=timedelta(1), since=task_finalized_at("pack"))
@@ -647,15 +647,15 @@ async def test_without_the_migration_it_is_said(
 ) -> None:
     await migrate(driver, "up", line="riverui", target_version=8)
     client = Client(driver)
-    workflow = client.workflow()
+    workflow = client.workflows.new()
     workflow.add("ship", Step(), wait=UNTIL_APPROVED)
     words = "need migration 009 of the line riverui: run `riverui migrate-up --line riverui`"
     with pytest.raises(SchemaMissing, match=words):
         await workflow.insert()
     with pytest.raises(SchemaMissing, match=words):
-        await client.workflow_signal(workflow.id, "approval")
+        await client.workflows.signal(workflow.id, "approval")
     with SyncClient(database_url) as river, pytest.raises(SchemaMissing, match=words):
-        river.workflow_signal(workflow.id, "approval")
+        river.workflows.signal(workflow.id, "approval")
     context = ServiceContext(
         driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
     )
@@ -673,7 +673,7 @@ async def test_only_what_is_due_is_read(lobby: Lobby, client: Client) -> None:
         " from generate_series(1, 20000) n"
     )
     await lobby.connection.execute("analyze riverui_workflow_task")
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     seen: list[tuple[str, str, Any]] = []
     watching = connect(lobby.database_url, watch=lambda *told: seen.append(told))
     try:
@@ -693,17 +693,17 @@ async def test_only_what_is_due_is_read(lobby: Lobby, client: Client) -> None:
 
 async def test_where_cel_cannot_run_it_is_told_on_the_task(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     before = get_executable()
     set_executable("/bin/false")
     try:
         assert await lobby.look() == 0
-        found = await client.workflow_wait_diagnose(workflow.id, "ship")
+        found = await client.workflows.diagnose_wait(workflow.id, "ship")
     finally:
         set_executable(before)
     row = await lobby.task(workflow)
     assert "install `riverui[workflows]`" in row["wait_progress"]["error"]
     assert "install `riverui[workflows]`" in found.eval_error
     assert row["wait_due_at"] > datetime.now(UTC)
-    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 1

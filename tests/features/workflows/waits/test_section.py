@@ -45,7 +45,7 @@ async def ada(
 @pytest.fixture
 async def order(ada: httpx2.AsyncClient, driver: Driver) -> Workflow:
     """Return a workflow with a task that waits for an approval, behind another."""
-    workflow = Client(driver).workflow("Order 42", id="w1")
+    workflow = Client(driver).workflows.new("Order 42", id="w1")
     workflow.add("ship", JsonArgs("ship", {}), wait=APPROVED)
     await workflow.insert()
     return workflow
@@ -129,7 +129,7 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
 async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
     ada: httpx2.AsyncClient, order: Workflow, driver: Driver, connection: Connection
 ) -> None:
-    await Client(driver).workflow_signal("w1", "approval", 7, idempotency_key="taken")
+    await Client(driver).workflows.signal("w1", "approval", 7, idempotency_key="taken")
     with cases() as case:
         for given, status, told, field in (
             ({"key": ""}, 400, "key is a text of 1 to 200 characters", "key"),
@@ -234,11 +234,11 @@ async def test_odd_and_enormous_signals_are_shown_as_what_they_are(
 ) -> None:
     client = Client(driver)
     hostile = "<script>alert(1)</script>\u202e"
-    await client.workflow_signal("w1", hostile, {hostile: hostile}, source={"by": hostile})
-    await client.workflow_signal("w1", ODD, hostile * 100, source={"user": hostile, "ip": "::1"})
-    await client.workflow_signal("w1", "big", "x" * 900_000)
+    await client.workflows.signal("w1", hostile, {hostile: hostile}, source={"by": hostile})
+    await client.workflows.signal("w1", ODD, hostile * 100, source={"user": hostile, "ip": "::1"})
+    await client.workflows.signal("w1", "big", "x" * 900_000)
     for n in range(120):
-        await client.workflow_signal("w1", f"key {n:03}")
+        await client.workflows.signal("w1", f"key {n:03}")
     for path in ("/workflows/w1", "/workflows/w1?task=ship", "/workflows/w1/signals"):
         answer = await ada.get(path)
         assert answer.status_code == 200
@@ -258,7 +258,7 @@ async def test_odd_and_enormous_signals_are_shown_as_what_they_are(
 async def test_who_may_only_look_sees_signals_and_no_form(
     reader: httpx2.AsyncClient, order: Workflow, driver: Driver
 ) -> None:
-    await Client(driver).workflow_signal("w1", "approval", {"ok": True})
+    await Client(driver).workflows.signal("w1", "approval", {"ok": True})
     page = await shown(reader, "/workflows/w1/signals")
     assert len(listed(page)) == 1
     assert not page.all(id="send")
@@ -273,7 +273,7 @@ async def test_who_may_only_look_sees_signals_and_no_form(
 async def test_workflows_without_waits_and_signals_have_no_card(
     ada: httpx2.AsyncClient, driver: Driver
 ) -> None:
-    workflow = Client(driver).workflow("plain", id="w2")
+    workflow = Client(driver).workflows.new("plain", id="w2")
     workflow.add("a", JsonArgs("a", {}))
     await workflow.insert()
     assert not (await shown(ada, "/workflows/w2")).all(id="wf-signal-card")

@@ -1,20 +1,26 @@
-"""Looking after dead letters through a client."""
+"""What a client offers for dead letters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from riverui.actions import jobs
 from riverui.domain.jobs import JobRow
 from riverui.engine.job_lists import MOST
 from riverui.engine.pilot import Pilot
+from riverui.engine.sync_methods import sync_method
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.domain import DeadJob
 from riverui.features.dead_letters.store import DeadJobListParams, DeadLetterStore
-from riverui.storage.interface import Driver, Executor, Transaction
+from riverui.storage.interface import Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges
+
+if TYPE_CHECKING:
+    from riverui.engine.client import Client
+    from riverui.engine.sync_client import Calls
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,83 +48,104 @@ class DeadLetterListResult:
     """Where the next page begins, for `after`; None without dead letters."""
 
 
-class DeadLetterMethods:
-    """The part of a Client that looks after dead letters: jobs that it kept after their retention.
+class DeadLetterBundle:
+    """The dead letters of a client, `client.dead_letters`: finished jobs that it kept.
 
-    Methods with `_tx` work in a transaction of the caller's; see AdminMethods. A dead letter that
-    is not there is NotFound; NotSupported says which migration is missing.
+    Methods with `_tx` work in a transaction of the caller's, who commits it. NotFound for a dead
+    letter that does not exist; NotSupported, which names the migration, without their table.
     """
 
-    driver: Driver
-    pilot: Pilot
+    def __init__(self, client: Client | Calls) -> None:
+        self._client = client
 
-    async def dead_letter_get(self, id: int) -> DeadJob:
+    async def get(self, id: int) -> DeadJob:
         """Return one dead letter by the id of its job."""
-        async with self.driver.autocommit() as executor:
+        async with self._client.driver.autocommit() as executor:
             return await dead_letters.get(executor, id)
 
-    async def dead_letter_get_tx(self, tx: object, id: int) -> DeadJob:
+    async def get_tx(self, tx: object, id: int) -> DeadJob:
         """Return one dead letter by the id of its job."""
-        return await dead_letters.get(await self.driver.adopt(tx), id)
+        return await dead_letters.get(await self._client.driver.adopt(tx), id)
 
-    async def dead_letter_list(
-        self, params: DeadLetterListParams | None = None
-    ) -> DeadLetterListResult:
+    async def list(self, params: DeadLetterListParams | None = None) -> DeadLetterListResult:
         """Return dead letters page by page, those moved last first."""
-        async with self.driver.autocommit() as executor:
+        async with self._client.driver.autocommit() as executor:
             return await _list(executor, params or DeadLetterListParams())
 
-    async def dead_letter_list_tx(
+    async def list_tx(
         self, tx: object, params: DeadLetterListParams | None = None
     ) -> DeadLetterListResult:
         """Return dead letters page by page, those moved last first."""
-        return await _list(await self.driver.adopt(tx), params or DeadLetterListParams())
+        return await _list(await self._client.driver.adopt(tx), params or DeadLetterListParams())
 
-    async def dead_letter_retry(self, id: int) -> JobRow:
+    async def retry(self, id: int) -> JobRow:
         """Put a dead letter back among the jobs and return that job, under the id it had.
 
         Kind, args, max_attempts, priority, queue, tags and metadata are kept; attempts and errors
         begin anew. UniqueConflict where an active job has the same unique properties: it stays a
         dead letter.
         """
-        async with self.driver.transaction() as transaction:
-            return await _retry(transaction, id, self.pilot)
+        async with self._client.driver.transaction() as transaction:
+            return await _retry(transaction, id, self._client.pilot)
 
-    async def dead_letter_retry_tx(self, tx: object, id: int) -> JobRow:
+    async def retry_tx(self, tx: object, id: int) -> JobRow:
         """Put a dead letter back among the jobs when the transaction commits."""
-        return await _retry(await self.driver.adopt(tx), id, self.pilot)
+        return await _retry(await self._client.driver.adopt(tx), id, self._client.pilot)
 
-    async def dead_letter_retry_many(self, ids: Sequence[int]) -> JobChanges:
+    async def retry_many(self, ids: Sequence[int]) -> JobChanges:
         """Put up to 1,000 dead letters back among the jobs; those that cannot be are skipped, and
-        told with the reason.
+        reported with the reason.
         """
         _check_ids(ids)
-        return await dead_letters.retry(self.driver, ids, pilot=self.pilot)
+        return await dead_letters.retry(self._client.driver, ids, pilot=self._client.pilot)
 
-    async def dead_letter_retry_many_tx(self, tx: object, ids: Sequence[int]) -> JobChanges:
+    async def retry_many_tx(self, tx: object, ids: Sequence[int]) -> JobChanges:
         """Put up to 1,000 dead letters back among the jobs when the transaction commits."""
         _check_ids(ids)
-        executor = await self.driver.adopt(tx)
-        return await dead_letters.retry_tx(executor, ids, pilot=self.pilot)
+        executor = await self._client.driver.adopt(tx)
+        return await dead_letters.retry_tx(executor, ids, pilot=self._client.pilot)
 
-    async def dead_letter_delete(self, id: int) -> DeadJob:
+    async def delete(self, id: int) -> DeadJob:
         """Remove a dead letter for good, and return it as it was."""
-        async with self.driver.transaction() as transaction:
+        async with self._client.driver.transaction() as transaction:
             return await _delete(transaction, id)
 
-    async def dead_letter_delete_tx(self, tx: object, id: int) -> DeadJob:
+    async def delete_tx(self, tx: object, id: int) -> DeadJob:
         """Remove a dead letter for good when the transaction commits."""
-        return await _delete(await self.driver.adopt(tx), id)
+        return await _delete(await self._client.driver.adopt(tx), id)
 
-    async def dead_letter_delete_many(self, ids: Sequence[int]) -> JobChanges:
-        """Remove up to 1,000 dead letters for good; those that are not there are skipped."""
+    async def delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """Remove up to 1,000 dead letters for good; ids without a dead letter are skipped."""
         _check_ids(ids)
-        return await dead_letters.delete(self.driver, ids)
+        return await dead_letters.delete(self._client.driver, ids)
 
-    async def dead_letter_delete_many_tx(self, tx: object, ids: Sequence[int]) -> JobChanges:
+    async def delete_many_tx(self, tx: object, ids: Sequence[int]) -> JobChanges:
         """Remove up to 1,000 dead letters for good when the transaction commits."""
         _check_ids(ids)
-        return await dead_letters.delete_tx(await self.driver.adopt(tx), ids)
+        return await dead_letters.delete_tx(await self._client.driver.adopt(tx), ids)
+
+
+class SyncDeadLetterBundle:
+    """The dead letters of a SyncClient, `client.dead_letters`.
+
+    Each method has the parameters and the docstring of DeadLetterBundle's.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = DeadLetterBundle(calls)
+
+    get = sync_method(DeadLetterBundle.get)
+    get_tx = sync_method(DeadLetterBundle.get_tx)
+    list = sync_method(DeadLetterBundle.list)
+    list_tx = sync_method(DeadLetterBundle.list_tx)
+    retry = sync_method(DeadLetterBundle.retry)
+    retry_tx = sync_method(DeadLetterBundle.retry_tx)
+    retry_many = sync_method(DeadLetterBundle.retry_many)
+    retry_many_tx = sync_method(DeadLetterBundle.retry_many_tx)
+    delete = sync_method(DeadLetterBundle.delete)
+    delete_tx = sync_method(DeadLetterBundle.delete_tx)
+    delete_many = sync_method(DeadLetterBundle.delete_many)
+    delete_many_tx = sync_method(DeadLetterBundle.delete_many_tx)
 
 
 def _check_ids(ids: Sequence[int]) -> None:

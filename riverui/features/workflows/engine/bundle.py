@@ -1,0 +1,320 @@
+"""What a client offers for workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
+
+from riverui.actions.expressions import Evaluation, Expressions
+from riverui.domain.ulid import ulid, ulid_of
+from riverui.engine.sync_methods import run_at_once, sync_method
+from riverui.errors import InsertError
+from riverui.features.workflows.domain.tasks import workflow_of
+from riverui.features.workflows.engine.builder import IgnoredDeps, WorkflowBuilder
+from riverui.features.workflows.engine.loading import head_of
+from riverui.features.workflows.engine.workflow import SyncWorkflow, Workflow
+from riverui.features.workflows.verbs import workflows
+from riverui.features.workflows.waits.engine.signals import (
+    Signal,
+    SignalList,
+    signal_of,
+    signal_params,
+)
+from riverui.features.workflows.waits.store import WaitStore
+from riverui.features.workflows.waits.verbs import diagnosis, signals
+from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
+from riverui.storage.interface import entered
+
+if TYPE_CHECKING:
+    from riverui.domain.jobs import JobRow
+    from riverui.engine.client import Client
+    from riverui.engine.sync_client import Calls
+    from riverui.engine.work.worker import Job
+    from riverui.storage.interface import Executor
+
+AnyWorkflow = TypeVar("AnyWorkflow", bound=WorkflowBuilder)
+RetryMode = Literal["all", "failed_only", "failed_and_downstream"]
+
+
+class IgnoreKeywords(TypedDict, total=False):
+    """Which failures of dependencies count as success for the tasks that are added."""
+
+    ignore_cancelled_deps: bool
+    ignore_discarded_deps: bool
+    ignore_deleted_deps: bool
+
+
+class _WorkflowMaker(Generic[AnyWorkflow]):
+    """Makes workflows, those of the asyncio client or of a SyncClient."""
+
+    _client: Client | Calls
+    _workflow_type: type[AnyWorkflow]
+
+    def new(
+        self,
+        name: str = "",
+        *,
+        id: str | None = None,
+        parent: Job[Any] | JobRow | None = None,
+        ignore_cancelled_deps: bool = False,
+        ignore_discarded_deps: bool = False,
+        ignore_deleted_deps: bool = False,
+    ) -> AnyWorkflow:
+        """Return a new workflow to add tasks to; nothing is written before it is inserted.
+
+        Its id is a ULID unless given. What is ignored of dependencies that fail counts as success
+        in each task that does not say otherwise; other tasks are cancelled. With `parent`, the job
+        at work, it is the same for each attempt at that job, by its name, and is cancelled with it;
+        `run` waits for it.
+        """
+        ignored = IgnoredDeps(
+            cancelled=ignore_cancelled_deps,
+            discarded=ignore_discarded_deps,
+            deleted=ignore_deleted_deps,
+        )
+        own = ulid(self._client.clock())
+        if parent is not None:
+            own = ulid_of(parent.created_at, f"{parent.id} {name}")
+        made = self._workflow_type(
+            id or own,
+            name,
+            ignored=ignored,
+            parent=None if parent is None else parent.id,
+        )
+        return made.bound(self._client)
+
+    async def _existing(
+        self, executor: Executor, found: str | Job[Any] | JobRow, ignored: IgnoreKeywords
+    ) -> AnyWorkflow:
+        """Return an existing workflow to add tasks to. NotFound where there is none."""
+        if unknown := ignored.keys() - IgnoreKeywords.__annotations__.keys():
+            raise TypeError(f"load takes no {', '.join(sorted(unknown))}")
+        deps = IgnoredDeps(
+            cancelled=ignored.get("ignore_cancelled_deps", False),
+            discarded=ignored.get("ignore_discarded_deps", False),
+            deleted=ignored.get("ignore_deleted_deps", False),
+        )
+        head = await head_of(executor, _id_of(found))
+        made = self._workflow_type(head.id, head.name, ignored=deps, is_new=False)
+        return made.bound(self._client)
+
+
+class WorkflowBundle(_WorkflowMaker[Workflow]):
+    """The workflows of a client, `client.workflows`.
+
+    Methods with `_tx` work in a transaction of the caller's, who commits it. NotFound for a
+    workflow that does not exist; SchemaMissing, which names the migration, without the tables.
+    """
+
+    _workflow_type = Workflow
+
+    def __init__(
+        self, client: Client | Calls, expressions: type[Expressions] = Expressions
+    ) -> None:
+        self._client = client
+        self._expressions = expressions
+
+    async def load(
+        self, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> Workflow:
+        """Return an existing workflow, by its id or by a job of it: to load its tasks, and to add
+        some.
+
+        What is ignored of dependencies, `ignore_cancelled_deps` and so on, counts for the tasks
+        that are added.
+        """
+        async with self._client.driver.autocommit() as executor:
+            return await self._existing(executor, found, ignored)
+
+    async def load_tx(
+        self, tx: object, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> Workflow:
+        """Return an existing workflow, as the transaction sees it; see `load`."""
+        return await self._existing(await self._client.driver.adopt(tx), found, ignored)
+
+    async def cancel(self, id: str) -> Sequence[int]:
+        """Cancel all tasks that have not ended, and ask running ones to stop; return the ids of
+        their jobs.
+
+        Nothing can be added to the workflow from then on, until it is retried.
+        """
+        async with self._client.driver.transaction() as transaction:
+            return await workflows.cancel_tx(transaction, id)
+
+    async def cancel_tx(self, tx: object, id: str) -> Sequence[int]:
+        """Cancel a workflow when the transaction commits."""
+        return await workflows.cancel_tx(await self._client.driver.adopt(tx), id)
+
+    async def retry(
+        self, id: str, mode: RetryMode = "all", *, reset_history: bool = False
+    ) -> Sequence[int]:
+        """Let the tasks of a workflow that has ended run again, as another attempt at it; return
+        the ids of their jobs.
+
+        `all` of them, those that failed (`failed_only`), or these and all that wait for them
+        (`failed_and_downstream`). With `reset_history` attempts and errors are forgotten, else
+        each gets one more attempt. WorkflowActive while a task has not ended, UniqueConflict where
+        an active job has the same unique key.
+        """
+        async with self._client.driver.transaction() as transaction:
+            return await workflows.retry_tx(transaction, id, mode, reset_history=reset_history)
+
+    async def retry_tx(
+        self, tx: object, id: str, mode: RetryMode = "all", *, reset_history: bool = False
+    ) -> Sequence[int]:
+        """Retry a workflow when the transaction commits."""
+        executor = await self._client.driver.adopt(tx)
+        return await workflows.retry_tx(executor, id, mode, reset_history=reset_history)
+
+    async def signal(
+        self,
+        id: str,
+        key: str,
+        payload: Any = None,
+        *,
+        attempt: int | None = None,
+        idempotency_key: str | None = None,
+        source: Any = None,
+    ) -> Signal:
+        """Send a signal to a workflow, for the tasks that wait for this key, and return it.
+
+        It belongs to the workflow's current attempt; SignalAttemptMismatch where that is not
+        `attempt`. Sent again with the same idempotency key, the first signal is returned;
+        SignalConflict where that has another key or payload. `source` says where it comes from.
+        SignalRefused for what is too large.
+        """
+        params = signal_params(
+            id, key, payload, attempt=attempt, idempotency_key=idempotency_key, source=source
+        )
+        async with self._client.driver.transaction() as transaction:
+            return signal_of(id, await signals.send(WaitStore(transaction), params))
+
+    async def signal_tx(
+        self,
+        tx: object,
+        id: str,
+        key: str,
+        payload: Any = None,
+        *,
+        attempt: int | None = None,
+        idempotency_key: str | None = None,
+        source: Any = None,
+    ) -> Signal:
+        """Send a signal to a workflow when the transaction commits. Until then, others who signal
+        the same workflow wait.
+        """
+        params = signal_params(
+            id, key, payload, attempt=attempt, idempotency_key=idempotency_key, source=source
+        )
+        executor = await self._client.driver.adopt(tx)
+        return signal_of(id, await signals.send(WaitStore(executor), params))
+
+    async def signal_latest(
+        self, id: str, task: str, key: str, *, attempt: int | None = None
+    ) -> Signal | None:
+        """Return the latest signal of a key that a task waits for; None before there is one.
+
+        SignalUndeclared for a key that the task does not wait for. Also after the wait is over.
+        """
+        found = await self.signal_list(id, task, key=key, attempt=attempt, limit=1, descending=True)
+        return found.signals[0] if found.signals else None
+
+    async def signal_list(
+        self,
+        id: str,
+        task: str,
+        *,
+        key: str | None = None,
+        attempt: int | None = None,
+        after: int = 0,
+        limit: int = 100,
+        descending: bool = False,
+    ) -> SignalList:
+        """Return signals that a task waits for, up to 1,000, behind the one with the id `after`; of
+        the workflow's current attempt unless another is given.
+        """
+        async with self._client.driver.autocommit() as executor:
+            found = await signals.page(
+                executor,
+                id,
+                task,
+                key=key,
+                attempt=attempt,
+                after=after,
+                limit=limit,
+                descending=descending,
+            )
+        return SignalList(
+            signals=[signal_of(id, row) for row in found.signals],
+            next_cursor_id=found.next_cursor_id,
+        )
+
+    async def diagnose_wait(self, id: str, task: str) -> WaitDiagnosis:
+        """Return how far a task's wait is, evaluated now; nothing is changed by that.
+
+        NotFound where there is no such task, or it has no wait.
+        """
+        with self._expressions() as expressions:
+            async with self._client.driver.autocommit() as executor:
+                return await diagnosis.diagnose(executor, expressions, id, task)
+
+
+class _ExpressionsAtOnce(Expressions):
+    """Expressions of waits, evaluated while the caller's thread waits."""
+
+    async def evaluate(
+        self,
+        programs: Sequence[str],
+        contexts: Sequence[str],
+        times: Iterable[Sequence[str]] = (),
+    ) -> Evaluation:
+        """Return what each expression gives in each context; see Expressions."""
+        return self.evaluate_now(programs, contexts, tuple(times))
+
+
+class SyncWorkflowBundle(_WorkflowMaker[SyncWorkflow]):
+    """The workflows of a SyncClient, `client.workflows`.
+
+    Each method has the parameters and the docstring of WorkflowBundle's.
+    """
+
+    _workflow_type = SyncWorkflow
+
+    def __init__(self, calls: Calls) -> None:
+        self._client = calls
+        self._calls = WorkflowBundle(calls, _ExpressionsAtOnce)
+
+    def load(
+        self, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> SyncWorkflow:
+        """Return an existing workflow to add tasks to; see `WorkflowBundle.load`."""
+        with entered(self._client.driver.autocommit()) as executor:
+            return run_at_once(self._existing(executor, found, ignored))
+
+    def load_tx(
+        self, tx: object, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
+    ) -> SyncWorkflow:
+        """Return an existing workflow, as the transaction sees it; see `load`."""
+        executor = run_at_once(self._client.driver.adopt(tx))
+        return run_at_once(self._existing(executor, found, ignored))
+
+    cancel = sync_method(WorkflowBundle.cancel)
+    cancel_tx = sync_method(WorkflowBundle.cancel_tx)
+    retry = sync_method(WorkflowBundle.retry)
+    retry_tx = sync_method(WorkflowBundle.retry_tx)
+    signal = sync_method(WorkflowBundle.signal)
+    signal_tx = sync_method(WorkflowBundle.signal_tx)
+    signal_latest = sync_method(WorkflowBundle.signal_latest)
+    signal_list = sync_method(WorkflowBundle.signal_list)
+    diagnose_wait = sync_method(WorkflowBundle.diagnose_wait)
+
+
+def _id_of(found: str | Job[Any] | JobRow) -> str:
+    """Return the id of a job's workflow, or the one that is given; InsertError for a job that is no
+    task.
+    """
+    if isinstance(found, str):
+        return found
+    if (workflow_id := workflow_of(found.metadata)) is None:
+        raise InsertError(f"Job {found.id} is no task of a workflow.")
+    return workflow_id
