@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import html
 import re
@@ -189,8 +190,28 @@ def _entry(name: str, found: griffe.Object, page: str) -> Iterator[str]:
 def _members(found: griffe.Class) -> list[griffe.Object]:
     """Return a class's public members: its own, then those that it has from bases of riverui."""
     everything = {**found.members, **found.all_members}
-    members = [_target(each) for name, each in everything.items() if not name.startswith("_")]
-    return [member for member in members if member.docstring or _is_declared(member)]
+    members = [_method(each) for name, each in everything.items() if not name.startswith("_")]
+    return [
+        member
+        for member in members
+        if (member.docstring or _is_declared(member))
+        and member.module.path != "riverui.engine.deprecated"
+    ]
+
+
+def _method(found: griffe.Object | griffe.Alias) -> griffe.Object:
+    """Return what a name in a class stands for; for an asyncio method that `sync_method` makes
+    synchronous that method, without its `async`.
+    """
+    found = _target(found)
+    value = found.value if isinstance(found, griffe.Attribute) else None
+    if not isinstance(value, griffe.ExprCall) or str(value.function) != "sync_method":
+        return found
+    (made_of,) = value.arguments
+    assert isinstance(made_of, griffe.Expr)
+    method = copy.copy(_target(found.package[made_of.canonical_path.partition(".")[2]]))
+    method.labels = method.labels - {"async"}
+    return method
 
 
 def _is_declared(member: griffe.Object) -> bool:
