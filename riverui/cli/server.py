@@ -22,7 +22,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.config import ServeConfig
 from riverui.web.http.access_log import AccessLog
-from riverui.web.http.connections import ConnectionLimits, server_config
+from riverui.web.http.connections import server_config
 from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
 
 log = logging.getLogger("riverui")
@@ -54,7 +54,7 @@ def configure(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
     """Return uvicorn's settings for one process that serves the app."""
     return server_config(
         surround(app, config),
-        ConnectionLimits(connections=connections_possible(config.max_connections)),
+        connections=connections_possible(config.max_connections),
         lifespan="on",
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=60,

@@ -153,7 +153,7 @@ SETTINGS = (
         flag="--max-connections",
         metavar="NUMBER",
         default="10000",
-        help="Connections of one process at once; any more are told to come back (503).",
+        help="Connections of one process at once; further ones get a 503.",
     ),
     Setting(
         name="workers",

@@ -15,7 +15,6 @@ from riverui import create_app
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.http.connections import ConnectionLimits
 from tests import factory
 from tests.test_together import until
 from tests.web.stand_ins import browser
@@ -50,7 +49,7 @@ async def _sleeping(connection: Connection, jobs: int) -> bool:
 @asynccontextmanager
 async def _served(driver: Driver, **limits: Any) -> AsyncIterator[Served]:
     app = create_app(driver, no_auth=True, config=DashboardConfig(**limits))
-    async with serving(app, ConnectionLimits()) as served:
+    async with serving(app) as served:
         yield served
 
 
