@@ -23,7 +23,7 @@ from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.config import ServeConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.http.connections import server_config
-from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
+from riverui.web.http.proxy import Prefix, TrustedProxy
 
 log = logging.getLogger("riverui")
 
@@ -55,6 +55,7 @@ def configure(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
     return server_config(
         surround(app, config),
         connections=connections_possible(config.max_connections),
+        root_path=config.root_path,
         lifespan="on",
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=60,
@@ -65,8 +66,6 @@ def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
     """Return the app with what it needs to stand alone: prefix, proxy headers, access log."""
     if config.prefix:
         app = Prefix(app, config.prefix)
-    if config.root_path:
-        app = RootPath(app, config.root_path)
     app = AccessLog(app, silent_healthchecks=config.silent_healthchecks)
     return TrustedProxy(app) if config.trust_proxy else app
 

@@ -407,3 +407,9 @@ async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobod
         await until(lambda: len(dropped) == len(readers), seconds=3 * SOON)
         assert await served.status("/jobs") == 200
     await app.state.dashboard.close()
+
+
+async def test_links_carry_the_path_that_a_proxy_strips(app: Starlette) -> None:
+    async with serving(app, root_path="/river") as served:
+        reader, _ = await served.open(GET)
+        assert b'href="/river/jobs"' in await answer(reader)

@@ -24,7 +24,7 @@ from riverui.errors import ConfigError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.paths import queue_path
-from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
+from riverui.web.http.proxy import Prefix, TrustedProxy
 from tests.cases import cases
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -149,8 +149,12 @@ PLACES: dict[str, tuple[Callable[[], ASGIApp], str, str, str]] = {
         "/proxy/river",
     ),
     "prefix, kept": (lambda: Prefix(dashboard(), "/river"), "", "/river", "/river"),
-    "prefix, stripped": (lambda: RootPath(dashboard(), "/river"), "", "", "/river"),
-    "both": (lambda: RootPath(Prefix(dashboard(), "/b"), "/a"), "", "/b", "/a/b"),
+    "prefix, below the server's root path": (
+        lambda: Prefix(dashboard(), "/b"),
+        "/a",
+        "/a/b",
+        "/a/b",
+    ),
 }
 
 

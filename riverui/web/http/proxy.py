@@ -42,22 +42,6 @@ class Prefix:
         await response(scope, receive, send)
 
 
-class RootPath:
-    """Middleware that restores the path which the proxy stripped, so that links and redirects carry
-    it.
-    """
-
-    def __init__(self, app: ASGIApp, root_path: str) -> None:
-        self._app = app
-        self._root_path = root_path
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with the path that the proxy stripped."""
-        if scope["type"] == "http":
-            scope = _below(scope, self._root_path)
-        await self._app(scope, receive, send)
-
-
 class TrustedProxy:
     """Middleware that believes X-Forwarded-For, -Host, -Prefix and -Proto. Only for servers that
     nobody reaches but through the proxy.
@@ -88,19 +72,10 @@ class TrustedProxy:
                 changed["host"] = host
                 scope["headers"] = changed.raw
             if _PREFIX.fullmatch(prefix) and not {".", ".."} & set(prefix.split("/")):
-                scope = _below(scope, prefix)
+                # Links carry the path that the proxy stripped.
+                scope["root_path"] = prefix + scope.get("root_path", "")
+                scope["path"] = prefix + scope["path"]
         await self._app(scope, receive, send)
-
-
-def _below(scope: Scope, root_path: str) -> Scope:
-    """Return the scope of a request whose path had `root_path` in front before a proxy took it
-    off.
-    """
-    return {
-        **scope,
-        "root_path": root_path + scope.get("root_path", ""),
-        "path": root_path + scope["path"],
-    }
 
 
 def _last(headers: Headers, name: str) -> str:
