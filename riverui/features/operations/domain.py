@@ -126,18 +126,19 @@ class Watch:
             del pending[job_id]
         return replace(self, pending=pending, outcomes=outcomes[-REMEMBERED:])
 
-    def reason_to_stop(self, pace: Pace, *, trying: bool) -> str:
+    def reason_to_stop(self, pace: Pace, *, tried: bool) -> str:
         """Return why too many jobs have failed again, as a sentence; empty where they have not.
 
-        While a few jobs are tried first (`trying`), their outcomes are enough once all have ended.
+        Once all jobs of a trial were made to run (`tried`), they are enough when they have ended,
+        however few they are.
         """
         most, known = pace.most_failing, len(self.outcomes)
-        enough = known >= FEWEST or (trying and known and not self.pending)
+        enough = known >= FEWEST or (tried and known and not self.pending)
         if most is None or not enough or self.failed * 100 <= most * known:
             return ""
         return (
             f"It stopped by itself: {self.failed} of the newest {known} jobs failed again"
-            f" ({round(100 * self.failed / known)} %), and at most {most} % were to."
+            f" ({round(100 * self.failed / known)} %, more than {most} %)."
         )
 
 

@@ -62,9 +62,10 @@ class PaceKeeper:
         if watch.pending:
             watch = watch.with_outcomes(await executor.job_outcome_list(list(watch.pending)))
         operation.watch = watch
-        if reason := watch.reason_to_stop(self._pace, trying=operation.trying):
+        tried = operation.trying and operation.changed >= (self._pace.canary or 0)
+        if reason := watch.reason_to_stop(self._pace, tried=tried):
             return reason
-        if operation.trying and operation.changed >= (self._pace.canary or 0):
+        if tried:
             self._tried = self._tried or self._looked
             operation.watch = replace(watch, passed=not watch.pending)
             if watch.pending and self._looked - self._tried > self._trial.total_seconds():

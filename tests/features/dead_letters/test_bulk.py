@@ -139,7 +139,7 @@ async def test_previews_that_make_no_sense(
     client: httpx2.AsyncClient, reader: httpx2.AsyncClient, own_tables: None
 ) -> None:
     nothing = await preview(client, "verb=retry&kind=none")
-    assert "There is none." in nothing.text
+    assert "Nothing matches." in nothing.text
     assert not nothing.one("input", name="token").attributes["value"]
     await preview(client, "verb=cancel", 400)
     await preview(client, "verb=retry&status=x", 400)

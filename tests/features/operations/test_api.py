@@ -65,13 +65,16 @@ async def test_states_beside_the_query(api: httpx2.AsyncClient, connection: Conn
             # Without a state, what failed is retried: completed jobs only by name.
             ("retry", {"query": ""}, {"available", "running", "completed"}),
             ("retry", {"query": "state:completed"}, {"available", "running"}),
+            ("move", {"query": "", "queue": "slow"}, {"available", "running", "completed"}),
         ):
             with case((verb, body)):
                 await connection.execute("delete from river_job")
                 for state in ("available", "running", "completed"):
                     await factory.job(connection, state)
                 answer = await api.post(f"jobs/{verb}", json=body)
-                await ended(api, answer.json()["operation"]["id"])
+                found = await ended(api, answer.json()["operation"]["id"])
+                given = {"queue": "slow"} if verb == "move" else {}
+                assert (found["verb"], found["parameters"]) == (verb, given)
                 assert set((await states(connection)).values()) == left
 
 

@@ -39,7 +39,7 @@ def test_only_so_many_are_watched_and_remembered() -> None:
 
 def test_a_share_too_large_stops() -> None:
     with cases() as case:
-        for outcomes, trying, stops in (
+        for outcomes, tried, stops in (
             ("", False, False),
             ("-" * 9, False, False),
             ("-" * 2 + "+" * 8, False, False),
@@ -49,16 +49,16 @@ def test_a_share_too_large_stops() -> None:
             ("-", True, True),
             ("+", True, False),
         ):
-            with case((outcomes, trying)):
+            with case((outcomes, tried)):
                 watch = Watch(outcomes=outcomes)
-                assert bool(watch.reason_to_stop(Pace(stop_failing=20), trying=trying)) is stops
-                assert watch.reason_to_stop(Pace(per_minute=5), trying=trying) == ""
+                assert bool(watch.reason_to_stop(Pace(stop_failing=20), tried=tried)) is stops
+                assert watch.reason_to_stop(Pace(per_minute=5), tried=tried) == ""
 
 
 def test_a_trial_waits_for_all_of_a_few() -> None:
     pace = Pace(canary=3)
-    assert not Watch(outcomes="--", pending={7: 0}).reason_to_stop(pace, trying=True)
-    assert Watch(outcomes="--+").reason_to_stop(pace, trying=True)
+    assert not Watch(outcomes="--", pending={7: 0}).reason_to_stop(pace, tried=True)
+    assert Watch(outcomes="--+").reason_to_stop(pace, tried=True)
 
 
 def test_what_was_asked_for_in_words() -> None:

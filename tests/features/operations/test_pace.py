@@ -113,12 +113,25 @@ async def test_a_trial_that_fails_stops_it(
     found = await until(client, operation, status="stopped")
     assert found["changed"] == 10
     assert found["error"] == (
-        "It stopped by itself: 4 of the newest 10 jobs failed again (40 %), and at most 30 % were"
-        " to."
+        "It stopped by itself: 4 of the newest 10 jobs failed again (40 %, more than 30 %)."
     )
     page = parse((await client.get(f"/operations/{operation}")).text).one(id="operation").text
     assert "It stopped by itself" in page
     assert "4 of the newest 10 to end" in page.replace("  ", " ")
+
+
+async def test_a_slow_trial_is_judged_once_all_of_it_has_run(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 10)
+    # One job every half second.
+    operation = await retry(client, canary=2, per_minute=119)
+    await until(client, operation, changed=1)
+    await end(connection, failing=1)
+    await until(client, operation, changed=2)
+    await end(connection)
+    found = await until(client, operation, status="stopped")
+    assert (found["changed"], found["failing_again"]) == (2, 1)
 
 
 async def test_it_goes_so_many_a_minute_and_stops_when_they_fail(

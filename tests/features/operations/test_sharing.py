@@ -18,7 +18,7 @@ from riverui.actions.job_verbs import CANCEL, DELETE, MOVE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.engine.pilot import Feature, Pilot
-from riverui.errors import DatabaseUnavailable, PermissionDenied
+from riverui.errors import DatabaseUnavailable
 from riverui.features.operations.runner import Operations
 from riverui.features.operations.store import SAMPLES, OperationStatus
 from riverui.storage.connect import connect
@@ -356,24 +356,6 @@ async def test_a_verb_of_another_version_is_left_to_it_and_old_ones_are_deleted(
 
     await until(one_is_left)
     assert await one.get("4") is None
-
-
-async def test_an_error_is_stored(
-    dashboards: Begin, driver: Driver, connection: Connection
-) -> None:
-    await fill(connection, 10)
-    await connection.execute(
-        "create function no() returns trigger language plpgsql as"
-        " 'begin raise exception using errcode = ''42501'', message = ''no''; end'"
-    )
-    await connection.execute(
-        "create trigger no before update on river_job for each row execute function no()"
-    )
-    one, other = dashboards(), dashboards()
-    await start(one, driver)
-    found = await reach(other, lambda found: found.ended_at)
-    assert found.status is OperationStatus.FAILED
-    assert found.error == f"{PermissionDenied.__doc__} (no)"
 
 
 async def test_the_table_may_come_and_go(

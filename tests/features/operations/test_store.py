@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from psycopg import AsyncConnection
 
 from riverui.errors import OperationLost
 from riverui.features.operations.domain import Pace, Watch
@@ -138,6 +137,8 @@ async def test_whoever_lost_it_writes_nothing_more(driver: Driver) -> None:
         assert await store.operation_get("one") == ours
         assert await store.operation_hold(ours) == ours
         assert await store.operation_renew(ours) is OperationStatus.RUNNING
+        await store.operation_stop("one", user="eve")
+        assert await store.operation_renew(ours) is OperationStatus.STOPPING
         await store.operation_end(replace(ours, status=OperationStatus.FAILED, error="x" * 5_000))
         with pytest.raises(OperationLost):
             await store.operation_hold(ours)
@@ -155,38 +156,3 @@ async def test_while_a_chunk_is_under_way_nobody_takes_it_over(driver: Driver) -
         idle = await transaction.ask("idle", "show idle_in_transaction_session_timeout", ())  # type: ignore[attr-defined]
         assert idle.value() == "5s"
     assert await claim(driver) is not None
-
-
-async def test_it_is_asked_to_stop_once(driver: Driver) -> None:
-    held = await insert(driver)
-    async with stored(driver) as store:
-        for user in ("eve", "bob"):
-            found = await store.operation_stop("one", user=user)
-            assert found is not None
-            assert (found.status, found.stopped_by) == ("stopping", "eve")
-        assert await store.operation_renew(held) is OperationStatus.STOPPING
-        await store.operation_end(replace(held, status=OperationStatus.STOPPED))
-        found = await store.operation_stop("one", user="bob")
-        assert found is not None
-        assert found.status is OperationStatus.STOPPED
-        assert await store.operation_stop("none", user="bob") is None
-
-
-async def test_old_ones_are_deleted_few_at_a_time(
-    driver: Driver, connection: AsyncConnection[Any]
-) -> None:
-    for number in range(5):
-        held = await insert(driver, operation(str(number)))
-        if number:
-            async with stored(driver) as store:
-                await store.operation_end(replace(held, status=OperationStatus.DONE))
-    await connection.execute(
-        "update riverui_operation set ended_at = ended_at - interval '31 d'"
-        " where id in ('1', '2', '3')"
-    )
-    month = datetime.now(UTC) - timedelta(days=30)
-    async with stored(driver) as store:
-        assert await store.operation_delete_before(month, limit=2) == 2
-        assert await store.operation_delete_before(month, limit=2) == 1
-        left = await store.operation_list(verbs=VERBS, limit=9)
-        assert [found.id for found in left] == ["4", "0"]

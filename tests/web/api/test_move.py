@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -75,24 +74,6 @@ async def test_places_that_are_none(api: httpx2.AsyncClient, connection: Connect
                     assert re.search(r"(a|The) (queue|priority)", answer.json()["message"])
                     assert await places(connection) == {job_id: ("default", 1)}
                     assert (await api.get("operations")).json() == {"data": []}
-
-
-async def test_all_that_match(api: httpx2.AsyncClient, connection: Connection) -> None:
-    mail = [await job(connection, kind="mail") for _ in range(3)]
-    spared = [await job(connection, kind="ship"), await job(connection, "completed", kind="mail")]
-    answer = await api.post("jobs/move", json={"query": "kind:mail", "queue": "slow"})
-    assert answer.status_code == 202
-    operation = answer.json()["operation"]
-    assert (operation["verb"], operation["parameters"]) == ("move", {"queue": "slow"})
-    async with asyncio.timeout(20):
-        while not operation["ended_at"]:
-            await asyncio.sleep(0.02)
-            operation = (await api.get(f"operations/{operation['id']}")).json()["operation"]
-    assert (operation["status"], operation["changed"], operation["skipped"]) == ("done", 3, {})
-    assert await places(connection) == {
-        **dict.fromkeys(mail, ("slow", 1)),
-        **dict.fromkeys(spared, ("default", 1)),
-    }
 
 
 async def test_what_else_is_beside_a_query_is_not_passed_over(
