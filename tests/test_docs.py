@@ -166,7 +166,7 @@ def test_rivals_are_the_releases_that_the_documents_name() -> None:
 
 
 def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
-    told = text("docs/reference/pro-behaviour.md")
+    told = text("docs/reference/pro.md")
     named = re.findall(r"`(tests/[^`:]+\.py)::([^`]+)`", told)
     assert len(named) > 5
     paths = {path for path, _ in named if (ROOT / path).exists()}
@@ -176,7 +176,7 @@ def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
 
 
 def test_each_behaviour_of_pro_names_its_test() -> None:
-    lines = text("docs/reference/pro-behaviour.md").splitlines()
+    lines = text("docs/reference/pro.md").partition("\n| behaviour |")[2].splitlines()[1:]
     rows = [
         line
         for line in lines

@@ -17,7 +17,7 @@ from typing import Any
 
 from docs._site.stage import SEARCH_WORDS, pages, prose_lines, slugs
 
-BEHIND = ("reference/python/", "reference/commands/", "reference/pro-behaviour/", "project/")
+BEHIND = ("reference/python/", "reference/commands/", "reference/pro/", "project/")
 """Pages that come behind all others with the same word: names, lists, what is for developers."""
 _HIDDEN = '<span hidden="hidden">{}</span>'
 _FAR = _HIDDEN.format(" ·" * 40 + " ")

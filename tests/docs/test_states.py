@@ -1,4 +1,4 @@
-"""docs/understand/states.md: each row of its table of moves is made to happen."""
+"""docs/understand/states.md: each move in its table happens."""
 
 from __future__ import annotations
 
@@ -175,12 +175,12 @@ async def succeed(stage: Stage, move: Move) -> None:
     await stage.works(returns)
 
 
-@when("it fails, and is tried again in more than 5 s")
+@when("it fails, and is retried in more than 5 s")
 async def fail(stage: Stage, move: Move) -> None:
     await stage.works(fails, retry=Retry(wait=timedelta(minutes=5)))
 
 
-@when("it fails, and is tried again within 5 s")
+@when("it fails, and is retried within 5 s")
 async def fail_soon(stage: Stage, move: Move) -> None:
     await stage.works(fails, retry=Retry(wait=timedelta(seconds=4)))
 
@@ -195,7 +195,7 @@ async def cancel_itself(stage: Stage, move: Move) -> None:
     await stage.works(cancels)
 
 
-@when("somebody has asked for that, and it does not succeed all the same")
+@when("its cancellation was requested, and it does not succeed nevertheless")
 async def cancel_running(stage: Stage, move: Move) -> None:
     await stage.works(returns, patient=True)
     assert (await stage.play.client.job_cancel(stage.job)).state == JobState.RUNNING
@@ -225,13 +225,13 @@ async def succeed_ephemerally(stage: Stage, move: Move) -> None:
     await stage.works(returns, ephemeral=True)
 
 
-@when("its time comes")
+@when("it is due")
 async def come_due(stage: Stage, move: Move) -> None:
     await stage.begins(move.source, kind=UNKNOWN, scheduled_at=datetime.now(UTC))
     await stage.leads()
 
 
-@when("its time comes, but another job has its unique key")
+@when("it is due, but another job has its unique key")
 async def come_due_too_late(stage: Stage, move: Move) -> None:
     # Available, pending, running and scheduled ones count: the least that River lets somebody name.
     unique = {"unique_key": b"one", "unique_states": "11010001", "kind": UNKNOWN}
@@ -253,7 +253,7 @@ async def rescue_at_last(stage: Stage, move: Move) -> None:
     await stage.leads()
 
 
-@when("it has run for longer than an hour, and somebody has asked to cancel it")
+@when("it has run for longer than an hour, and its cancellation was requested")
 async def rescue_cancelled(stage: Stage, move: Move) -> None:
     await stage.begins("running", attempted_at=datetime.now(UTC) - HOURS_AGO)
     await stage.play.make().job_cancel(stage.job)
@@ -328,7 +328,7 @@ async def test_a_job_moves_as_the_page_says(
 
 
 def test_the_table_is_whole() -> None:
-    """Every scenario is a row, every state is left and reached, and each worker of it is told."""
+    """Every scenario is a row, every state is left and reached, and each mover is described."""
     rows = list(moves())
     assert {row.when for row in rows} == SCENARIOS.keys()
     states = {state.value for state in JobState}

@@ -1,5 +1,5 @@
 """What River's documentation says of workflows and no other test here tells: see
-docs/reference/pro-behaviour.md.
+docs/reference/pro.md.
 """
 
 from __future__ import annotations
