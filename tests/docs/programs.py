@@ -13,7 +13,18 @@ from types import ModuleType
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(<!-- (?:not run|run by)[^\n]*: [^\n]+ -->\n)?```python\n(.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+"""A block of Python, with the comment that says why it is no part of the page's program."""
+RUN_BY = {
+    "jobs/django": "tests/docs/test_django.py",
+    "jobs/sentry": "tests/worker/test_sentry.py",
+    "operate/worker-processes": "tests/worker/test_worker.py",
+    "start/worker": "tests/docs/test_tutorials.py",
+}
+"""Pages whose Python is the files of a project, and the tests that run them."""
 
 
 Run = Callable[[str], tuple[int, str]]
@@ -30,6 +41,14 @@ def program(page: Path) -> str:
             code = block[2].splitlines()
             lines[first : first + len(code)] = code
     return "\n".join(lines)
+
+
+def guide() -> list[str]:
+    """Return the pages whose Python is a program, by their addresses without suffix."""
+    names = (page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.glob("*/*.md"))
+    return sorted(
+        name for name in names if name not in RUN_BY and program(DOCS / f"{name}.md").strip()
+    )
 
 
 async def run(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

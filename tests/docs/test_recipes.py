@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import aiohttp
-import httpx2
 import pytest
 from aiohttp import web
 from psycopg import AsyncConnection
@@ -20,15 +18,10 @@ from psycopg.rows import DictRow
 from riverui import (
     Client,
     ClientConfig,
-    DashboardConfig,
     Job,
     JobCancel,
-    JsonArgs,
     QueueConfig,
-    Unique,
-    UniqueOpts,
     Workers,
-    create_app,
 )
 from tests.docs.programs import DOCS, program, run
 from tests.interop.look import eventually, jobs
@@ -115,23 +108,6 @@ async def test_webhooks_once_an_event_and_by_what_is_answered(
     assert {row["args"]["receiver"] for row in again} == {"moved", "unkind"}
 
 
-async def test_webhooks_that_failed_for_good_become_dead_letters(
-    connection: AsyncConnection[DictRow], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = await run("recipes/webhooks", monkeypatch)
-    await page.main()
-    await connection.execute(
-        "update river_job set finalized_at = finalized_at - interval '7 days 1 minute'"
-        " where state = 'discarded'"
-    )
-
-    async def dead() -> list[DictRow]:
-        return await (await connection.execute("select * from riverui_dead_job")).fetchall()
-
-    async with aiohttp.ClientSession() as http, page.new_client(http):
-        assert {row["args"]["receiver"] for row in await eventually(dead)} == {"gone"}
-
-
 async def test_fan_out(
     connection: AsyncConnection[DictRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,17 +144,6 @@ async def test_fan_out_in_a_queue_with_one_slot_tells_its_progress_and_what_fail
         go_on.set()
         row = await client.wait(inserted.job.id, timeout=timedelta(seconds=60))
     assert row.output == {"sent": 200, "failed": ["batch 1"]}
-
-
-async def test_fan_out_that_waits_for_a_few(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = await run("recipes/fan-out", monkeypatch)
-    queues = {"default": QueueConfig(max_workers=1), "shops": QueueConfig(max_workers=5)}
-    async with Client(database_url, ClientConfig(queues=queues, workers=page.workers)) as client:
-        inserted = await client.insert(page.ComparePrices(["a", "bb"]))
-        row = await client.wait(inserted.job.id, timeout=timedelta(seconds=60))
-    assert row.output == {"a": 1, "bb": 2}
 
 
 async def test_many_files(
@@ -261,42 +226,6 @@ async def test_changed_args_of_both_versions_at_work(
     assert [(row["state"], row["count"]) for row in left] == [("completed", 21)]
 
 
-async def test_changed_args_and_unique_keys(database_url: str) -> None:
-    """With by_args=True versions are no duplicates of each other; with marked fields they are."""
-
-    @dataclass
-    class One:
-        kind: ClassVar[str] = "charge"
-        order: Annotated[int, Unique]
-        amount: float = 1.0
-
-    @dataclass
-    class Two:
-        kind: ClassVar[str] = "charge"
-        order: Annotated[int, Unique]
-        cents: int = 100
-
-    @dataclass
-    class OneOfAll:
-        kind: ClassVar[str] = "refund"
-        order: int
-        amount: float = 1.0
-
-    @dataclass
-    class TwoOfAll:
-        kind: ClassVar[str] = "refund"
-        order: int
-        cents: int = 100
-
-    client, unique = Client(database_url), UniqueOpts(by_args=True)
-    skipped = [
-        (await client.insert(args, unique_opts=unique)).unique_skipped_as_duplicate
-        for args in (One(1), Two(1), OneOfAll(1), TwoOfAll(1))
-    ]
-    await client.stop()
-    assert skipped == [False, True, False, False]
-
-
 @pytest.mark.timeout(600)  # where Go has built nothing yet
 def test_changed_args_in_go(tmp_path: Path) -> None:
     go = need("Go")
@@ -370,33 +299,6 @@ async def test_secrets_are_nowhere_in_the_table(
         assert secret not in told
     monkeypatch.setenv("JOB_KEYS", "iRmwTuVGl2BAwTUPRTJbP/iA2EKpTrzXpEcNIXG2BI0= " * 2)
     assert list(map(len, page.job_keys())) == [32, 32]
-
-
-async def test_secrets_on_the_dashboard(
-    connection: AsyncConnection[DictRow], database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = await run("recipes/secrets", monkeypatch)
-    client = page.new_client([b"k" * 32])
-    sealed = (await client.insert(page.ChargeCard(1, "4242-4242-4242-4242"))).job.id
-    args = JsonArgs("sync_account", {"account": 7, "api_token": "tok_a", "pin": "p-55"})
-    plain = (await Client(database_url).insert(args)).job.id
-    app = create_app(
-        database_url, no_auth=True, config=DashboardConfig(redact_keys=("token", "pin"))
-    )
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app), base_url="http://localhost"
-    ) as web:
-        for address in ("/jobs", f"/jobs/{sealed}", f"/api/jobs/{sealed}", "/api/jobs/export"):
-            answer = await web.get(address)
-            assert answer.status_code == 200, address
-            assert "4242" not in answer.text, address
-        assert "sealed: " in (await web.get(f"/jobs/{sealed}")).text
-        assert "tok_a" in (await web.get(f"/jobs/{plain}")).text
-        export = (await web.get("/api/jobs/export")).text
-        assert "[redacted]" in export
-        assert "tok_a" not in export
-        assert "p-55" not in export
-    await app.state.dashboard.close()
 
 
 async def test_a_rate_limited_vendor_is_asked_no_faster_than_the_limit(
