@@ -50,34 +50,7 @@ async def test_the_readmes_program_runs(database_url: str, monkeypatch: pytest.M
     await module.client.driver.close()
 
 
-_FILE = re.compile(r"^```(?:python|ini)\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def test_the_project_with_pytest_runs_as_it_is_written(database_url: str, tmp_path: Path) -> None:
-    """Each block that begins with a file's name is that file, in a folder and a process of their
-    own.
-    """
-    files = _FILE.findall((DOCS / "jobs/testing.md").read_text(encoding="utf-8"))
-    assert {name for name, _ in files} == {
-        "conftest.py",
-        "pytest.ini",
-        "accounts.py",
-        "test_accounts.py",
-    }
-    for name, text in files:
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    # The checkout stands in for the installed package.
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
-        "PYTHONPATH": str(DOCS.parent),
-        "TEST_DATABASE_URL": database_url,
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "error"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+_FILE = re.compile(r"^```python\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_program_with_isolated_jobs_runs_as_it_is_written(

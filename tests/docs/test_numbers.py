@@ -6,17 +6,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from pathlib import Path
-
-import pytest
 
 from riverui.engine.lead.elector import ElectionTimes
-from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
-from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
-from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
-from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
-
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.docs.programs import DOCS
 
 
 def seconds(span: timedelta) -> int:
@@ -24,7 +16,7 @@ def seconds(span: timedelta) -> int:
 
 
 def test_the_leaders_times_are_those_of_the_code() -> None:
-    told = " ".join((DOCS / "understand/leader.md").read_text(encoding="utf-8").split())
+    stated = " ".join((DOCS / "understand/leader.md").read_text(encoding="utf-8").split())
     times = ElectionTimes()
     bids = f"every {seconds(times.interval)} to {seconds(times.interval + times.jitter)} s"
     longest = seconds(times.ttl + times.interval + times.jitter)
@@ -36,31 +28,15 @@ def test_the_leaders_times_are_those_of_the_code() -> None:
         f"within {seconds(times.ttl - times.interval)} to {longest} seconds",
         f"after {seconds(times.silence)} seconds it is given up",
     ):
-        assert words in told
-
-
-@pytest.mark.parametrize(
-    ("what", "interval"),
-    [
-        ("makes `scheduled`", JobScheduler.interval),
-        ("rescues jobs", JobRescuer.interval),
-        ("removes jobs", JobCleaner.interval),
-        ("removes queues", QueueCleaner.interval),
-    ],
-)
-def test_the_leaders_work_is_done_as_often_as_told(what: str, interval: timedelta) -> None:
-    text = (DOCS / "understand/leader.md").read_text(encoding="utf-8")
-    (row,) = re.findall(rf"^\| {re.escape(what)}.*$", text, re.MULTILINE)
-    often = "hour" if interval == timedelta(hours=1) else f"{seconds(interval)} s"
-    assert f"| every {often} |" in row
+        assert words in stated
 
 
 def test_the_comparison_has_no_figures_of_its_own() -> None:
     """What it links to the measurements stands there."""
     compared = (DOCS / "compare/compare.md").read_text(encoding="utf-8")
     measured = (DOCS / "compare/performance.md").read_text(encoding="utf-8")
-    told = re.findall(r"\[([^\]]*?\d[^\]]*)\]\(performance\.md", compared)
-    numbers = [number for words in told for number in re.findall(r"\d[\d.,]*\d|\d", words)]
+    stated = re.findall(r"\[([^\]]*?\d[^\]]*)\]\(performance\.md", compared)
+    numbers = [number for words in stated for number in re.findall(r"\d[\d.,]*\d|\d", words)]
     numbers += re.findall(r"\| ([\d,]{6,}) \|$", compared, re.MULTILINE)
     assert len(numbers) >= 8
     rounded = {"0.9"}  # 0.88, as told in milliseconds
