@@ -1,1 +1,1 @@
-"""Builds the documentation's site: `python -m docs._site`."""
+"""Build the documentation's site: `python -m docs._site`."""

@@ -1,4 +1,4 @@
-"""Makes the page of all commands and their options out of the command line itself."""
+"""Make the page of all commands and their options from the command line itself."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _option(option: click.Option, context: click.Context) -> Iterator[str]:
     record = option.get_help_record(context)
     if record is not None and "--help" not in option.opts:
         names, text = record
-        yield f"`{names}`\n:   {_sentences(text) or 'No more to say.'}\n\n"
+        yield f"`{names}`\n:   {_sentences(text) or '&nbsp;'}\n\n"
 
 
 def _sentences(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Writes llms.txt, the list of pages with a line on each, and llms-full.txt, all of them in one."""
+"""Write llms.txt, the list of pages with a line on each, and llms-full.txt with all pages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from docs._site.nav import places
 from docs._site.stage import REPOSITORY, prose_lines
 
 FULL_BYTES = 1_500_000
-"""Bytes that llms-full.txt may have, some 400,000 tokens: more no model reads at once. Pages beyond
-that are named, and left out.
+"""Maximum bytes of llms-full.txt, about 400,000 tokens: more than that fits no model at once. Pages
+beyond it are named and omitted.
 """
 SUMMARY_CHARACTERS = 200
-"""Characters that llms.txt tells of a page: a sentence or two."""
+"""Characters of a page's summary in llms.txt: a sentence or two."""
 _NO_PROSE = ("", "#", "|", "-", "<", ">", "!", "{")
-"""What a heading, a table, a list, a picture begin with."""
+"""The first characters of headings, tables, lists and pictures."""
 _ATTRIBUTES = re.compile(r" \{: #[^}]*\}$", re.MULTILINE)
 
 
@@ -46,10 +46,10 @@ def heading(markdown: str) -> str:
 
 
 def summary(markdown: str) -> str:
-    """Return the first sentences of a page as plain text, cut where they are long."""
+    """Return the first sentences of a page as plain text, truncated if they are long."""
     paragraphs = "\n".join(prose_lines(markdown)).split("\n\n")
-    told = next((each for each in map(str.strip, paragraphs) if each[:1] not in _NO_PROSE), "")
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(told.split())).replace("**", "")
+    first = next((each for each in map(str.strip, paragraphs) if each[:1] not in _NO_PROSE), "")
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(first.split())).replace("**", "")
     if len(plain) <= SUMMARY_CHARACTERS:
         return plain
     cut = plain[:SUMMARY_CHARACTERS]

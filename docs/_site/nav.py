@@ -1,4 +1,4 @@
-"""Reads zensical.toml and its navigation."""
+"""Read zensical.toml and its navigation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from docs._site import reference
 from docs._site.stage import ROOT
 
 Nav: TypeAlias = "str | Mapping[str, str | Sequence[Nav]]"
-"""An entry of the navigation, as MkDocs has them: a page, a titled page, or a titled list."""
+"""An entry of the navigation, as in MkDocs: a page, a titled page, or a titled list."""
 
 
 def settings() -> dict[str, Any]:
-    """Return what zensical.toml says, in the names that MkDocs has."""
+    """Return the settings of zensical.toml under their names in MkDocs."""
     with (ROOT / "zensical.toml").open("rb") as file:
         project: dict[str, Any] = tomllib.load(file)["project"]
     return project
 
 
 def nav(entries: Sequence[Nav]) -> list[Nav]:
-    """Return the navigation with the generated pages in the places kept for them."""
+    """Return the navigation with the generated pages in their places."""
     made: list[Nav] = []
     for entry in entries:
         if isinstance(entry, str):
@@ -37,7 +37,7 @@ def nav(entries: Sequence[Nav]) -> list[Nav]:
 
 
 def places(entries: Sequence[Nav]) -> Iterator[str]:
-    """Yield the page of each entry, those of groups too."""
+    """Yield the page of each entry, including those of groups."""
     for entry in entries:
         if isinstance(entry, str):
             yield entry

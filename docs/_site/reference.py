@@ -1,4 +1,4 @@
-"""Makes the reference of the Python names out of signatures and docstrings, which griffe reads."""
+"""Make the reference of the Python names from signatures and docstrings, read by griffe."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hooks": ("Hooks, middleware, plugins", ("engine.hooks", "contrib")),
     "dashboard": ("Dashboard and database", ("", "web", "storage.connect", "storage.migrations")),
 }  # fmt: skip
-"""The pages of `import riverui`: their titles, and the modules whose names they hold: the longest
-that fits.
+"""The pages of `import riverui`: their titles, and the modules whose names they contain. The
+longest matching module counts.
 """
 MODULES = {
     "testing": "riverui.testing",
@@ -60,12 +60,12 @@ MODULES = {
     "prometheus": "riverui.contrib.prometheus",
     "sentry": "riverui.contrib.sentry",
 }
-"""The public modules besides, by their pages."""
+"""The other public modules, by their pages."""
 _EXTRAS = {"riverui": ("OpenTelemetryPlugin", "SentryPlugin")}
-"""Public names that need an extra, and so stand in no `__all__`."""
+"""Public names that need an extra, and so are in no `__all__`."""
 
 Entries = list[tuple[str, griffe.Object]]
-"""Names as users write them behind `riverui.` or their module, and what they are."""
+"""Names as users write them after `riverui.` or their module, and their objects."""
 
 
 def names() -> Iterator[str]:
@@ -83,7 +83,7 @@ def pages() -> dict[str, str]:
 
 @functools.cache
 def contents() -> dict[str, Entries]:
-    """Return what each page holds."""
+    """Return the contents of each page."""
     package = griffe.load("riverui", resolve_aliases=False)
     assert isinstance(package, griffe.Module)
     held: dict[str, Entries] = {name: [] for name in (*GROUPS, *MODULES)}
@@ -109,7 +109,7 @@ def _public(module: griffe.Module) -> Sequence[str]:
 
 
 def _target(found: griffe.Object | griffe.Alias) -> griffe.Object:
-    """Return what a name stands for, where it is a module of the same name, what that holds."""
+    """Return the object of a name; for a module of the same name, the object in it."""
     found = found.final_target if isinstance(found, griffe.Alias) else found
     if found.is_module and found.name in found.members:
         return _target(found.members[found.name])
@@ -215,7 +215,7 @@ def _method(found: griffe.Object | griffe.Alias) -> griffe.Object:
 
 
 def _is_declared(member: griffe.Object) -> bool:
-    """Return whether a class body declares it: what a method assigns is told by docstrings only."""
+    """Return whether a class body declares it: attributes assigned in methods are left out."""
     return isinstance(member, griffe.Attribute) and (
         "class-attribute" in member.labels or (member.value is None and bool(member.annotation))
     )
@@ -238,9 +238,9 @@ def _declaration(name: str, found: griffe.Object) -> str:
 
 
 _SHOWN_BASES = ("StrEnum", "Enum", "Exception", "Protocol", "TypedDict", "NamedTuple")
-"""Bases that tell what a class is, besides the public ones."""
+"""Bases that describe a class, besides the public ones."""
 WIDE = 80
-"""Columns that a signature may have on one line: what a page shows without scrolling."""
+"""Maximum columns of a signature on one line: what a page shows without scrolling."""
 
 
 def _signature(function: griffe.Function, name: str = "", start: str = "") -> str:
@@ -276,8 +276,8 @@ def _field(field: griffe.Attribute, owner: str) -> str:
     declared = f"<code>{_annotation(field.annotation, owner)}</code>" if field.annotation else ""
     given = field.value is not None and "class-attribute" in field.labels
     default = f" = `{_default(field)}`" if given else ""
-    told = "\n    ".join(_docstring(field, but=owner).splitlines()) or "&nbsp;"
-    return f"`{field.name}` {declared}{default} {{: #{owner}.{field.name} }}\n:   {told}\n\n"
+    text = "\n    ".join(_docstring(field, but=owner).splitlines()) or "&nbsp;"
+    return f"`{field.name}` {declared}{default} {{: #{owner}.{field.name} }}\n:   {text}\n\n"
 
 
 def _default(field: griffe.Attribute) -> str:
@@ -309,8 +309,8 @@ def _types(found: griffe.Object, owner: str) -> str:
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_SPOKEN = re.compile(r"`([A-Za-z_]\w*)`|(?<![\w`.])([A-Z][a-z]+[A-Z]\w+)(?![\w`])")
-"""What docstrings write of a public name: anything in backticks, and Words of two humps."""
+_MENTION = re.compile(r"`([A-Za-z_]\w*)`|(?<![\w`.])([A-Z][a-z]+[A-Z]\w+)(?![\w`])")
+"""How docstrings mention a public name: anything in backticks, and CamelCase words."""
 
 
 def _link(name: str, shown: str, owner: str) -> str:
@@ -335,7 +335,7 @@ def _docstring(found: griffe.Object | None, *, but: str = "") -> str:
 
 
 def _linked(text: str, but: str) -> str:
-    text = _SPOKEN.sub(lambda said: _link(said[1] or said[2], said[0], but), text)
+    text = _MENTION.sub(lambda found: _link(found[1] or found[2], found[0], but), text)
     return text.replace("<", "&lt;").replace("*", r"\*") if "`" not in text else text
 
 

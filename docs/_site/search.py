@@ -1,9 +1,8 @@
-"""Makes the site's search find a page by what its readers call the thing, and a guide before the
-name of a class.
+"""Let the site's search find a page by its readers' words, and a guide before a class name.
 
-The theme's search takes what has all the words, a title before a text, and of two titles that
-where the word stands nearer to the front. So the words of a heading's `<!-- search: … -->` become
-a hidden end of its title, and what is to come last gets a hidden beginning.
+The theme's search ranks titles before text, and titles by how near the word is to the front. So the
+words of a heading's `<!-- search: … -->` become a hidden end of its title, and pages that should
+come last get a hidden beginning.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from typing import Any
 from docs._site.stage import SEARCH_WORDS, pages, prose_lines, slugs
 
 BEHIND = ("reference/python/", "reference/commands/", "reference/pro/", "project/")
-"""Pages that come behind all others with the same word: names, lists, what is for developers."""
+"""Pages that rank below all others with the same word: names, lists, pages for developers."""
 _HIDDEN = '<span hidden="hidden">{}</span>'
 _FAR = _HIDDEN.format(" ·" * 40 + " ")
-"""So many words that nobody searches for that each written title with the word is nearer."""
+"""Enough meaningless words that the word is nearer to the front in each written title."""
 
 
 def words_of_pages() -> dict[str, str]:
-    """Return the words that headings are also found by, by the address of the heading."""
+    """Return the additional search words of headings, by the address of the heading."""
     return dict(
         found for name, file in pages().items() for found in words_of(name, file.read_text("utf-8"))
     )
 
 
 def words_of(name: str, markdown: str) -> Iterator[tuple[str, str]]:
-    """Yield the address and the words of each heading of a page that has words of its own."""
+    """Yield the address and the additional words of each heading of a page that has some."""
     page = re.sub(r"(^|/)index$", r"\1", posixpath.splitext(name)[0])
     address = f"{page}/" if page else ""
     anchors = iter([slug for _, slug in slugs(markdown)])
-    here = address
+    current = address
     for line in prose_lines(markdown):
         if re.match("#{1,6} ", line):
             anchor = next(anchors)
-            here = address if line.startswith("# ") else f"{address}#{anchor}"
+            current = address if line.startswith("# ") else f"{address}#{anchor}"
         elif found := SEARCH_WORDS.match(line):
-            yield here, found[1]
+            yield current, found[1]
 
 
 def improve(site: Path) -> None:

@@ -1,5 +1,5 @@
-"""Builds the site: stages the written pages, makes the generated ones, and hands them to the
-builder with the navigation of zensical.toml.
+"""Build the site: stage the written pages, make the generated ones, and run the builder with the
+navigation of zensical.toml.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from docs._site.nav import nav, settings
 from docs._site.stage import stage
 
 BUILDER = "zensical"
-"""What builds it; `mkdocs`, with mkdocs-material installed, builds the same configuration."""
+"""The builder; `mkdocs`, with mkdocs-material installed, builds the same configuration."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class BuildError(Exception):
-    """The site could not be built, or not without a warning."""
+    """The build failed or gave a warning."""
 
 
 def build(folder: Path) -> Path:
-    """Build the site into a folder, which is emptied first, and return where its home page is.
+    """Build the site into a folder, which is emptied first, and return the folder of its home page.
 
-    Raise BuildError, with what the builder says, for any warning.
+    Raise BuildError, with the builder's output, for any warning.
     """
     shutil.rmtree(folder, ignore_errors=True)
     source = folder / "source"
@@ -39,15 +39,15 @@ def build(folder: Path) -> Path:
         (source / name).write_text(markdown, encoding="utf-8")
     project = settings()
     project |= {"docs_dir": "source", "site_dir": "site", "nav": nav(project["nav"])}
-    # JSON is YAML, and so what MkDocs reads, too.
+    # JSON is YAML, which MkDocs reads.
     (folder / "mkdocs.yml").write_text(json.dumps(project, indent=1), encoding="utf-8")
-    done = subprocess.run(  # noqa: S603 - our own words
+    done = subprocess.run(  # noqa: S603 - a fixed command
         [sys.executable, "-m", BUILDER, "build", "--strict", "-f", "mkdocs.yml"],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    told = _ANSI.sub("", done.stdout + done.stderr)
-    if done.returncode or "Warning:" in told:
-        raise BuildError(told.partition("Traceback (most recent call last)")[0])
+    output = _ANSI.sub("", done.stdout + done.stderr)
+    if done.returncode or "Warning:" in output:
+        raise BuildError(output.partition("Traceback (most recent call last)")[0])
     search.improve(folder / "site")
     llms.write(folder / "site", source, project)
     return folder / "site"

@@ -1,5 +1,5 @@
-"""Puts the pages of docs/ where the site is built from, with what only a site needs: the anchors
-that a forge gives to headings, and addresses for what lies outside of docs/.
+"""Copy the pages of docs/ to where the site is built from, with the anchors that a forge gives to
+headings, and addresses for files outside of docs/.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/riverui/riverui"
-"""Where files that are no pages of the site can be read."""
+"""Where files that are not pages of the site can be read."""
 FROM_THE_TOP = {
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
 }
-"""Pages that lie beside docs/, and what they are called in the site."""
+"""Pages outside of docs/, and their names in the site."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^(#{1,6}) +(.*?)(?: +#+)? *$")
 SEARCH_WORDS = re.compile(r"^<!-- search: (.*) -->$")
-"""A line below a heading: words that the site's search finds it by, besides its own."""
+"""A line below a heading: additional words for the site's search."""
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
 
 def pages() -> dict[str, Path]:
-    """Return the written pages: the address of each, relative to the site, and its file."""
+    """Return the file of each written page by its address, relative to the site."""
     written = {
         file.relative_to(DOCS).as_posix(): file
         for file in sorted(DOCS.rglob("*.md"))
@@ -50,7 +50,7 @@ def slugs(markdown: str) -> Iterator[tuple[str, str]]:
 
 
 def prose_lines(markdown: str) -> Iterator[str]:
-    """Yield the lines of a page, those of code as empty ones."""
+    """Yield the lines of a page, with code replaced by empty lines."""
     fence = ""
     for line in markdown.splitlines():
         found = _FENCE.match(line)
@@ -86,7 +86,7 @@ def staged(name: str, file: Path) -> str:
 
 
 def target(name: str, file: Path, link: str) -> str:
-    """Return what a relative link of a page leads to in the site: another of its files, or one of
+    """Return the target of a page's relative link in the site: another file of the site, or one of
     the repository.
     """
     path = posixpath.normpath((file.parent.relative_to(ROOT) / link).as_posix())
@@ -100,7 +100,7 @@ def target(name: str, file: Path, link: str) -> str:
 
 
 def stage(folder: Path) -> None:
-    """Write all pages, and the pictures that they show, to a folder."""
+    """Write all pages and their pictures to a folder."""
     for name, file in pages().items():
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -19,10 +19,10 @@ log = logging.getLogger("documents")
 
 
 def main() -> None:
-    """Run until Ctrl-C or SIGTERM. Without DATABASE_URL, start a Postgres of its own, gone at the
-    end, with an inbox and 4,000 files to begin with.
+    """Run until Ctrl-C or SIGTERM. Without DATABASE_URL, start a temporary Postgres, with an inbox
+    and 4,000 files.
     """
-    # SIGTERM unwinds as Ctrl-C does.
+    # SIGTERM stops it as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     port = int(os.environ.get("PORT", "8000"))

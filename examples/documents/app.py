@@ -1,4 +1,4 @@
-"""The app: webhook, progress, cancel, retry, the dashboard, and the workers beside them."""
+"""The app: webhook, progress, cancel, retry, the dashboard, and the workers in one process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from riverui.errors import NotFound, WorkflowActive
 
 
 def documents(settings: Settings) -> Starlette:
-    """Return a replica as one ASGI app. Nothing is connected before its lifespan begins."""
+    """Return a replica as one ASGI app. It connects when its lifespan begins."""
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         settings.database_url,
         kwargs={"autocommit": True, "options": "-c search_path=documents"},
@@ -68,13 +68,11 @@ def documents(settings: Settings) -> Starlette:
 
 
 async def post_upload(request: Request) -> Response:
-    """Take in the files that a webhook brings, once: `{"id", "customer", "files": [{"name",
-    "text"}]}`, signed.
-    """
+    """Accept the files of a signed webhook: `{"id", "customer", "files": [{"name", "text"}]}`."""
     state, body = request.app.state, await request.body()
     signature = "sha256=" + sign(body, state.settings.webhook_secret)
     if not hmac.compare_digest(signature, request.headers.get("x-signature", "")):
-        raise HTTPException(401, "the signature does not fit")
+        raise HTTPException(401, "the signature is wrong")
     try:
         given = json.loads(body)
         upload, customer = str(given["id"])[:100], str(given["customer"])[:100]
@@ -85,7 +83,7 @@ async def post_upload(request: Request) -> Response:
         raise HTTPException(422, 'send {"id", "customer", "files": [{"name", "text"}]}') from error
     await state.uploads.add(state.client, upload, customer, files, state.settings.embedding)
     where = str(request.url_for("progress", upload=upload))
-    # Accepted a second time as well: who calls twice has not heard the first answer.
+    # A repeated call gets the same answer: the first one may have been lost.
     return JSONResponse({"upload": upload, "files": len(files), "progress": where}, 202)
 
 
@@ -95,23 +93,22 @@ def sign(body: bytes, secret: str) -> str:
 
 
 async def progress(request: Request) -> Response:
-    """Answer how far an upload is."""
+    """Return the progress of an upload."""
     return JSONResponse(await _progress(request))
 
 
 async def events(request: Request) -> Response:
-    """Tell how far an upload is whenever that changes, as server-sent events, until its end.
+    """Send the progress of an upload as server-sent events whenever it changes, until its end.
 
-    The database is asked, so it does not matter which replica answers, nor whether it was there at
-    the beginning.
+    It is read from the database, so any replica can answer.
     """
     await _progress(request)
 
     async def changes() -> AsyncIterator[str]:
-        told: dict[str, Any] = {}
-        while not told.get("finished"):
-            if (now := await _progress(request)) != told:
-                told = now
+        sent: dict[str, Any] = {}
+        while not sent.get("finished"):
+            if (now := await _progress(request)) != sent:
+                sent = now
                 yield f"data: {json.dumps(now)}\n\n"
             await asyncio.sleep(1)
 
@@ -119,7 +116,7 @@ async def events(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancel what has not ended of an upload: files, and the pages that they wait for."""
+    """Cancel the files of an upload that have not ended, and the pages that they wait for."""
     state = request.app.state
     with _errors():
         workflow = await state.uploads.workflow(request.path_params["upload"])
@@ -128,7 +125,7 @@ async def cancel(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Let files of an upload run again that failed or were cancelled."""
+    """Retry the files of an upload that failed or were cancelled."""
     state = request.app.state
     with _errors():
         workflow = await state.uploads.workflow(request.path_params["upload"])

@@ -1,7 +1,7 @@
-"""Every kind of job: what it carries, and the queue it goes through.
+"""Every kind of job: its args and its queue.
 
-Args carry keys, not contents: the text of a page stays in storage. Each job does say how it is to
-be embedded, so that a retry after a change of the settings embeds as the first try did.
+Args contain keys, not contents: the text of a page stays in storage. They do contain how to embed,
+so that a retry after a change of the settings embeds as the first attempt did.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class ProcessFile:
-    """The parent job of one file: split it, have its pages worked, and wait for them."""
+    """The parent job of one file: split it, insert a job per page, and wait for them."""
 
     kind: ClassVar[str] = "process_file"
 
@@ -52,7 +52,7 @@ class ProcessPage:
 
 @dataclass(frozen=True)
 class IndexFile:
-    """Put all pages of a file into the search index."""
+    """Add all pages of a file to the search index."""
 
     kind: ClassVar[str] = "index_file"
 
@@ -63,17 +63,17 @@ class IndexFile:
 
 
 @dataclass(frozen=True)
-class TellCustomer:
-    """Tell a customer that an upload is done, and how it went."""
+class NotifyCustomer:
+    """Notify a customer of the outcome of an upload."""
 
-    kind: ClassVar[str] = "tell_customer"
+    kind: ClassVar[str] = "notify_customer"
 
     upload: str
 
 
 @dataclass(frozen=True)
 class ScanInbox:
-    """Take in what lies in the inbox. Of no interest once it is done, and so removed then."""
+    """Upload the files in the inbox. Its row is deleted when it succeeds."""
 
     kind: ClassVar[str] = "scan_inbox"
     ephemeral: ClassVar[bool] = True

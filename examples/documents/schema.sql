@@ -14,7 +14,7 @@ create table if not exists document (
     id bigint generated always as identity primary key,
     upload_id text not null references upload on delete cascade,
     name text not null,
-    content text not null, -- stands for a key in a bucket
+    content text not null, -- in place of a key in a bucket
     job_id bigint, -- the parent job of this file
     pages integer, -- once it is split
     completed_at timestamptz
@@ -30,7 +30,7 @@ create table if not exists page (
     primary key (document_id, number)
 );
 
--- Stands for the search engine. The primary key lets a page in once, however often it is sent.
+-- In place of a search engine. The primary key stores a page once, however often it is sent.
 create table if not exists search_index (
     document_id bigint not null,
     page integer not null,

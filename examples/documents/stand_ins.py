@@ -1,5 +1,5 @@
-"""Stand-ins for what would need a network: a parser, a model that reads, one that embeds. The same
-input gives the same result; a word in a text makes it fail.
+"""Stand-ins for services on a network: a parser, a model that reads, one that embeds. They are
+deterministic, and certain words in a text make them fail.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ PAGE_BREAK = "\f"
 
 
 class ParseError(Exception):
-    """This is no file that can be split into pages."""
+    """The file cannot be split into pages."""
 
 
 class Unreadable(Exception):
-    """Nothing on this page can be read."""
+    """The page cannot be read."""
 
 
 def split(content: str) -> list[str]:
@@ -28,7 +28,7 @@ def split(content: str) -> list[str]:
 
 
 async def read_page(content: str, attempt: int, *, seconds: float) -> str:
-    """Return the text of a page; what is smudged is read at the second attempt."""
+    """Return the text of a page; a smudged one is read at the second attempt."""
     await asyncio.sleep(seconds)
     if "unreadable" in content or ("smudged" in content and attempt == 1):
         raise Unreadable("the page cannot be read")

@@ -1,4 +1,4 @@
-"""What has been uploaded, and how far it is: the app's own tables, beside River's."""
+"""Uploads and their progress: the app's own tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from examples.documents.jobs import Embedding, ProcessFile, TellCustomer
+from examples.documents.jobs import Embedding, NotifyCustomer, ProcessFile
 from riverui import Client
 from riverui.errors import NotFound
 
@@ -48,7 +48,7 @@ from upload u left join file f on true
 where u.id = %(upload)s
 group by u.id
 """
-"""The jobs tell what failed and what waits, so nothing has to be kept in step with them."""
+"""States come from the jobs, so there are no counters to keep in sync."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Uploads:
             workflow.map(
                 "file",
                 jobs,
-                then=TellCustomer(upload),
+                then=NotifyCustomer(upload),
                 ignore_cancelled_deps=True,
                 ignore_discarded_deps=True,
                 ignore_deleted_deps=True,

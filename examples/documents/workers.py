@@ -16,10 +16,10 @@ from examples.documents import stand_ins
 from examples.documents.config import Settings
 from examples.documents.jobs import (
     IndexFile,
+    NotifyCustomer,
     ProcessFile,
     ProcessPage,
     ScanInbox,
-    TellCustomer,
 )
 from examples.documents.uploads import Uploads
 from riverui import (
@@ -79,8 +79,8 @@ class FileWorker(_Retried, Worker[ProcessFile]):
     async def work(self, job: Job[ProcessFile]) -> None:
         uploads, client = self.deps.uploads, client_from_context()
         document, customer, embedding = job.args.document, job.args.customer, job.args.embedding
-        # Found again by the job and its name each time the job comes here.
-        pages = client.workflows.new(job.args.name, parent=job)
+        # Found again by the job and its name at each call.
+        pages = client.workflow(job.args.name, parent=job)
 
         async def split() -> None:
             await uploads.split(document, stand_ins.split(await uploads.content(document)))
@@ -135,12 +135,12 @@ class IndexWorker(BatchWorker[IndexFile]):
 
 
 @dataclass
-class TellCustomerWorker(Worker[TellCustomer]):
-    """Stands for a mail, a message on a socket, or a webhook of the customer's."""
+class NotifyCustomerWorker(Worker[NotifyCustomer]):
+    """Takes the place of a mail, a message on a socket, or a webhook of the customer's."""
 
     deps: Deps
 
-    async def work(self, job: Job[TellCustomer]) -> None:
+    async def work(self, job: Job[NotifyCustomer]) -> None:
         progress = await self.deps.uploads.progress(job.args.upload)
         log.info("upload %s is done: %s", job.args.upload, progress)
         record_output(progress)
@@ -148,7 +148,7 @@ class TellCustomerWorker(Worker[TellCustomer]):
 
 @dataclass
 class ScanInboxWorker(Worker[ScanInbox]):
-    """Makes an upload of what lies in each customer's folder, and moves it to `.taken`."""
+    """Uploads the files in each customer's folder, and moves them to `.taken`."""
 
     deps: Deps
 
@@ -176,7 +176,7 @@ def new_config(deps: Deps) -> ClientConfig:
         FileWorker,
         PageWorker,
         IndexWorker,
-        TellCustomerWorker,
+        NotifyCustomerWorker,
         ScanInboxWorker,
     ):
         workers.add(worker(deps))

@@ -1,1 +1,1 @@
-"""The same small service in six web frameworks; README.md tells how to start each."""
+"""The same small service in six web frameworks; see README.md."""

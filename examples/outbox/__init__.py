@@ -1,3 +1,1 @@
-"""The outbox pattern twice: a relay on a table of its own, and the same on River's jobs. README.md
-tells.
-"""
+"""The outbox pattern twice: a relay on a table of its own, and the same on River's jobs."""

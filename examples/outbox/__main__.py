@@ -26,7 +26,7 @@ WITHIN = 30
 
 
 def main() -> None:
-    """Use DATABASE_URL, or a Postgres of its own that is gone at the end."""
+    """Use DATABASE_URL, or a temporary Postgres."""
     with ExitStack() as stack:
         url = os.environ.get("DATABASE_URL")
         if url is None:
@@ -40,7 +40,7 @@ def main() -> None:
         with OutboxRelay(pool, knowledge) as relay:
             change(pool, plain_relay.publish)
             relay.start()
-            tell("the plain relay", arrived(knowledge))
+            report("the plain relay", arrived(knowledge))
 
         knowledge = KnowledgeInMemory(failures={"garden": 1})
         change(pool, river_relay.publish)
@@ -63,7 +63,7 @@ def change(pool: Pool, publish: Publish) -> None:
 async def by_river(url: str, pool: Pool, knowledge: KnowledgeInMemory) -> None:
     """Deliver what was published as jobs."""
     async with river_relay.new_client(url, pool, knowledge):
-        tell("River", await asyncio.to_thread(arrived, knowledge))
+        report("River", await asyncio.to_thread(arrived, knowledge))
 
 
 def arrived(knowledge: KnowledgeInMemory) -> dict[str, int]:
@@ -78,7 +78,7 @@ def arrived(knowledge: KnowledgeInMemory) -> dict[str, int]:
     return {scope: knowledge.calls[scope] for scope in sorted(knowledge.documents)}
 
 
-def tell(relay: str, calls: dict[str, int]) -> None:
+def report(relay: str, calls: dict[str, int]) -> None:
     """Print how often each scope was delivered, tries that failed included."""
     print(f"{relay}: " + ", ".join(f"{scope} at try {n}" for scope, n in calls.items()))
 

@@ -1,4 +1,4 @@
-"""Where changes have to arrive: a store for search, which may be slow or away for a while."""
+"""The search index that changes are delivered to, which may be slow or unavailable."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class KnowledgeStore(Protocol):
     """An index of texts, such as one of vectors."""
 
     def reindex(self, scope: str, documents: Sequence[str]) -> None:
-        """Replace all that is known of a scope. The same call twice leaves what one leaves: that is
-        what makes delivering more than once harmless.
+        """Replace all documents of a scope. A repeated call changes nothing, so delivering
+        more than once is harmless.
         """
         ...
 
 
 class KnowledgeInMemory:
-    """A stand-in that fails as often as it is told."""
+    """A stand-in that fails as often as configured."""
 
     def __init__(self, failures: dict[str, int] | None = None) -> None:
         self.documents: dict[str, list[str]] = {}
@@ -26,7 +26,7 @@ class KnowledgeInMemory:
         self.failures = dict(failures or {})
 
     def reindex(self, scope: str, documents: Sequence[str]) -> None:
-        """Replace what is known of a scope; ConnectionError as often as was told for it."""
+        """Replace the documents of a scope; raise ConnectionError as often as configured for it."""
         self.calls[scope] += 1
         if self.failures.get(scope, 0) > 0:
             self.failures[scope] -= 1

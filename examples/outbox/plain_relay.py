@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 Pool: TypeAlias = ConnectionPool[Any]
 
 POISON = "POISON"
-"""Stands in `claimed_by` of a row that failed too often, so that nobody takes it for a claim."""
+"""The value of `claimed_by` in a row that failed too often."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class OutboxRelay:
             self._thread.start()
 
     def stop(self, timeout: timedelta = timedelta(seconds=5)) -> None:
-        """End after the batch at hand, and wait so long for that; a second call changes nothing."""
+        """End after the current batch, and wait for that; a second call changes nothing."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout.total_seconds())
@@ -150,7 +150,7 @@ class OutboxRelay:
         return "delivered"
 
     def _settle_failed(self, id: int, error: str) -> str:
-        """Let the row come again after min(60, 2^attempt) seconds, or never again."""
+        """Retry the row after min(60, 2^attempt) seconds, or never again."""
         with self._pool.connection() as connection:
             row = connection.execute(
                 """

@@ -16,7 +16,7 @@ workers = Workers()
 
 @workers.task
 async def sort(strings: list[str]) -> None:
-    """Log them in order; the dashboard shows the log beside the job."""
+    """Log them in order; the dashboard shows the log with the job."""
     log.info("sorted: %s", ", ".join(sorted(strings)))
 
 

@@ -15,11 +15,11 @@ from tests.docs.programs import Run
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """Return the folder of the built site; its source lies beside it."""
+    """Return the folder of the built site; its source is in the folder next to it."""
     folder = tmp_path_factory.getbasetemp()
     if worker_id != "master":
         folder = folder.parent
-    # The first worker builds it, the others wait; a build that failed is tried again, and told.
+    # The first worker builds it, the others wait; a failed build is repeated.
     with (folder / "site.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "docs/site/llms.txt").exists():

@@ -17,7 +17,7 @@ BLOCK = re.compile(
     r"^(<!-- (?:not run|run by)[^\n]*: [^\n]+ -->\n)?```python\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-"""A block of Python, with the comment that says why it is no part of the page's program."""
+"""A block of Python, with the comment that says why it is not part of the page's program."""
 RUN_BY = {
     "jobs/django": "tests/docs/test_django.py",
     "jobs/sentry": "tests/worker/test_sentry.py",

@@ -1,11 +1,11 @@
 """A reader of a tutorial, who types what its blocks say into a folder and looks at what they show.
 
 A block of commands is `console`: lines with `$` are typed, what follows is shown. A comment before
-a block says what is special about it:
+a block has one of these meanings:
 
 * `<!-- not run: why -->`
-* `<!-- in a terminal of its own: name -->`: the command goes on; another one of the same name ends
-  it with Ctrl-C first.
+* `<!-- in a terminal of its own: name -->`: the command keeps running; another one of the same
+  name ends it with Ctrl-C first.
 * `<!-- said by: name -->`: no command, but lines that appear in that terminal.
 * `<!-- in place of the line that begins in the same way -->`: one line for a file that is there.
 
@@ -66,12 +66,12 @@ def blocks(page: Path) -> Iterator[Block]:
             yield Block(language=found["language"], note=found["note"] or "", text=found["text"])
 
 
-def missing(shown: str, said: str) -> str:
-    """Return the first shown line that was not said, in its order; empty where all were.
+def missing(shown: str, printed: str) -> str:
+    """Return the first shown line that was not printed, in order; empty if all were.
 
     Numbers, times and names of machines differ; `…` is anything.
     """
-    lines = iter([_alike(line) for line in said.splitlines()])
+    lines = iter([_alike(line) for line in printed.splitlines()])
     for line in shown.splitlines():
         wanted = _alike(line)
         if wanted not in ("", "…") and wanted not in lines:
@@ -80,11 +80,11 @@ def missing(shown: str, said: str) -> str:
 
 
 def _alike(line: str) -> str:
-    told = re.sub(r"\b\w+_\d{4}_\d\d_\d\dT[\d_]+", "<client>", line)
-    told = re.sub(r"\d+ (s|[mhd] \d+ [smh]) ago", "<ago>", told)
-    told = re.sub(r"(?<=in )\d+( s| min|( m| h) \d+ [sm])\b", "<span>", told)
-    told = re.sub(r"\d+(?:[:.,/-]\d+)*", "0", told)
-    return " ".join(told.split())
+    text = re.sub(r"\b\w+_\d{4}_\d\d_\d\dT[\d_]+", "<client>", line)
+    text = re.sub(r"\d+ (s|[mhd] \d+ [smh]) ago", "<ago>", text)
+    text = re.sub(r"(?<=in )\d+( s| min|( m| h) \d+ [sm])\b", "<span>", text)
+    text = re.sub(r"\d+(?:[:.,/-]\d+)*", "0", text)
+    return " ".join(text.split())
 
 
 class Terminal(Program):
@@ -137,8 +137,10 @@ class Reader:
                 if kind == "in a terminal of its own":
                     self.starts(rest, command).shows(shown)
                 else:
-                    said = self.types(command)
-                    assert not (line := missing(shown, said)), f"{command}: no {line!r} in\n{said}"
+                    printed = self.types(command)
+                    assert not (line := missing(shown, printed)), (
+                        f"{command}: no {line!r} in\n{printed}"
+                    )
         else:
             assert block.file, f"a block that nobody runs:\n{block.text}"
             path = self.folder / block.file
@@ -146,7 +148,7 @@ class Reader:
             path.write_text(block.text, encoding="utf-8")
 
     def types(self, command: str) -> str:
-        """Run a command to its end; return what it said."""
+        """Run a command to its end; return what it printed."""
         done = self._run(command)
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}"
         return done.stdout

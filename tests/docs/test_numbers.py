@@ -39,5 +39,5 @@ def test_the_comparison_has_no_figures_of_its_own() -> None:
     numbers = [number for words in stated for number in re.findall(r"\d[\d.,]*\d|\d", words)]
     numbers += re.findall(r"\| ([\d,]{6,}) \|$", compared, re.MULTILINE)
     assert len(numbers) >= 8
-    rounded = {"0.9"}  # 0.88, as told in milliseconds
+    rounded = {"0.9"}  # 0.88 ms
     assert [number for number in numbers if number not in measured and number not in rounded] == []

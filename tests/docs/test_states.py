@@ -65,7 +65,7 @@ class Stage:
         self.go_on = asyncio.Event()
 
     async def state(self) -> str:
-        """Return the job's state, or that it is gone."""
+        """Return the job's state, or `gone` without a row."""
         rows = await self.play.rows("select state from river_job where id = %s", self.job)
         return str(rows[0]["state"]) if rows else GONE
 

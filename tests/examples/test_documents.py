@@ -183,7 +183,7 @@ def test_files_become_pages_and_pages_are_indexed(start: Start) -> None:
     def customer_was_told() -> Any:
         return app.rows(
             "select metadata -> 'output' as output from river_job"
-            " where kind = 'tell_customer' and state = 'completed'"
+            " where kind = 'notify_customer' and state = 'completed'"
         )
 
     # The one that tells ends after the files that it waits for, as the events do.
