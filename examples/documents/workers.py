@@ -80,7 +80,7 @@ class FileWorker(_Retried, Worker[ProcessFile]):
         uploads, client = self.deps.uploads, client_from_context()
         document, customer, embedding = job.args.document, job.args.customer, job.args.embedding
         # Found again by the job and its name at each call.
-        pages = client.workflow(job.args.name, parent=job)
+        pages = client.workflows.new(job.args.name, parent=job)
 
         async def split() -> None:
             await uploads.split(document, stand_ins.split(await uploads.content(document)))
