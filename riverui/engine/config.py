@@ -128,8 +128,8 @@ class ClientConfig:
     threads: int | None = None
     """Threads for synchronous workers; None makes as many as the queues have workers, up to 64."""
     isolation_processes: int | None = None
-    """Processes for workers with `isolation="process"`; None makes as many as there are cores. They
-    are started when they are needed, and kept.
+    """Processes for workers with `isolation="process"`; None is one for each processor. They are
+    started when they are needed, and kept.
     """
     isolation_max_jobs: int | None = None
     """Jobs after which such a process is replaced; None never."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from riverui.cli.worker.processes.shares import share
+from riverui.cli.worker.processes.supervised import share
 from tests.worker.conftest import HERE, StartWorker, WorkerProcess, ask, wait_for
 from tests.worker.crews import StartCrew, start_crew as start_crew
 from tests.worker.test_worker import failed
@@ -128,9 +128,9 @@ def test_when_what_starts_processes_was_killed_all_are_stopped(start_crew: Start
         (pid, *_) = crew.well()
         crew.insert("short", 5)
         crew.completed(5)
-        nursery = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        assert nursery != crew.worker.process.pid
-        os.kill(nursery, signal.SIGKILL)
+        fork_server = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        assert fork_server != crew.worker.process.pid
+        os.kill(fork_server, signal.SIGKILL)
         assert crew.worker.process.wait(20) == 1
         crew.worker.hear_out()
         assert any("what starts processes is gone" in line for line in crew.worker.lines)

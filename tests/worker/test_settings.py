@@ -12,12 +12,12 @@ from riverui.cli.settings import choose, texts
 from riverui.cli.worker.settings import (
     WORKER_SETTINGS,
     WorkerConfig,
-    processors,
     worker_config,
 )
 from riverui.cli.worker.target import queues
 from riverui.engine.config import QueueConfig
 from riverui.errors import ConfigError
+from riverui.ipc.child_process import processors
 
 
 def config(*, flags: dict[str, object] | None = None, **environ: str) -> WorkerConfig:

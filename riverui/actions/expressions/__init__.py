@@ -1,10 +1,11 @@
-"""Evaluates expressions of CEL in a process of their own, so that none of them can hold up or
-exhaust the program: the library bounds neither time nor memory.
+"""Evaluates expressions of CEL in a process of its own, so that none of them can hold up or exhaust
+the program: the library bounds neither time nor memory.
 """
 
 from __future__ import annotations
 
 from riverui.actions.expressions.check import check_wait
-from riverui.actions.expressions.evaluator import Evaluation, ExpressionLimits, Expressions
+from riverui.actions.expressions.child import Evaluation
+from riverui.actions.expressions.evaluator import ExpressionLimits, Expressions
 
 __all__ = ["Evaluation", "ExpressionLimits", "Expressions", "check_wait"]

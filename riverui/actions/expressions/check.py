@@ -1,4 +1,4 @@
-"""Looks at the expressions of a wait before anything is inserted."""
+"""Checks the expressions of a wait before anything is inserted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FUNCTIONS = (
 
 
 def check_wait(wait: Wait, deps: Sequence[str]) -> None:
-    """Raise WaitInvalid for an expression that is no CEL, or names or calls what it does not know,
-    and for a timer that counts from a task that the task does not depend on;
-    ExpressionsUnavailable without the library.
+    """Raise WaitInvalid for an expression that is not CEL, or uses unknown names or functions, and
+    for a timer that counts from a task that the task does not depend on; ExpressionsUnavailable
+    without the library.
     """
     for term in wait.timer_terms:
         if isinstance(term.since, TaskFinalizedAt) and term.since.task not in deps:
@@ -29,36 +29,36 @@ def check_wait(wait: Wait, deps: Sequence[str]) -> None:
                 f"Term {term.name!r} counts from the end of {term.since.task[:200]!r}, which is not"
                 " one of the task's dependencies."
             )
-    for told, text, known in wait.expressions():
-        _check(told, text, known)
+    for what, text, known in wait.expressions():
+        _check(what, text, known)
 
 
-def _check(told: str, text: str, known: Sequence[str]) -> None:
+def _check(what: str, text: str, known: Sequence[str]) -> None:
     try:
-        # Heavy, and needed only by who has waits.
+        # Slow to import, and needed by waits alone.
         import cel
     except ImportError:
         raise ExpressionsUnavailable from None
     try:
         program = cel.compile(text)
     except ValueError as error:
-        raise WaitInvalid(f"The expression of {told} is no CEL: {_first_line(error)}") from None
-    # The library counts what `exists(x, …)` and its like name themselves among the variables.
+        raise WaitInvalid(f"The expression of {what} is no CEL: {_first_line(error)}") from None
+    # To the library the variables of `exists(x, …)` and the like are variables as well.
     named = {*known, *_BOUND.findall(text)}
     for name in program.variables():
         if name not in named:
             raise WaitInvalid(
-                f"The expression of {told} names {name[:100]!r}; it knows {', '.join(known)[:400]}."
+                f"The expression of {what} names {name[:100]!r}; it knows {', '.join(known)[:400]}."
             )
     for name in program.functions():
         # Operators are among them: `_+_`, `@in`.
         if name.isidentifier() and name not in FUNCTIONS.split(", "):
             raise WaitInvalid(
-                f"The expression of {told} calls {name[:100]!r}; it knows {FUNCTIONS}."
+                f"The expression of {what} calls {name[:100]!r}; it knows {FUNCTIONS}."
             )
 
 
 def _first_line(error: Exception) -> str:
-    """Return what is wrong, without the expression itself, which the error repeats."""
+    """Return the error without the expression, which it repeats."""
     lines = [line for line in str(error).splitlines() if "ERROR:" in line]
     return (lines[0] if lines else str(error)).rpartition("ERROR: ")[2][:200]

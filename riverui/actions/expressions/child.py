@@ -1,11 +1,4 @@
-"""The program that evaluates expressions: asked by lines of JSON on its input, it answers on its
-output. It imports nothing of riverui, so that it starts quickly.
-
-The first line is `sys.path`. Each further line is `{"programs": [text, …], "contexts": [{…}, …],
-"times": [[key, …], …], "budget": seconds, "most": seconds}`; the answer is `{"done": n, "values":
-[[bool, …], …], "errors": [text or null, …]}`: one row of values for each context that was looked
-at within the budget, and for each program the last error.
-"""
+"""The process that evaluates expressions: asked on its input, it answers on its output."""
 
 from __future__ import annotations
 
@@ -17,52 +10,99 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from riverui.ipc.connection import Connection
+
 MEMORY = 1 << 30
 """Bytes of address space: a library may take half of it, an expression fails beyond."""
 _LONGEST_ERROR = 300
 """Characters of an error: a line or two on a page."""
 
 
+class Setup(msgspec.Struct, tag=True):
+    """The first message to the process; it answers Ready."""
+
+    path: Sequence[str]
+    """The parent's `sys.path`, on which CEL's library is found."""
+
+
+class Ready(msgspec.Struct, tag=True):
+    """The process waits for requests."""
+
+
+class Request(msgspec.Struct, tag=True):
+    """Asks for what each program gives in each context."""
+
+    programs: Sequence[str]
+    contexts: Sequence[str]
+    """Each a JSON object."""
+    times: Sequence[Sequence[str]]
+    """Paths to texts in the contexts that are times; `*` stands for every key."""
+    budget: float
+    """Seconds of work after which no further context is begun."""
+    most: float
+    """Seconds of work after which the process is killed."""
+
+
+class Evaluation(msgspec.Struct, tag=True):
+    """The values of expressions."""
+
+    values: Sequence[Sequence[bool]]
+    """For each context a value for each expression; an expression that fails is false. The last
+    contexts may be missing where they took too long, the first is always there.
+    """
+    errors: Sequence[str | None]
+    """For each expression its last error."""
+
+
 def main() -> None:
-    """Answer until the input ends."""
-    sys.path[:] = json.loads(sys.stdin.readline())
+    """Answer requests until the input ends."""
+    connection: Connection[Setup | Request] = Connection(
+        sys.stdin.buffer, sys.stdout.buffer, Setup | Request
+    )
+    setup = connection.receive()
+    assert isinstance(setup, Setup)
+    sys.path[:] = setup.path
     import cel
 
     _limit_memory()
-    print(json.dumps("ready"), flush=True)  # noqa: T201
-    for line in sys.stdin:
-        print(json.dumps(_answer(line, cel.compile)), flush=True)  # noqa: T201
+    connection.send(Ready())
+    while isinstance(request := connection.receive(), Request):
+        connection.send(_answer(request, cel.compile))
 
 
-def _answer(line: str, compiled: Callable[[str], Any]) -> dict[str, Any]:
-    try:
-        request = json.loads(line, parse_int=_integer)
-    except (ValueError, RecursionError):
-        return {"done": -1, "values": [], "errors": ["a value is nested too deeply"]}
-    _limit_time(request["most"])
-    until = time.process_time() + request["budget"]
-    errors: list[str | None] = [None] * len(request["programs"])
+def _answer(request: Request, compiled: Callable[[str], Any]) -> Evaluation:
+    _limit_time(request.most)
+    until = time.process_time() + request.budget
+    errors: list[str | None] = [None] * len(request.programs)
     programs = []
-    for place, text in enumerate(request["programs"]):
+    for place, text in enumerate(request.programs):
         try:
             programs.append(compiled(text))
         except Exception as error:
             programs.append(None)
-            errors[place] = _told(error)
+            errors[place] = _words(error)
     values: list[list[bool]] = []
-    for context in request["contexts"]:
+    for text in request.contexts:
         if values and time.process_time() > until:
             break
-        for path in request["times"]:
-            _make_time(context, path)
         row = []
+        try:
+            context = json.loads(text, parse_int=_integer)
+        except (ValueError, RecursionError):
+            values.append([False] * len(programs))
+            errors = ["a value is nested too deeply"] * len(programs)
+            continue
+        for path in request.times:
+            _make_time(context, path)
         for place, program in enumerate(programs):
             value, wrong = _value(program, context)
             row.append(value)
             errors[place] = wrong or errors[place]
         values.append(row)
     _limit_time(0)
-    return {"done": len(values), "values": values, "errors": errors}
+    return Evaluation(values, errors)
 
 
 def _value(program: Any, context: dict[str, Any]) -> tuple[bool, str | None]:
@@ -72,13 +112,13 @@ def _value(program: Any, context: dict[str, Any]) -> tuple[bool, str | None]:
     try:
         found = program.execute(context)
     except Exception as error:
-        return False, _told(error)
+        return False, _words(error)
     if type(found) is not bool:
         return False, f"it gives {type(found).__name__}, neither true nor false"
     return found, None
 
 
-def _told(error: Exception) -> str:
+def _words(error: Exception) -> str:
     words = str(error)
     if isinstance(error, KeyError):
         words = f"there is no {words}"
@@ -117,10 +157,6 @@ def _limit_memory() -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """End this process once it has worked for so long; 0 lifts that."""
+    """Have this process killed once it has worked for so long; 0 lifts that."""
     if hasattr(signal, "ITIMER_PROF"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""`riverui worker`: works the jobs of a client that a program defines."""
+"""`riverui worker`: works jobs with a client that a program defines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from riverui.cli.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_co
 if TYPE_CHECKING:
     import socket
 
-    from riverui.cli.worker.processes.nursery import Forked
+    from riverui.cli.worker.processes.fork import ForkedWorker
 
 
 @settings_options(settings=WORKER_SETTINGS)
@@ -58,18 +58,18 @@ def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: An
         _work_alone(target, config)
         return 0
 
-    from riverui.cli.worker.processes.nursery import Forked, fork_nursery
+    from riverui.cli.worker.processes.fork import ForkedWorker, start_fork_server
 
     _load(config)
-    forked = fork_nursery()
-    if isinstance(forked, Forked):
+    forked = start_fork_server()
+    if isinstance(forked, ForkedWorker):
         log_as({"process": forked.number})
         _work_alone(target, config, forked)
         return 0
     return _supervise(config, forked)
 
 
-def _work_alone(target: str, config: WorkerConfig, forked: Forked | None = None) -> None:
+def _work_alone(target: str, config: WorkerConfig, forked: ForkedWorker | None = None) -> None:
     """Work jobs in this process."""
     import asyncio
 
@@ -82,19 +82,19 @@ def _work_alone(target: str, config: WorkerConfig, forked: Forked | None = None)
         runner.run(_work(found, target, config, forked))
 
 
-def _supervise(config: WorkerConfig, nursery: socket.socket) -> int:
-    """Have others work jobs, and return the exit code."""
+def _supervise(config: WorkerConfig, fork_server: socket.socket) -> int:
+    """Have other processes work jobs, and return the exit code."""
     import asyncio
 
     from riverui.cli.worker.processes.supervisor import Supervisor
     from riverui.engine.event_loop import loop_factory
 
     async def run() -> int:
-        return await Supervisor(config, nursery).run()
+        return await Supervisor(config, fork_server).run()
 
-    with nursery, asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with fork_server, asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(run())
-    # The nursery ends with what leads to it.
+    # The fork server ends with its socket.
     with suppress(ChildProcessError):
         os.wait()
     return code
@@ -110,7 +110,9 @@ def _load(config: WorkerConfig) -> None:
     import riverui.engine.event_loop  # noqa: F401
 
 
-async def _work(found: object, target: str, config: WorkerConfig, forked: Forked | None) -> None:
+async def _work(
+    found: object, target: str, config: WorkerConfig, forked: ForkedWorker | None
+) -> None:
     from riverui.cli.worker.run import run
     from riverui.cli.worker.target import queues, resolve
 

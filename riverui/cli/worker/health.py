@@ -1,4 +1,4 @@
-"""Tells whoever supervises a worker process how it is: on a port, and by a file."""
+"""The health of a worker process, on a port and by a file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from riverui.web.http.probe import Probe
 log = logging.getLogger("riverui.worker")
 
 Check = Callable[[], Awaitable[Mapping[str, object]]]
-"""How it is: by its `status`."""
+"""Returns the answer of /health, with a `status`."""
 
 Metrics = Callable[[], Awaitable[bytes]]
-"""Its figures, in Prometheus's text format."""
+"""Returns the metrics, in Prometheus's text format."""
 
 WELL = frozenset({"ok", "degraded"})
-"""What `status` says while jobs are worked: by all processes, or by some."""
+"""The statuses while jobs are worked: by all processes, or by some."""
 _FILE_INTERVAL = 5.0
-"""Seconds between two touches: a supervisor that looks for the last 15 s allows for one missed."""
+"""Seconds between two touches: a probe that allows 15 s does not mind one that is missed."""
 
 
 class WorkerHealth:
-    """Tells how a client is: well while it is started, is not stopping, and its database
+    """The health of a client: `ok` while it is started, is not stopping, and its database
     answers.
     """
 
@@ -36,9 +36,9 @@ class WorkerHealth:
         self.stopping = False
 
     async def check(self) -> dict[str, object]:
-        """Return `status` (`ok`, `starting`, `stopping` or `no database`) and facts to look at."""
+        """Return the `status` (`ok`, `starting`, `stopping` or `no database`) and details."""
         client = self._client
-        # A client that stops closes its connections: nobody should open new ones.
+        # A client that stops closes its connections: do not open new ones.
         database = not self.stopping and await self._probe.answers()
         if self.stopping:
             status = "stopping"
@@ -59,7 +59,7 @@ class WorkerHealth:
 
 
 @asynccontextmanager
-async def told(
+async def health_served(
     check: Check,
     *,
     host: str,
@@ -67,7 +67,7 @@ async def told(
     file: Path | None,
     metrics: Metrics | None = None,
 ) -> AsyncIterator[str]:
-    """Answer on the port and touch the file as long as the block lasts; yield the port's address.
+    """Answer on the port and touch the file during the block; yield the port's address.
 
     Raise ListenError where the port is taken.
     """

@@ -1,4 +1,4 @@
-"""The figures of worker processes for Prometheus: of one, and of several together."""
+"""The metrics of worker processes for Prometheus: of one, and of several together."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Family = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
 _ADDED = ("counter", "histogram", "summary")
 """Types whose samples of several processes are added, and which outlive a process."""
 _OWN = "riverui_worker_"
-"""Begins the names of gauges whose values are added where two processes have the same place."""
+"""Prefix of the gauges whose values are added where two processes have the same place."""
 
 
-def plugin_of(client: Client) -> PrometheusPlugin:
-    """Return the client's plugin; one with prometheus_client's own registry is added where it has
-    none.
+def prometheus_plugin(client: Client) -> PrometheusPlugin:
+    """Return the client's plugin; a client that has none gets one, on prometheus_client's own
+    registry.
     """
     for plugin in client.config.plugins:
         if isinstance(plugin, PrometheusPlugin):
@@ -37,13 +37,13 @@ def plugin_of(client: Client) -> PrometheusPlugin:
 
 
 def text(plugin: PrometheusPlugin) -> bytes:
-    """Return all that is in the plugin's registry, the program's own metrics too, as text."""
+    """Return all metrics of the plugin's registry, the program's own included, as text."""
     plugin.refresh()
     return generate_latest(plugin.registry)
 
 
 def families(plugin: PrometheusPlugin) -> list[Family]:
-    """Return the same as data that another process can add up."""
+    """Return the same metrics as data that another process can add up."""
     plugin.refresh()
     return [
         (
@@ -64,29 +64,29 @@ _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Together:
-    """Adds up the figures of processes that come and go, so that no counter ever goes back."""
+    """Adds up the metrics of processes that come and go, so that no counter ever decreases."""
 
     def __init__(self) -> None:
         self._gone: dict[str, _Sum] = {}
-        """What processes had counted that have ended."""
+        """Those of processes that have ended."""
 
-    def ended(self, told: Iterable[Family]) -> None:
+    def ended(self, families: Iterable[Family]) -> None:
         """Keep what a process has counted that has ended."""
-        _add(self._gone, told)
+        _add(self._gone, families)
 
     def text(
-        self, told: Sequence[tuple[int, Iterable[Family]]], about: Iterable[Metric] = ()
+        self, processes: Sequence[tuple[int, Iterable[Family]]], others: Iterable[Metric] = ()
     ) -> bytes:
-        """Return what processes told, each with its number, the current ones after those that are
-        leaving; and what else there is.
+        """Return the metrics of processes, each with its number, current ones after those that are
+        leaving; and other metrics.
 
-        Counters and histograms are added up, the rest has the label `process`.
+        Counters and histograms are added up, all else gets the label `process`.
         """
         sums = {name: found.copy() for name, found in self._gone.items()}
-        for number, each in told:
+        for number, each in processes:
             _add(sums, each, process=str(number))
         registry = CollectorRegistry()
-        registry.register(_Collected([*(found.metric() for found in sums.values()), *about]))
+        registry.register(_Collected([*(found.metric() for found in sums.values()), *others]))
         return generate_latest(registry)
 
 
@@ -109,9 +109,9 @@ class _Sum:
         return metric
 
 
-def _add(sums: dict[str, _Sum], told: Iterable[Family], *, process: str | None = None) -> None:
-    """Add what a process told, of one that has ended only what counts on."""
-    for name, kind, documentation, samples in told:
+def _add(sums: dict[str, _Sum], families: Iterable[Family], *, process: str | None = None) -> None:
+    """Add the metrics of a process; of one that has ended, without `process`, only the counters."""
+    for name, kind, documentation, samples in families:
         added = kind in _ADDED
         if process is None and not added:
             continue

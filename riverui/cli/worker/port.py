@@ -27,8 +27,8 @@ _GRACE_SECONDS = 1
 async def answering(
     check: Check, host: str, port: int, *, metrics: Metrics | None = None
 ) -> AsyncIterator[str]:
-    """Answer health requests as long as the block lasts, and with `metrics` those of Prometheus;
-    yield the address.
+    """Answer health requests during the block, and with `metrics` those of Prometheus; yield the
+    address.
 
     Raise ListenError where the port is taken.
     """
@@ -52,8 +52,8 @@ def _app(check: Check, metrics: Metrics | None) -> Starlette:
         return _json({"status": "ok"})
 
     async def complete(request: Request) -> Response:
-        told = await check()
-        return _json(told, 200 if told["status"] in WELL else 503)
+        health = await check()
+        return _json(health, 200 if health["status"] in WELL else 503)
 
     async def scraped(request: Request) -> Response:
         assert metrics is not None
@@ -77,12 +77,12 @@ def _app(check: Check, metrics: Metrics | None) -> Starlette:
     )
 
 
-def _json(told: object, status: int = 200) -> Response:
-    return JSONResponse(told, status_code=status, headers={"Cache-Control": "no-store"})
+def _json(content: object, status: int = 200) -> Response:
+    return JSONResponse(content, status_code=status, headers={"Cache-Control": "no-store"})
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals to whoever runs the worker."""
+    """Handles no signals: the worker does."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Runs a command, and anew whenever Python code changes: for development."""
+"""Runs a command, and restarts it whenever Python code changes: for development."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 from riverui.errors import ConfigError
 
 _PR_SET_PDEATHSIG = 1
-"""Linux's prctl: which signal a process gets when its parent has ended; from <sys/prctl.h>."""
+"""Linux's option of prctl: the signal to get when the parent ends; from <sys/prctl.h>."""
 
 
 def run_and_reload(command: Sequence[str], folder: Path) -> int:
@@ -46,9 +46,9 @@ def run_and_reload(command: Sequence[str], folder: Path) -> int:
 
 
 def changes(folder: Path, ending: threading.Event) -> Iterator[set[Path]]:
-    """Yield the Python files below the folder that changed, each time some did, until the event.
+    """Yield the Python files below the folder that have changed, at each change, until the event.
 
-    What lies in hidden folders does not count.
+    Hidden folders do not count.
 
     Raise ConfigError where `watchfiles` is not installed.
     """

@@ -1,10 +1,10 @@
-"""Runs a client as a process of its own, and stops it in three phases."""
+"""Runs a client as this process's only work, and stops it in three phases."""
 
 from __future__ import annotations
 
 import logging
 
-from riverui.cli.worker.health import WorkerHealth, told
+from riverui.cli.worker.health import WorkerHealth, health_served
 from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.client import Client
 from riverui.engine.shutdown import leave_process, signals, stop_in_phases
@@ -13,7 +13,7 @@ log = logging.getLogger("riverui.worker")
 
 
 async def run(client: Client, config: WorkerConfig) -> None:
-    """Work until SIGINT or SIGTERM, then end in three phases: wait for jobs, cancel them, exit.
+    """Work until SIGINT or SIGTERM, then stop in three phases: wait for jobs, cancel them, exit.
 
     A further signal begins the next phase at once. Raise SchemaMissing, or another DatabaseError,
     where it cannot start. Where jobs do not end even when they are cancelled, the process exits
@@ -34,15 +34,15 @@ async def _work(client: Client, config: WorkerConfig) -> None:
     metrics = None
     if config.metrics:
         # Its library is loaded only where it is wanted.
-        from riverui.cli.worker.metrics import plugin_of, text
+        from riverui.cli.worker.metrics import prometheus_plugin, text
 
-        plugin = plugin_of(client)
+        plugin = prometheus_plugin(client)
 
         async def metrics() -> bytes:
             return text(plugin)
 
     with signals() as asked:
-        async with told(
+        async with health_served(
             health.check,
             host=config.health_host,
             port=config.health_port,

@@ -1,4 +1,4 @@
-"""Every setting of `riverui worker` in one table, and what it makes of them."""
+"""Every setting of `riverui worker` in one table, and the config that they make."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 from riverui.cli.settings import SETTINGS, Setting, Values
 from riverui.errors import ConfigError
+from riverui.ipc.child_process import processors
 from riverui.web.config import LOG_FORMATS, LOG_LEVELS
 
-_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-"""Where Linux tells a container's share of processors, as time in a period."""
 _MOST_PROCESSES = 256
-"""More than any machine has processors for: each has some five connections to the database."""
+"""More than machines have processors: each process has some five connections to the database."""
 _SIZE = re.compile(r"(\d{1,9})\s*([kmg])i?b?", re.IGNORECASE | re.ASCII)
 _SHIFTS = {"k": 10, "m": 20, "g": 30}
 """Of one unit to bytes, in bits."""
@@ -140,21 +139,21 @@ WORKER_SETTINGS = (
     ),
     *(setting for setting in SETTINGS if setting.group == "Logs"),
 )
-"""In the order in which help and documentation tell them."""
+"""In the order of the help and the documentation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerConfig:
-    """Says how a process works. ConfigError on creation names the setting that is wrong."""
+    """The settings of a worker. ConfigError on creation names the setting that is wrong."""
 
     queues: tuple[str, ...] = ()
     """`name` or `name=max_workers`."""
     concurrency: int | None = None
     processes: int = 1
     max_jobs: int | None = None
-    """Jobs that one process works at most, about."""
+    """Jobs that one process works before it is replaced, about."""
     max_memory: int | None = None
-    """Bytes that one process takes at most while it takes jobs."""
+    """Bytes beyond which a process is replaced."""
     release: str = ""
     charts: bool = True
     soft_stop: timedelta = timedelta(seconds=20)
@@ -168,7 +167,7 @@ class WorkerConfig:
 
     @property
     def supervised(self) -> bool:
-        """Whether it needs a supervisor, which starts processes and replaces them."""
+        """Whether a supervisor is needed, which starts and replaces processes."""
         return self.processes > 1 or self.max_jobs is not None or self.max_memory is not None
 
     def __post_init__(self) -> None:
@@ -181,7 +180,7 @@ class WorkerConfig:
         if self.health_port is not None and self.health_port > 65535:
             raise ConfigError(f"health port {self.health_port} is not between 0 and 65535")
         if self.metrics and self.health_port is None:
-            raise ConfigError("metrics are told on the health port: set --health-port")
+            raise ConfigError("metrics are served on the health port: set --health-port")
         if self.log_format not in LOG_FORMATS:
             raise ConfigError(f"log format {self.log_format!r}: use {' or '.join(LOG_FORMATS)}")
         if self.log_level not in LOG_LEVELS:
@@ -189,7 +188,7 @@ class WorkerConfig:
 
 
 def worker_config(values: Values) -> WorkerConfig:
-    """Return the settings as one; raise ConfigError where one cannot be used."""
+    """Return the config that the settings make; ConfigError for a setting that cannot be used."""
     level = values.text("log_level").lower() or "info"
     return WorkerConfig(
         queues=values.words("queues"),
@@ -216,22 +215,8 @@ def _processes(values: Values) -> int:
     return values.number("processes")
 
 
-def processors() -> int:
-    """Return how many processors this process may use: fewer than the machine has, where a
-    container or its affinity says so.
-    """
-    affinity = getattr(os, "sched_getaffinity", None)
-    count = len(affinity(0)) if affinity else os.cpu_count() or 1
-    try:
-        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
-        return max(1, min(count, -(-int(quota) // int(period))))
-    except (OSError, ValueError):
-        # No such file, or `max`: no limit.
-        return count
-
-
 def _size(text: str) -> int:
-    """Return bytes of a size such as 512MB, in Postgres's units."""
+    """Return the bytes of a size such as 512MB, in Postgres's units."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or not int(found[1]):
         raise ConfigError(f"max memory is {text!r}: write it like 512MB or 2GB")

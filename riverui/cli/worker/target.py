@@ -1,4 +1,4 @@
-"""From `module:client` to a client that is ready to be started."""
+"""Finds the client that `module:client` names."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _RIVERUI = str(Path(__file__).parents[2])
 
 
 def find(target: str, folder: Path) -> object:
-    """Return what `module:name` names (`module` alone: its `client`); the folder is looked in too.
+    """Return what `module:name` names (`module` alone: its `client`), also in the folder.
 
-    Raise ConfigError where there is no such thing. An error of the module itself ends the process,
-    see `program_errors_told`.
+    Raise ConfigError where it is not found. An error of the module itself ends the process, see
+    `report_program_errors`.
     """
     module_name, _, path = target.partition(":")
     path = path or "client"
@@ -36,7 +36,7 @@ def find(target: str, folder: Path) -> object:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        with program_errors_told(unless=partial(_is_missing, module_name)):
+        with report_program_errors(unless=partial(_is_missing, module_name)):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ConfigError(
@@ -51,13 +51,13 @@ def find(target: str, folder: Path) -> object:
 
 
 @contextmanager
-def program_errors_told(
+def report_program_errors(
     unless: Callable[[Exception], bool] = lambda error: False,
 ) -> Iterator[None]:
-    """End the process with code 1 after an error of the program's own code, told from its first
-    line on.
+    """After an error of the program's own code, print it with the program's part of the traceback
+    and exit with code 1.
 
-    Our own errors say all there is to say, and pass; so do those of which `unless` is true.
+    Our own errors pass, and those for which `unless` is true.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def program_errors_told(
 
 
 def _is_missing(module_name: str, error: Exception) -> bool:
-    """Return whether it is the module itself that is not there, and not one that it imports."""
+    """Return whether the module itself was not found, rather than one that it imports."""
     return (
         isinstance(error, ModuleNotFoundError)
         and error.name is not None
@@ -98,7 +98,7 @@ async def resolve(found: object, target: str) -> Client:
             raise ConfigError(
                 f"{target} cannot be called without arguments, and is not a client"
             ) from None
-        with program_errors_told():
+        with report_program_errors():
             found = found()
             if inspect.isawaitable(found):
                 found = await found

@@ -1,4 +1,4 @@
-"""All that works fetched jobs and writes how they ended, put together for one client."""
+"""Works fetched jobs and writes how they ended: the parts of one client, put together."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class JobRunner:
-    """Works jobs from `start` to `stop`. It fetches none."""
+    """Works jobs from `start` to `stop`; others fetch them."""
 
     def __init__(
         self, client: ClientContext, *, threads: int | WorkerThreads, isolates: bool = True
     ) -> None:
-        """Make one; unless it `isolates`, it works isolated jobs in threads."""
+        """Make one; unless it `isolates`, isolated jobs run in threads."""
         config = client.config
         self._client = client
         self._isolates = isolates
@@ -37,7 +37,7 @@ class JobRunner:
             config.job_stuck_threshold.total_seconds(), lambda attempt: attempt.slots.stuck(attempt)
         )
         self.wanted = WantedEnds(client.driver, client.logger)
-        """Which jobs somebody waits for."""
+        """Jobs that some program waits for."""
         self._completer = Completer(
             self._connection,
             client.events,
@@ -63,7 +63,7 @@ class JobRunner:
         self._processes: JobProcesses | None = None
 
     def count(self, tallies: AttemptTallies | None) -> None:
-        """Have ended attempts counted there from now on, or no more."""
+        """Count ended attempts in these tallies from now on; None stops counting."""
         self._completer.tallies = tallies
 
     @property
@@ -76,8 +76,8 @@ class JobRunner:
         return self._completer.job_ids
 
     def start(self) -> None:
-        """Begin to collect the logs of jobs, and to write outcomes. ConfigError where jobs are to
-        be isolated that cannot be.
+        """Start to collect the logs of jobs, and to write outcomes. ConfigError where a worker
+        cannot be isolated.
         """
         workers = self._client.config.workers
         isolated = workers.isolated if workers is not None else ()
@@ -88,18 +88,18 @@ class JobRunner:
         self._completion = asyncio.create_task(self._completer.run(), name="riverui completer")
 
     def processes(self) -> JobProcesses:
-        """Return the processes of isolated jobs; the first call makes ready for them."""
+        """Return the processes of isolated jobs, made by the first call."""
         if self._processes is None:
-            # Loaded where it is needed only.
+            # Imported only where it is needed.
             from riverui.engine.work.processes.job_processes import (
                 JobProcesses,
                 ProcessConfig,
-                cores,
             )
+            from riverui.ipc.child_process import processors
 
             client, config = self._client, self._client.config
             process_config = ProcessConfig(
-                most=config.isolation_processes or cores(),
+                most=config.isolation_processes or processors(),
                 keeps_logs=config.log_jobs,
                 kill_after=config.isolation_kill_after.total_seconds(),
                 max_jobs=config.isolation_max_jobs,
@@ -111,13 +111,13 @@ class JobRunner:
         return self._processes
 
     async def abandon(self) -> None:
-        """Kill the jobs that can be killed, and see that they are available again."""
+        """Kill the jobs that can be killed, which makes them available again."""
         if self._processes is not None:
             await self._processes.abandon()
 
     async def stop(self, seconds: float) -> None:
-        """Write the last outcomes, for at most so many seconds without a database, and end
-        everything.
+        """Write the last outcomes, for at most so many seconds without a database, and end all
+        parts.
         """
         if self._completion is not None:
             self._completer.finish(seconds)

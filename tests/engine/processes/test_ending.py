@@ -315,10 +315,10 @@ async def test_a_module_that_cannot_be_imported_is_the_job_s_error(
 async def test_an_interpreter_that_does_not_start_is_the_job_s_error(
     apart: IsolatedPlayground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: "/bin/false")
     row = await apart.acted("where")
     assert "ended before it could begin" in row["errors"][0]["error"]
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: "/nowhere/python")
     row = await apart.acted("where")
     assert "could not be started" in row["errors"][0]["error"]
 
@@ -326,7 +326,7 @@ async def test_an_interpreter_that_does_not_start_is_the_job_s_error(
 async def test_where_no_process_can_be_started_every_job_that_waits_for_one_fails(
     apart: IsolatedPlayground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: "/nowhere/python")
     apart.isolated()
     waiting = [await apart.act("where", max_attempts=1) for _ in range(3)]
     await apart.start()

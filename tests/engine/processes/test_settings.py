@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from riverui.engine.config import ClientConfig
-from riverui.engine.work.processes import references
+from riverui.engine.work.processes import transfer
 from riverui.engine.work.worker import BatchWorker, Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
@@ -88,18 +88,18 @@ def test_a_function_that_goes_by_another_s_name_is_told() -> None:
     other.__module__, other.__qualname__ = jobs.__name__, "act"
     (unit,) = isolate(other).isolated
     with pytest.raises(ConfigError, match=r"act cannot be sent .*not the same object"):
-        references.pickled(unit)
+        transfer.pickled(unit)
 
 
 def test_workers_and_functions_come_back_from_where_they_are_sent() -> None:
     (unit,) = isolate(jobs.act).isolated
-    run, decode = references.loaded(references.pickled(unit))
+    run, decode = transfer.loaded(transfer.pickled(unit))
     assert run is jobs.act
     assert decode('{"what": "a"}') == Act(what="a")
     workers = Workers()
     workers.add(Counting(5))
     (unit,) = workers.isolated
-    found = references.loaded(references.pickled(unit))
+    found = transfer.loaded(transfer.pickled(unit))
     assert found.run.__self__.count == 5  # type: ignore[attr-defined]
 
 

@@ -170,7 +170,7 @@ async def test_a_large_output_goes_through(apart: IsolatedPlayground) -> None:
 
 async def test_what_is_too_large_is_the_job_s_error(apart: IsolatedPlayground) -> None:
     row = await apart.acted("too_large")
-    assert "bytes are too many for a job in a process of its own" in row["errors"][0]["error"]
+    assert "bytes are too many for one message between processes" in row["errors"][0]["error"]
     assert (await apart.acted("where"))["state"] == "completed"
 
 

@@ -1,1 +1,1 @@
-"""`riverui worker --processes`: a supervisor, and the processes that share a client's jobs."""
+"""`riverui worker --processes`: a supervisor, and the processes that share a client's slots."""

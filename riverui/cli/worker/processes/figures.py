@@ -1,4 +1,4 @@
-"""What Prometheus is told of all processes together, also of those that have ended."""
+"""The figures of all processes for Prometheus, those that have ended included."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from riverui.cli.worker.processes.supervisor import Supervisor
 
 _ANSWER_SECONDS = 3.0
-"""Seconds for a process to answer: Prometheus waits for ten. One that does not is told of as it was
-last.
+"""Seconds for a process to answer: Prometheus waits for ten. One that does not counts by its last
+answer.
 """
 _ASK_SECONDS = 10.0
-"""Between two times that processes are asked unasked: a process that is killed takes what it has
-counted since with it.
+"""Between two times that processes are asked without a scrape: what a killed process has counted
+since is lost.
 """
 
 REASONS = ("ended", "jobs", "memory", "reload", "signal")
@@ -35,7 +35,7 @@ class Figures:
         self._together = Together()
 
     def follow(self, process: WorkerProcess) -> None:
-        """Tell what a process counts, and go on to when it has ended."""
+        """Include what a process counts, also once it has ended."""
         self._following.add(process)
 
     async def run(self) -> None:
@@ -49,8 +49,8 @@ class Figures:
         await self._ask()
         # The figures of the current process of a place win over those of one that is leaving.
         living = sorted(self._following, key=lambda process: process.began_at)
-        told = [(process.number, process.metrics) for process in living]
-        return self._together.text(told, self._about())
+        counted = [(process.number, process.metrics) for process in living]
+        return self._together.text(counted, self._about())
 
     async def _ask(self) -> None:
         asked = tuple(self._following)

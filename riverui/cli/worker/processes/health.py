@@ -1,4 +1,4 @@
-"""How all processes of one `riverui worker` are, told as one."""
+"""The health of all processes of one `riverui worker`, as one answer."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ _ANSWER_SECONDS = 2.8
 orchestrators give a probe.
 """
 _WORST = ("no database", "not answering", "starting", "stopping")
-"""What is told of all where no process works: what most needs somebody to look at it."""
+"""The status of all where no process works: the first of these that one of them has."""
 
 
 async def health(supervisor: Supervisor) -> dict[str, object]:
-    """Return how all processes are: `ok`, `degraded` where only some work, or what holds them up;
-    and each of them.
+    """Return the status of all processes, and each one's: `ok`, `degraded` where only some work, or
+    why none does.
     """
     members = supervisor.members
     asked = [(member, process) for member in members for process in member.processes]
-    told = await asyncio.gather(*(_told(member, process) for member, process in asked))
-    told += [_missing(member) for member in members if not member.processes]
+    found = await asyncio.gather(*(_process_health(member, process) for member, process in asked))
+    found += [_missing(member) for member in members if not member.processes]
     return {
-        "status": _status(told, len(members), stopping=supervisor.stopping),
-        "database": any(each.get("database") for each in told),
+        "status": _status(found, len(members), stopping=supervisor.stopping),
+        "database": any(each.get("database") for each in found),
         "last_fetched_at": max(
-            (at for each in told if (at := each.get("last_fetched_at"))), default=None
+            (at for each in found if (at := each.get("last_fetched_at"))), default=None
         ),
-        "leader": any(each.get("leader") for each in told),
-        "queues": sorted({queue for each in told for queue in each.get("queues", ())}),
-        "running": sum(each.get("running", 0) for each in told),
-        "started": any(each.get("started") for each in told),
-        "processes": sorted(told, key=lambda each: (each["process"], each.get("pid", 0))),
+        "leader": any(each.get("leader") for each in found),
+        "queues": sorted({queue for each in found for queue in each.get("queues", ())}),
+        "running": sum(each.get("running", 0) for each in found),
+        "started": any(each.get("started") for each in found),
+        "processes": sorted(found, key=lambda each: (each["process"], each.get("pid", 0))),
     }
 
 
-def _status(told: Sequence[Mapping[str, Any]], members: int, *, stopping: bool) -> str:
+def _status(processes: Sequence[Mapping[str, Any]], members: int, *, stopping: bool) -> str:
     if stopping:
         return "stopping"
-    well = len({each["process"] for each in told if each["status"] in ("ok", "waiting")})
+    well = len({each["process"] for each in processes if each["status"] in ("ok", "waiting")})
     if well:
         return "ok" if well == members else "degraded"
-    found = {each["status"] for each in told}
+    found = {each["status"] for each in processes}
     return next((status for status in _WORST if status in found), "starting")
 
 
-async def _told(member: Member, process: WorkerProcess) -> dict[str, Any]:
-    """Return how one process is."""
+async def _process_health(member: Member, process: WorkerProcess) -> dict[str, Any]:
+    """Return the status of one process."""
     about = {
         "process": member.number,
         "pid": process.pid,
@@ -72,7 +72,7 @@ async def _told(member: Member, process: WorkerProcess) -> dict[str, Any]:
 
 
 def _missing(member: Member) -> dict[str, Any]:
-    """Return what is told of a place whose process has ended and is about to start again."""
+    """Return the status of a place whose process has ended and is about to start again."""
     return {
         "process": member.number,
         "restarts": member.restarts.total(),

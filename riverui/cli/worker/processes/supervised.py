@@ -11,56 +11,76 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from riverui.cli.worker.health import WorkerHealth
-from riverui.cli.worker.processes.channel import Channel, Message
-from riverui.cli.worker.processes.nursery import Forked
-from riverui.cli.worker.processes.shares import share
+from riverui.cli.worker.processes import messages
+from riverui.cli.worker.processes.fork import ForkedWorker
 from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.client import Client
 from riverui.engine.process_memory import resident_bytes
 from riverui.engine.shutdown import leave_process, stop_in_phases
+from riverui.ipc.child_process import Channel
 
 if TYPE_CHECKING:
+    from riverui.cli.worker.metrics import Family
     from riverui.contrib.prometheus import PrometheusPlugin
 
 log = logging.getLogger("riverui.worker")
 
-_TELL_SECONDS = 1.0
-"""Between two times that the supervisor is told of memory and jobs: some hundred bytes each."""
-_TELL_ENDING_SECONDS = 0.05
-"""Between two looks for slots that have become free, of which another process waits."""
+_REPORT_SECONDS = 1.0
+"""Between two reports of memory and jobs: some twenty bytes each."""
+_REPORT_TAKEN_SECONDS = 0.05
+"""Between two checks for slots that have become free, for which another process waits."""
 _MOST_ID = 100
 """Characters of a client's id: River's limit."""
 
 
-async def run_supervised(client: Client, config: WorkerConfig, forked: Forked) -> None:
+async def run_supervised(client: Client, config: WorkerConfig, forked: ForkedWorker) -> None:
     """Work a share of the client's queues until the supervisor says to stop, or is gone.
 
     Raise DatabaseError or ConfigError where it cannot start. Where jobs do not end even when they
     are cancelled, the process exits with code 1.
     """
-    worker = SupervisedWorker(client, config, await Channel.open(forked.channel), forked.number)
+    worker = SupervisedWorker(client, config, forked.number)
+    await worker.channel.open(forked.channel)
     try:
         await worker.run()
     finally:
         # Where it could not start, this closes its connections.
         await client.stop()
-        await worker.tell_last()
+        await worker.close()
     log.info("worker has stopped", extra={"client": client.id})
 
 
-class SupervisedWorker:
-    """A client whose slots and whose end are its supervisor's to say."""
+def share(slots: Mapping[str, int], processes: int, number: int) -> dict[str, int]:
+    """Return how many of each queue's slots the process with this number has, from 1 on; queues of
+    which it has none are left out.
 
-    def __init__(self, client: Client, config: WorkerConfig, channel: Channel, number: int) -> None:
+    All shares together are the slots. They are dealt in turn, queue after queue, so that several
+    queues with few slots are worked by different processes.
+    """
+    dealt, first = {}, 0
+    for name, count in sorted(slots.items()):
+        each, rest = divmod(count, processes)
+        mine = each + ((number - 1 - first) % processes < rest)
+        if mine:
+            dealt[name] = mine
+        first += rest
+    return dealt
+
+
+class SupervisedWorker:
+    """A client whose supervisor decides on its slots and its end."""
+
+    def __init__(self, client: Client, config: WorkerConfig, number: int) -> None:
+        self.channel: Channel[messages.Order] = Channel(messages.Order, self._take, self._on_closed)
         self._client = client
+        self._closing = False
         self._config = config
-        self._channel = channel
         self._queues = client.config.queues
         self._slots = {name: queue.max_workers for name, queue in self._queues.items()}
         """In all processes together."""
         self._share = share(self._slots, config.processes, number)
         self._lent: Mapping[str, int] = {}
-        """Those that it may use now: a predecessor may still take the rest of its share."""
+        """Those that it may use now: a predecessor may still use the rest of its share."""
         self._lent_more = asyncio.Event()
         self._asked: asyncio.Queue[None] = asyncio.Queue()
         """An entry for each phase of the stop."""
@@ -70,39 +90,37 @@ class SupervisedWorker:
         self._plugin: PrometheusPlugin | None = None
         if config.metrics:
             # Its library is loaded only where it is wanted.
-            from riverui.cli.worker.metrics import plugin_of
+            from riverui.cli.worker.metrics import prometheus_plugin
 
-            self._plugin = plugin_of(client)
+            self._plugin = prometheus_plugin(client)
         # Each process is a client of its own.
         client.id = f"{client.id[: _MOST_ID - len(f'_{os.getpid()}')]}_{os.getpid()}"
 
     async def run(self) -> None:
         """Start, work, and stop."""
         loop = asyncio.get_running_loop()
-        tasks = [
-            asyncio.create_task(service(), name=f"riverui {name}")
-            for name, service in (("supervisor", self._listen), ("process state", self._tell))
-        ]
+        reporting = asyncio.create_task(self._report_state(), name="riverui process state")
         loop.add_signal_handler(signal.SIGTERM, self._stop_alone)
         try:
             async with self._client.driver.reading() as db:
                 await db.queue_row_get("default")
-            self._channel.send({"ready": {"slots": self._slots, "share": self._share}})
+            self.channel.send(messages.Ready(self._slots, self._share))
             if await self._first(self._lent_more):
                 await self._work()
         finally:
             loop.remove_signal_handler(signal.SIGTERM)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            reporting.cancel()
+            await asyncio.wait([reporting])
 
-    async def tell_last(self) -> None:
-        """Tell what was counted in all, before the process ends."""
+    async def close(self) -> None:
+        """Report what was counted in all, and close the channel."""
         if self._plugin is not None:
-            self._channel.send({"metrics": self._figures(self._plugin)})
-        await self._channel.finish()
+            self.channel.send(messages.Metrics(self._metrics(self._plugin)))
+        self._closing = True
+        self.channel.close()
+        await self.channel.closed.wait()
 
-    def _figures(self, plugin: PrometheusPlugin) -> object:
+    def _metrics(self, plugin: PrometheusPlugin) -> list[Family]:
         from riverui.cli.worker.metrics import families
 
         return families(plugin)
@@ -121,11 +139,11 @@ class SupervisedWorker:
         log.info(
             "worker has started", extra={"client": client.id, "pid": os.getpid(), "queues": queues}
         )
-        self._channel.send({"started": client.id})
+        self.channel.send(messages.Started(client.id))
         while await self._first(self._lent_more):
             await self._take_slots()
         self._health.stopping = True
-        ending = asyncio.create_task(self._tell_ending(), name="riverui slots")
+        ending = asyncio.create_task(self._report_taken(), name="riverui slots")
         try:
             if not await stop_in_phases(client, self._asked, soft_stop=None, hard_stop=None):
                 leave_process()
@@ -134,7 +152,7 @@ class SupervisedWorker:
             await asyncio.wait([ending])
 
     async def _take_slots(self) -> None:
-        """Use the slots that were lent by now."""
+        """Use the slots that are lent now."""
         client = self._client
         for name, count in tuple(self._lent.items()):
             known = client.config.queues.get(name)
@@ -157,17 +175,20 @@ class SupervisedWorker:
         event.clear()
         return not asked.done() or asked.cancelled()
 
-    async def _listen(self) -> None:
-        async for message in self._channel.messages():
-            if "lend" in message:
-                self._lent = message["lend"]
-                self._lent_more.set()
-            elif "stop" in message:
-                self._stop(message["stop"])
-            elif "ask" in message:
-                answer = asyncio.create_task(self._answer(message))
-                self._answers.add(answer)
-                answer.add_done_callback(self._answers.discard)
+    def _take(self, order: messages.Order) -> None:
+        if isinstance(order, messages.Lend):
+            self._lent = order.slots
+            self._lent_more.set()
+        elif isinstance(order, messages.Ask):
+            answer = asyncio.create_task(self._answer(order))
+            self._answers.add(answer)
+            answer.add_done_callback(self._answers.discard)
+        else:
+            self._stop(order.phase)
+
+    def _on_closed(self, error: ValueError | None) -> None:
+        if self._closing:
+            return
         if not self._phase:
             log.error("the supervisor is gone: this process stops")
         self._stop_alone()
@@ -186,31 +207,31 @@ class SupervisedWorker:
         loop.call_later(soft, self._stop, 2)
         loop.call_later(soft + self._config.hard_stop.total_seconds(), self._stop, 3)
 
-    async def _answer(self, message: Message) -> None:
-        told: object = None
-        if message["ask"] == "health":
-            told = await self._health.check()
+    async def _answer(self, question: messages.Ask) -> None:
+        found: object = None
+        if question.about == "health":
+            found = await self._health.check()
         elif self._plugin is not None:
-            told = self._figures(self._plugin)
-        self._channel.send({"answer": message["id"], "told": told})
+            found = self._metrics(self._plugin)
+        self.channel.send(messages.Answer(question.id, found))
 
-    async def _tell(self) -> None:
-        """Tell the supervisor now and then what may be a reason to replace this process."""
+    async def _report_state(self) -> None:
+        """Report now and then what may be a reason to replace this process."""
         while True:
             runtime = self._client.runtime
             producers = tuple(runtime.producers.values()) if runtime else ()
             worked = sum(producer.slots.counts.worked for producer in producers)
-            self._channel.send({"state": {"memory": resident_bytes(), "worked": worked}})
-            await asyncio.sleep(_TELL_SECONDS)
+            self.channel.send(messages.State(resident_bytes(), worked))
+            await asyncio.sleep(_REPORT_SECONDS)
 
-    async def _tell_ending(self) -> None:
-        """Tell how many slots are still taken, each time they are fewer, while it stops."""
-        told = None
+    async def _report_taken(self) -> None:
+        """Report how many slots are still taken, each time they are fewer, while it stops."""
+        reported = None
         while True:
             runtime = self._client.runtime
             if runtime is None or runtime.stopping:
                 taken = self._client.slots_by_queue
-                if taken != told:
-                    self._channel.send({"taken": taken})
-                    told = taken
-            await asyncio.sleep(_TELL_ENDING_SECONDS)
+                if taken != reported:
+                    self.channel.send(messages.Taken(taken))
+                    reported = taken
+            await asyncio.sleep(_REPORT_TAKEN_SECONDS)

@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from riverui.cli.worker.health import told
+from riverui.cli.worker.health import health_served
+from riverui.cli.worker.processes.fork import Exited, Forked, fork_worker
 from riverui.cli.worker.processes.health import health
-from riverui.cli.worker.processes.nursery import Ended, fork_worker, read_told
 from riverui.cli.worker.processes.worker_process import WorkerProcess
 from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.shutdown import signals
 from riverui.engine.waiting import backoff, between
+from riverui.ipc.child_process import Channel
 
 if TYPE_CHECKING:
     from riverui.cli.worker.processes.figures import Figures
@@ -32,7 +33,7 @@ may do so each time.
 _READY_SECONDS = 60.0
 """That a process may take to load the program, before its predecessor stops waiting for it."""
 _LEAVE_SECONDS = 5.0
-"""That a process may take to end once it was told to leave its jobs: it only says good-bye."""
+"""That a process may take to end once it was told to abandon its jobs: little is left to do."""
 
 _WELL = (None, 0, -signal.SIGTERM)
 """Exit codes of processes that have left no jobs behind: the last is of one that had not begun."""
@@ -44,11 +45,11 @@ class Member:
     def __init__(self, number: int) -> None:
         self.number = number
         self.current: WorkerProcess | None = None
-        """What works here."""
+        """The process that works here."""
         self.coming: WorkerProcess | None = None
-        """What is being started."""
+        """The one that is being started."""
         self.leaving: list[WorkerProcess] = []
-        """What worked here before, and still ends its jobs."""
+        """Those that worked here before, and whose jobs still run."""
         self.restarts: Counter[str] = Counter()
         """How often a process was replaced, by reason."""
         self.most_jobs = 0.0
@@ -81,7 +82,7 @@ class Member:
 class Supervisor:
     """All processes of one `riverui worker`."""
 
-    def __init__(self, config: WorkerConfig, nursery: socket.socket) -> None:
+    def __init__(self, config: WorkerConfig, fork_server: socket.socket) -> None:
         self.members: list[Member] = []
         self.stopping = False
         self._config = config
@@ -91,11 +92,13 @@ class Supervisor:
             from riverui.cli.worker.processes.figures import Figures
 
             self._figures = Figures(self)
-        self._nursery = nursery
+        self._fork_server = fork_server
+        self._forks: Channel[Forked | Exited] = Channel(
+            Forked | Exited, self._on_fork, self._on_fork_server_gone
+        )
         self._new: dict[int, list[WorkerProcess]] = {}
         """Those asked for, by number, until they have a pid."""
         self._by_pid: dict[int, WorkerProcess] = {}
-        self._nursery_gone = asyncio.Event()
         self._failed = False
         """Whether a process has left jobs behind, or had to be killed."""
 
@@ -106,66 +109,59 @@ class Supervisor:
         """
         config = self._config
         with signals() as asked, self._reloads():
-            async with told(
+            async with health_served(
                 self._health,
                 host=config.health_host,
                 port=config.health_port,
                 file=config.health_file,
                 metrics=self._figures.text if self._figures else None,
             ) as address:
-                services = [asyncio.create_task(self._hear_nursery(), name="riverui nursery")]
-                if self._figures is not None:
-                    services.append(asyncio.create_task(self._figures.run()))
+                await self._forks.open(self._fork_server.dup())
                 try:
                     return await self._run(asked, address)
                 finally:
-                    for service in services:
-                        service.cancel()
-                    await asyncio.wait(services)
+                    self._forks.close()
 
     async def _run(self, asked: asyncio.Queue[None], address: str) -> int:
+        working = asyncio.create_task(self._work(address), name="riverui processes")
         stop = asyncio.create_task(asked.get())
-        keeping: list[asyncio.Task[None]] = []
-        waiting: set[asyncio.Task[Any]] = set()
-        beginning = asyncio.create_task(self._first_up())
-        lost = asyncio.create_task(self._nursery_gone.wait())
+        lost = asyncio.create_task(self._forks.closed.wait())
         try:
-            waiting = {stop, beginning, lost}
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if beginning.done() and (code := beginning.result()) is not None:
-                return code
-            if beginning.done():
-                keeping = [
-                    asyncio.create_task(self._keep(member), name=f"riverui process {member.number}")
-                    for member in self.members
-                ]
-                rolling = asyncio.create_task(self._roll(), name="riverui reload")
-                keeping.append(rolling)
-                log.info(
-                    "supervisor has started",
-                    extra={"processes": len(self.members)}
-                    | ({"health": address} if address else {}),
-                )
-                waiting = {stop, lost, *keeping}
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in keeping:
-                    if task.done():
-                        task.result()
+            await asyncio.wait({working, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
         finally:
             self.stopping = True
-            for task in {*keeping, *waiting}:
+            for task in (working, stop, lost):
                 task.cancel()
-            await asyncio.wait({*keeping, *waiting})
+            await asyncio.wait({working, stop, lost})
             await self._stop(asked)
-        if self._nursery_gone.is_set():
+        if self._forks.closed.is_set():
             log.error("what starts processes is gone, so all were stopped")
             return 1
         log.info("supervisor has stopped")
         return int(self._failed)
 
+    async def _work(self, address: str) -> int:
+        """Have processes work in all places until cancelled; return the exit code of the first one
+        where that does not start.
+        """
+        if (code := await self._first_up()) is not None:
+            return code
+        log.info(
+            "supervisor has started",
+            extra={"processes": len(self.members)} | ({"health": address} if address else {}),
+        )
+        services = [self._roll(), *(self._keep(member) for member in self.members)]
+        if self._figures is not None:
+            services.append(self._figures.run())
+        # None of them ends by itself.
+        await asyncio.gather(*services)
+        return 0
+
     async def _first_up(self) -> int | None:
-        """Start the first process alone, so that what would hold up each is told once; return its
-        exit code where it does not start.
+        """Start the first process alone, so that what would stop each of them is logged once;
+        return its exit code where it does not start.
         """
         first = Member(1)
         self.members = [first]
@@ -195,12 +191,12 @@ class Supervisor:
         member.coming = process
         ours, theirs = socket.socketpair()
         with theirs:
-            await process.listen(ours)
+            await process.connect(ours)
             self._new.setdefault(member.number, []).append(process)
             try:
-                fork_worker(self._nursery, member.number, theirs)
+                fork_worker(self._fork_server, member.number, theirs)
             except OSError:
-                self._nursery_gone.set()
+                self._forks.close()
         try:
             async with asyncio.timeout(_READY_SECONDS):
                 await _either(process.ready, process.ended)
@@ -295,7 +291,7 @@ class Supervisor:
 
     @contextmanager
     def _reloads(self) -> Iterator[None]:
-        """Take SIGHUP for the wish to run the program as it is now."""
+        """Handle SIGHUP: reload the program."""
         self._wanted = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._wanted.set)
@@ -305,9 +301,7 @@ class Supervisor:
             loop.remove_signal_handler(signal.SIGHUP)
 
     async def _roll(self) -> None:
-        """Replace one process after another, each time this is wished; none any more once one could
-        not be.
-        """
+        """Replace one process after another at each SIGHUP, until one cannot be replaced."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -342,7 +336,7 @@ class Supervisor:
         for process in self._processes():
             log.error("process %s does not end, and is killed", process.number)
             self._failed = True
-            process.kill()
+            process.signal(signal.SIGKILL)
         await self._all_ended(None, _LEAVE_SECONDS)
 
     async def _all_ended(self, asked: asyncio.Queue[None] | None, seconds: float) -> None:
@@ -363,22 +357,18 @@ class Supervisor:
     def _processes(self) -> list[WorkerProcess]:
         return [process for member in self.members for process in member.processes]
 
-    async def _hear_nursery(self) -> None:
-        reader, writer = await asyncio.open_unix_connection(sock=self._nursery.dup())
-        try:
-            async for line in reader:
-                found = read_told(line)
-                if isinstance(found, Ended):
-                    process = self._by_pid.pop(found.pid)
-                    process.has_ended(found.exit_code)
-                else:
-                    number, pid = found
-                    process = self._new[number].pop(0)
-                    process.pid = pid
-                    self._by_pid[pid] = process
-        finally:
-            self._nursery_gone.set()
-            writer.close()
+    def _on_fork(self, report: Forked | Exited) -> None:
+        if isinstance(report, Exited):
+            self._by_pid.pop(report.pid).exited(report.exit_code)
+            return
+        process = self._new[report.number].pop(0)
+        process.pid = report.pid
+        if report.pid:
+            self._by_pid[report.pid] = process
+        else:
+            process.exited(1)
+
+    def _on_fork_server_gone(self, error: ValueError | None) -> None:
         for process in self._processes():
             process.ends_unseen()
 

@@ -1,96 +1,82 @@
 """A child process that works jobs one at a time: what runs in it, from its start to its end.
 
-The main thread works jobs, so that signal handlers and alarms are theirs to use; another one hears
-what the client says, and ends the process at once when there is no client any more.
+The main thread works jobs, so that signal handlers and alarms are theirs to use. Another one
+receives what the client sends, and ends the process at once when the client is gone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import os
+import pickle
 import signal
-import socket
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from datetime import datetime
 from inspect import isawaitable
 from queue import SimpleQueue
 from typing import Any
 
+from riverui.domain.jobs import JobRow
 from riverui.engine.process_memory import resident_bytes
 from riverui.engine.work import django_connections
-from riverui.engine.work.attempt import Cause, running
-from riverui.engine.work.processes import trace_context
-from riverui.engine.work.processes.child_attempt import ChildAttempt
+from riverui.engine.work.attempt import Attempt, Cause, running
+from riverui.engine.work.processes import messages, transfer
 from riverui.engine.work.processes.child_logging import send_records
-from riverui.engine.work.processes.failures import failure_of
-from riverui.engine.work.processes.messages import (
-    Ask,
-    Assignment,
-    Ended,
-    Failure,
-    Interrupted,
-    Load,
-    Loaded,
-    Ready,
-    Report,
-    Setup,
-    Terminate,
-    read_order,
-    report_frame,
-)
-from riverui.engine.work.processes.references import LoadedWork, loaded
+from riverui.engine.work.progress import Progress
 from riverui.engine.work.worker import Job
+from riverui.ipc.connection import Connection
 
 _PR_SET_PDEATHSIG = 1
-"""Linux's number for asking to be killed when the parent is gone."""
-
+"""Linux's option of prctl: the signal to get when the parent ends; from <sys/prctl.h>."""
 _OOM_SCORE = "500"
-"""Thousandths of the system's memory that are added to what this process holds."""
+"""Thousandths of the system's memory that Linux adds to what this process holds, where memory runs
+out: it rather kills this process than its client.
+"""
 
 
 def main(fd: int, parent: int) -> None:
-    """Work jobs that come through the socket `fd`, as long as the process `parent` lives."""
+    """Work the jobs that come through the socket `fd`, as long as the process `parent` lives."""
     _die_with(parent)
-    _be_first_to_go()
-    Child(socket.socket(fileno=fd)).serve()
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(_OOM_SCORE)
+    Child(fd).serve()
 
 
 class Child:
     """This process, as the client's child."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, fd: int) -> None:
         self._at_work: ChildAttempt | None = None
-        self._connection = connection
+        self._connection: Connection[messages.Order] = Connection(
+            os.fdopen(fd, "rb"), os.fdopen(fd, "wb"), messages.Order
+        )
+        self._fd = fd
         self._forked = False
-        """Whether this is a copy of the child, made by a job."""
-        self._inbox: SimpleQueue[tuple[Assignment, ChildAttempt] | Load | None] = SimpleQueue()
+        """Whether this is a copy of the child, forked by a job."""
+        self._inbox: SimpleQueue[tuple[messages.Assignment, ChildAttempt] | None] = SimpleQueue()
         self._measures_memory = False
-        self._sending = threading.Lock()
         self._terminated = False
-        """Whether its client has told it to end in the middle of a job."""
-        self._works: dict[int, LoadedWork] = {}
+        """Whether the client wants it to end in the middle of a job."""
+        self._works: dict[int, transfer.LoadedWork] = {}
 
     def serve(self) -> None:
         """Work jobs until there are no more."""
         signal.signal(signal.SIGTERM, self._terminate)
-        stream = self._connection.makefile("rb")
-        setup = read_order(stream.read)
-        if not isinstance(setup, Setup):
+        setup = self._connection.receive()
+        if not isinstance(setup, messages.Setup):
             return
         self._set_up(setup)
-        threading.Thread(
-            target=self._listen, args=(stream.read,), name="riverui-listener", daemon=True
-        ).start()
+        threading.Thread(target=self._listen, name="riverui-listener", daemon=True).start()
         os.register_at_fork(after_in_child=self._become_a_copy)
-        self.tell(Ready())
+        self.send(messages.Ready())
         while (given := self._inbox.get()) is not None:
-            if isinstance(given, Load):
-                self._load(given)
-            else:
-                copy_context().run(self._work, *given)
-                self._at_work = None
+            copy_context().run(self._work, *given)
+            self._at_work = None
             with suppress(Exception):
                 sys.stdout.flush()
             if self._forked:
@@ -98,78 +84,69 @@ class Child:
             # Not kept while waiting for the next one: it may hold much.
             del given
 
-    def tell(self, report: Report) -> None:
-        """Send a report; ValueError for one that is too large. Copies of the process tell
+    def send(self, report: messages.Report) -> None:
+        """Send a report; ValueError for one that is too large. Copies of the process send
         nothing.
         """
-        if self._forked:
-            return
-        frame = report_frame(report)
-        with self._sending:
-            self._connection.sendall(frame)
+        if not self._forked:
+            self._connection.send(report)
 
-    def _set_up(self, setup: Setup) -> None:
+    def _set_up(self, setup: messages.Setup) -> None:
         sys.path[:] = setup.path
         self._measures_memory = setup.measures_memory
         with suppress(Exception):
             faulthandler.enable()
-        send_records(setup, self.tell)
+        send_records(setup, self.send)
         if setup.uses_django:
             import django
 
             django.setup()
 
-    def _listen(self, read: Any) -> None:
-        """Take in what the client says."""
-        attempt: ChildAttempt | None = None
+    def _listen(self) -> None:
+        """Receive what the client sends."""
         with suppress(OSError):
-            while (order := read_order(read)) is not None:
-                if isinstance(order, Load):
-                    self._inbox.put(order)
-                elif isinstance(order, Assignment):
-                    attempt = self._at_work = ChildAttempt(order.row, self.tell)
+            while (order := self._connection.receive()) is not None:
+                attempt = self._at_work
+                if isinstance(order, messages.Assignment):
+                    attempt = self._at_work = ChildAttempt(pickle.loads(order.row), self.send)  # noqa: S301 - the client has made it
                     attempt.ephemeral = order.ephemeral
                     self._inbox.put((order, attempt))
-                elif isinstance(order, Ask) and attempt and attempt.row.id == order.job_id:
+                elif isinstance(order, messages.Ask) and attempt and attempt.row.id == order.job_id:
                     attempt.end(Cause(order.cause))
-                elif isinstance(order, Terminate):
+                elif isinstance(order, messages.Terminate):
                     self._terminated = True
-                    os.kill(os.getpid(), signal.SIGTERM)
+                    # Not to the whole process: another thread might take it, and the main one go on
+                    # sleeping.
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         if self._at_work is not None:
             # Nobody would hear of what it still does, and another may be doing it by now.
             os._exit(1)
         self._inbox.put(None)
 
-    def _load(self, given: Load) -> None:
-        failure: Failure | None = None
+    def _work(self, given: messages.Assignment, attempt: ChildAttempt) -> None:
+        failure: messages.Failure | None = None
         try:
-            self._works[given.key] = loaded(given.pickled)
+            if given.worker is not None:
+                self._works[given.key] = transfer.loaded(given.worker)
+                if attempt.asked_to_end:
+                    raise asyncio.CancelledError
+                self.send(messages.Begun(given.job_id))
+            running.set(attempt)
+            with transfer.traced(given.trace_context):
+                self._perform(self._works[given.key], attempt)
         except BaseException as error:
+            failure = transfer.failure_of(error)
             if self._terminated:
-                raise
-            failure = failure_of(error)
-        self.tell(Loaded(given.key, failure))
-
-    def _work(self, given: Assignment, attempt: ChildAttempt) -> None:
-        running.set(attempt)
-        failure: Failure | None = None
-        try:
-            with trace_context.attached(given.trace_context):
-                self._perform(given, attempt)
-        except BaseException as error:
-            failure = failure_of(error)
-            if self._terminated:
-                self.tell(Interrupted(attempt.row.id, failure.trace))
+                self.send(messages.Interrupted(given.job_id, failure.trace))
                 raise
         attempt.done = True
-        # What it did counts, whatever becomes of its connections: the next job finds out.
+        # An error of its connections is not the job's: the next one meets it.
         with suppress(Exception):
             django_connections.close_old()
         memory = resident_bytes() if self._measures_memory else None
-        self.tell(Ended(attempt.row.id, failure, memory))
+        self.send(messages.Ended(given.job_id, failure, memory))
 
-    def _perform(self, given: Assignment, attempt: ChildAttempt) -> None:
-        work = self._works[given.key]
+    def _perform(self, work: transfer.LoadedWork, attempt: ChildAttempt) -> None:
         django_connections.close_old()
         attempt.job = Job(attempt.row, work.decode(attempt.row.args))
         result = work.run(attempt.job)
@@ -186,30 +163,90 @@ class Child:
         """Let go of what belongs to the process from which this one was forked."""
         self._forked = True
         with suppress(OSError):
-            os.close(self._connection.fileno())
+            os.close(self._fd)
 
     def _terminate(self, *_: object) -> None:
         # Whoever stops a whole service, as systemd does, sends it to each process: but this one
         # goes on until its client says otherwise.
         if self._terminated:
-            # What `with` and `finally` have to do is done.
+            # `with` and `finally` are run before the process ends.
             raise SystemExit(128 + signal.SIGTERM)
 
 
-def _be_first_to_go() -> None:
-    """Have Linux choose this process rather than its client where memory runs out."""
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write(_OOM_SCORE)
+class ChildAttempt(Attempt):
+    """One job at work in a child. What changes is sent to the client at once, so that nothing of it
+    is lost with a child that is killed.
+    """
+
+    __slots__ = ("_send",)
+
+    def __init__(self, row: JobRow, send: Callable[[messages.Report], None]) -> None:
+        super().__init__(row, None, _NO_SLOTS)
+        self._send = send
+
+    def update(self, key: str, text: str) -> None:
+        """Set a key of the job's metadata, here and in the client."""
+        self._send(messages.Updated(self.row.id, key, text))
+        super().update(key, text)
+
+    def complete_at(self, now: datetime) -> None:
+        """Note the job's completion, here and in the client."""
+        self._send(messages.Completed(self.row.id, now))
+        super().complete_at(now)
+
+    def new_progress(self) -> Progress:
+        """Return the progress before the first step of this attempt."""
+        progress = _ChildProgress(self.row, self._send)
+        progress.send()
+        return progress
+
+
+class _ChildProgress(Progress):
+    """The progress of a resumable job; each step is sent to the client."""
+
+    def __init__(self, row: JobRow, send: Callable[[messages.Report], None]) -> None:
+        super().__init__(row.metadata)
+        self._job_id = row.id
+        self._send = send
+
+    @contextmanager
+    def within(self, name: str, *, cursor: bool = False) -> Iterator[None]:
+        """Run a step in the block, and send the progress after it."""
+        with super().within(name, cursor=cursor):
+            yield
+        self.send()
+
+    def set_cursor(self, cursor: Any) -> None:
+        """Set the cursor of the running step."""
+        super().set_cursor(cursor)
+        self.send()
+
+    def send(self) -> None:
+        """Send what would be left for the next attempt if this one failed now."""
+        updates: dict[str, str] = {}
+        self.keep(updates.__setitem__)
+        self._send(messages.Progressed(self._job_id, updates))
+
+
+class _NoSlots:
+    """Takes no note of slots: the client does."""
+
+    def release(self, attempt: Attempt) -> None:
+        """Do nothing."""
+
+    def stuck(self, attempt: Attempt) -> None:
+        """Do nothing."""
+
+
+_NO_SLOTS = _NoSlots()
 
 
 def _die_with(parent: int) -> None:
-    """Have the system kill this process when its parent is gone, where it can; else the end of the
-    connection tells.
-    """
+    """Have Linux kill this process when its parent ends; elsewhere the end of the channel does."""
     if sys.platform == "linux":
         import ctypes
 
         with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

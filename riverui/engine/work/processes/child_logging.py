@@ -1,4 +1,4 @@
-"""What is logged in a child process goes to its client, whose levels and handlers decide on it."""
+"""Log records of a child process go to its client, whose levels and handlers apply to them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from riverui.engine.work.attempt import running
 from riverui.engine.work.log_capture import LEAST, only_the_root_objects
 from riverui.engine.work.outcome import MOST_ERROR, make_storable
-from riverui.engine.work.processes.failures import plain_of
 from riverui.engine.work.processes.messages import Logged, Setup
+from riverui.engine.work.processes.transfer import plain_of
 
 _MOST_MESSAGE = 1024 * 1024
 """Characters of one line: half of what the whole log of an attempt may hold."""
@@ -25,15 +25,15 @@ def logger_levels() -> dict[str, tuple[int, bool]]:
     is; the root's is "".
     """
     levels = {"": (logging.getLogger().level, False)}
-    # The dictionary may grow meanwhile, by another thread's hand.
+    # Another thread may add to it meanwhile.
     for name, logger in tuple(logging.Logger.manager.loggerDict.items()):
         if isinstance(logger, logging.Logger) and (logger.level or logger.disabled):
             levels[name] = logger.level, logger.disabled
     return levels
 
 
-def send_records(setup: Setup, tell: Callable[[Logged], None]) -> None:
-    """Have all that is logged in this process told, and no handler called any more."""
+def send_records(setup: Setup, send: Callable[[Logged], None]) -> None:
+    """Send all records of this process to the client, instead of calling handlers."""
     for name, (level, disabled) in setup.levels.items():
         logger = logging.getLogger(name or None)
         logger.setLevel(level)
@@ -52,9 +52,9 @@ def send_records(setup: Setup, tell: Callable[[Logged], None]) -> None:
 
     def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
         if os.getpid() == own:
-            tell(logged(record))
+            send(logged(record))
         else:
-            # A copy of this process, which a job has made: nobody listens to that.
+            # This is a copy of the process, forked by a job: nobody listens to it.
             handlers_before(logger, record)
 
     logging.Logger.isEnabledFor = is_enabled_for  # type: ignore[method-assign, assignment]
@@ -62,7 +62,7 @@ def send_records(setup: Setup, tell: Callable[[Logged], None]) -> None:
 
 
 def logged(record: logging.LogRecord) -> Logged:
-    """Return what is told of a record."""
+    """Return a record as it is sent."""
     attempt = running.get(None)
     try:
         message = record.getMessage()
@@ -87,29 +87,29 @@ def logged(record: logging.LogRecord) -> Logged:
     )
 
 
-def handle(told: Logged, pid: int) -> None:
+def handle(sent: Logged, pid: int) -> None:
     """Log a record of a child here, as if it came from this context."""
-    logger = logging.getLogger(told.name)
-    if not logger.isEnabledFor(told.level):
+    logger = logging.getLogger(sent.name)
+    if not logger.isEnabledFor(sent.level):
         return
     record = logging.makeLogRecord(
         {
-            **told.extra,
-            "name": told.name,
-            "levelno": told.level,
-            "levelname": logging.getLevelName(told.level),
-            "msg": told.message,
-            "created": told.created,
-            "msecs": told.created % 1 * 1000,
-            "pathname": told.path,
-            "filename": told.path.rpartition("/")[2],
-            "module": told.path.rpartition("/")[2].removesuffix(".py"),
-            "lineno": told.line,
-            "funcName": told.function,
+            **sent.extra,
+            "name": sent.name,
+            "levelno": sent.level,
+            "levelname": logging.getLevelName(sent.level),
+            "msg": sent.message,
+            "created": sent.created,
+            "msecs": sent.created % 1 * 1000,
+            "pathname": sent.path,
+            "filename": sent.path.rpartition("/")[2],
+            "module": sent.path.rpartition("/")[2].removesuffix(".py"),
+            "lineno": sent.line,
+            "funcName": sent.function,
             "process": pid,
-            "threadName": told.thread,
-            "exc_text": told.trace,
-            "stack_info": told.stack,
+            "threadName": sent.thread,
+            "exc_text": sent.trace,
+            "stack_info": sent.stack,
         }
     )
     logger.handle(record)

@@ -1,37 +1,27 @@
-"""What a client and its child processes tell each other.
+"""What a client and a child process that works its jobs send each other.
 
-Each message is one frame: its length in four bytes, then its bytes. What the client sends is
-pickled, as it names functions and classes of the program. What a child sends is MessagePack of the
-types below and nothing else: whatever a broken child writes, reading it runs no code here.
+What the client sends holds functions and rows, pickled. Nothing of what a child sends is unpickled.
 """
 
 from __future__ import annotations
 
-import pickle
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TypeAlias
 
 import msgspec
 
-from riverui.domain.jobs import JobRow
-
-MOST_FRAME_BYTES = 128 * 1024 * 1024
-"""Of one message of a child: four times the largest output, and what Postgres takes as metadata."""
-_LENGTH = struct.Struct("!I")
-
-Plain = str | int | float | bool | None
-"""Values of an error or a log record that are taken along."""
+Plain: TypeAlias = str | int | float | bool | None
+"""Values of an error or a log record that are sent."""
 
 
-class Setup(NamedTuple):
-    """What a child has to know first."""
+class Setup(msgspec.Struct, tag=True):
+    """The first message: what the child needs to know before it works jobs."""
 
     path: Sequence[str]
     """The client's `sys.path`."""
     uses_django: bool
-    """Whether Django is to be set up, with the settings that the environment names."""
+    """Whether to set Django up, with the settings that the environment names."""
     keeps_logs: bool
     """Whether what jobs log is kept with them, from INFO up."""
     levels: Mapping[str, tuple[int, bool]]
@@ -41,35 +31,33 @@ class Setup(NamedTuple):
     measures_memory: bool
 
 
-class Load(NamedTuple):
-    """How jobs of one kind are worked: `pickled` holds a worker or function, and the args' type."""
+class Assignment(msgspec.Struct, tag=True):
+    """A job to be worked."""
 
+    job_id: int
+    row: bytes
+    """The JobRow, pickled."""
     key: int
-    pickled: bytes
-
-
-class Assignment(NamedTuple):
-    """A job to be worked, by the worker loaded under the key."""
-
-    key: int
-    row: JobRow
+    """Names the worker."""
+    worker: bytes | None
+    """The worker of that key as of `transfer.pickled`, in its first assignment."""
     ephemeral: bool
     trace_context: Mapping[str, str] | None
-    """OpenTelemetry's, as it travels between processes."""
+    """OpenTelemetry's, serialized."""
 
 
-class Ask(NamedTuple):
+class Ask(msgspec.Struct, tag=True):
     """A job should end, for the reason that a `Cause` names."""
 
     job_id: int
     cause: str
 
 
-class Terminate(NamedTuple):
+class Terminate(msgspec.Struct, tag=True):
     """The process should end now, in the middle of its job."""
 
 
-Order = Setup | Load | Assignment | Ask | Terminate
+Order: TypeAlias = Setup | Assignment | Ask | Terminate
 
 
 class Ready(msgspec.Struct, tag=True):
@@ -92,11 +80,10 @@ class Failure(msgspec.Struct):
     snoozes: timedelta | None = None
 
 
-class Loaded(msgspec.Struct, tag=True):
-    """A worker was loaded, unless it failed."""
+class Begun(msgspec.Struct, tag=True):
+    """A job begins whose worker had to be loaded first."""
 
-    key: int
-    failure: Failure | None
+    job_id: int
 
 
 class Updated(msgspec.Struct, tag=True):
@@ -148,76 +135,10 @@ class Ended(msgspec.Struct, tag=True):
 
 
 class Interrupted(msgspec.Struct, tag=True):
-    """The process ends in the middle of a job, as it was told to; `trace` is where that was."""
+    """The process ends in the middle of a job, as it was asked to; `trace` is where that was."""
 
     job_id: int
     trace: str
 
 
-Report = Ready | Loaded | Updated | Completed | Progressed | Logged | Ended | Interrupted
-
-_decoder: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)
-_encoder = msgspec.msgpack.Encoder()
-
-
-def order_frame(order: Order) -> bytes:
-    """Return what a client sends."""
-    return _framed(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
-
-
-def report_frame(report: Report) -> bytes:
-    """Return what a child sends; ValueError for what is too large."""
-    encoded = _encoder.encode(report)
-    if len(encoded) > MOST_FRAME_BYTES:
-        raise ValueError(
-            f"{len(encoded):,} bytes are too many for a job in a process of its own to hand back:"
-            f" at most {MOST_FRAME_BYTES:,} can be."
-        )
-    return _framed(encoded)
-
-
-def read_report(frame: bytes) -> Report:
-    """Return what a child has sent; ValueError for anything else."""
-    return _decoder.decode(frame)
-
-
-def read_order(read: Any) -> Order | None:
-    """Return the next order from a blocking stream, which has `read(size)`; None at its end."""
-    if len(length := read(_LENGTH.size)) < _LENGTH.size:
-        return None
-    (size,) = _LENGTH.unpack(length)
-    if len(frame := read(size)) < size:
-        return None
-    order: Order = pickle.loads(frame)  # noqa: S301 - the client is trusted
-    return order
-
-
-class Frames:
-    """Takes in bytes as they come, and gives whole frames."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        """Take in what has come."""
-        self._bytes += data
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Give the frames that are complete, each once; ValueError for one that is too large."""
-        at = 0
-        try:
-            while len(self._bytes) - at >= _LENGTH.size:
-                (size,) = _LENGTH.unpack_from(self._bytes, at)
-                if size > MOST_FRAME_BYTES:
-                    raise ValueError(f"a message of {size:,} bytes")
-                begin = at + _LENGTH.size
-                if len(self._bytes) - begin < size:
-                    return
-                at = begin + size
-                yield bytes(self._bytes[begin:at])
-        finally:
-            del self._bytes[:at]
-
-
-def _framed(encoded: bytes) -> bytes:
-    return _LENGTH.pack(len(encoded)) + encoded
+Report: TypeAlias = Ready | Begun | Updated | Completed | Progressed | Logged | Ended | Interrupted

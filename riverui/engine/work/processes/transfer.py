@@ -1,20 +1,23 @@
-"""Errors of jobs on their way from a child process to its client.
+"""How workers get into a child process, and errors and OpenTelemetry's trace contexts across.
 
-They are not pickled: many cannot be, and reading them would run code. What arrives is an instance
-of the same class wherever the client's process has loaded that, so that `isinstance` answers as in
-the child, with the child's words and traceback.
+A worker is pickled, so functions and classes go by their names. Errors are not: many cannot be, and
+reading them would run code. What arrives is an instance of the same class wherever the client's
+process has loaded that, so that `isinstance` answers as in the child, with the child's words and
+traceback.
 """
 
 from __future__ import annotations
 
 import asyncio
+import pickle
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from riverui.engine.args.job_args import decoder
 from riverui.engine.work.outcome import (
     ProcessTrace,
     find,
@@ -23,21 +26,76 @@ from riverui.engine.work.outcome import (
     words_of,
 )
 from riverui.engine.work.processes.messages import Failure, Plain
-from riverui.engine.work.worker import JobCancel, JobSnooze
-from riverui.errors import JobProcessError
+from riverui.engine.work.worker import JobCancel, JobSnooze, WorkUnit
+from riverui.engine.work.workers import name_of, plain_function
+from riverui.errors import ConfigError, JobProcessError
 
 _MOST_VALUES = 50
-"""Args and attributes of an error that are taken along, each: more is data and no error."""
+"""Args of an error that are sent, and attributes: more is data and no error."""
 _MOST_CHARACTERS = 10_000
 """Of each of them."""
-_OF_OS_ERRORS = ("errno", "strerror", "filename")
+_OS_ERROR_ATTRIBUTES = ("errno", "strerror", "filename")
 """Attributes that are not in an error's `__dict__`."""
 _KNOWN_CLASSES = 256
 """Classes of errors that are kept ready: a program has fewer."""
 
 
+class LoadedWork(NamedTuple):
+    """How a child works jobs of one kind."""
+
+    run: Callable[[Any], Any]
+    decode: Callable[[str], Any]
+
+
+def pickled(unit: WorkUnit) -> bytes:
+    """Return what a child needs to work jobs of a kind; ConfigError where it cannot be sent."""
+    what = plain_function(unit.worker) or unit.worker
+    try:
+        return pickle.dumps((what, unit.args_type), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise ConfigError(
+            f"{name_of(unit.worker)} cannot be sent to a process of its own ({error}): a function"
+            " must be what its module has under its name, and a worker must hold only what can be"
+            " pickled; let it open files and connections when it first needs them."
+        ) from error
+
+
+def loaded(sent: bytes) -> LoadedWork:
+    """Return how to work jobs by what `pickled` returned. Raise what importing its module
+    raises.
+    """
+    what, args_type = pickle.loads(sent)  # noqa: S301 - the client has made it
+    return LoadedWork(getattr(what, "work", what), decoder(args_type))
+
+
+def current_trace() -> Mapping[str, str] | None:
+    """Return the current trace context, serialized; None where there is none."""
+    if "opentelemetry.propagate" not in sys.modules and "opentelemetry.trace" not in sys.modules:
+        return None
+    from opentelemetry import propagate
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return carrier or None
+
+
+@contextmanager
+def traced(carrier: Mapping[str, str] | None) -> Iterator[None]:
+    """Make a block part of the trace that `current_trace` returned."""
+    if carrier is None:
+        yield
+        return
+    from opentelemetry import context, propagate
+
+    token = context.attach(propagate.extract(carrier))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
 def failure_of(error: BaseException) -> Failure:
-    """Return what is told of an error; of a group that holds a JobSnooze or JobCancel, of that."""
+    """Return an error as it is sent; of a group that holds a JobSnooze or JobCancel, that one."""
     snooze = find(error, JobSnooze)
     cancel = None if snooze else find(error, JobCancel)
     error = snooze or cancel or error
@@ -46,7 +104,7 @@ def failure_of(error: BaseException) -> Failure:
         text = text or words_of(cancel.__cause__)
     attributes = dict(getattr(error, "__dict__", {}))
     if isinstance(error, OSError):
-        attributes |= {name: getattr(error, name, None) for name in _OF_OS_ERRORS}
+        attributes |= {name: getattr(error, name, None) for name in _OS_ERROR_ATTRIBUTES}
     return Failure(
         classes=[(cls.__module__, cls.__qualname__) for cls in _few(type(error).__mro__)],
         text=make_storable(text),
@@ -60,7 +118,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def error_of(failure: Failure) -> BaseException:
-    """Return an error that is as good as the one in the child."""
+    """Return an error like the one in the child."""
     if failure.snoozes is not None:
         return JobSnooze(failure.snoozes)
     if failure.interrupted:
@@ -80,19 +138,19 @@ def error_of(failure: Failure) -> BaseException:
 
 
 def is_plain(value: object) -> bool:
-    """Return whether a value is simple enough to be taken along."""
+    """Return whether a value is simple enough to be sent."""
     if type(value) is int:
         return -(1 << 63) <= value < 1 << 64
     return value is None or type(value) in (bool, float, str)
 
 
 def plain(value: Any) -> Plain:
-    """Return a simple value as it is taken along: a text that is bounded, and can be encoded."""
+    """Return a simple value as it is sent: a text is cut, and made fit to be encoded."""
     return make_storable(value, _MOST_CHARACTERS) if isinstance(value, str) else value
 
 
 def plain_of(values: Mapping[Any, Any]) -> dict[str, Plain]:
-    """Return those that are simple, by their names."""
+    """Return the simple ones of some values, by their names."""
     return {
         make_storable(key, _MOST_CHARACTERS): plain(value)
         for key, value in _few(values.items())
@@ -101,7 +159,7 @@ def plain_of(values: Mapping[Any, Any]) -> dict[str, Plain]:
 
 
 def repr_of(value: object) -> str:
-    """Return how a value describes itself, bounded; its type where that raises."""
+    """Return the repr of a value, cut; its type where that raises."""
     try:
         text = repr(value)
     except BaseException:
@@ -114,7 +172,7 @@ def _few(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def _loaded_classes(failure: Failure) -> Iterator[type[BaseException]]:
-    """Give the classes of the error that this process has too, the most special one first."""
+    """Yield the classes of the error that this process has too, the most special one first."""
     for module, name in failure.classes:
         found: Any = sys.modules.get(module)
         for part in name.split("."):
@@ -123,8 +181,8 @@ def _loaded_classes(failure: Failure) -> Iterator[type[BaseException]]:
             yield found
 
 
-def _made(of: type[BaseException], failure: Failure) -> BaseException:
-    cls = _like(cast(Any, of), *failure.classes[0])
+def _made(base: type[BaseException], failure: Failure) -> BaseException:
+    cls = _like(cast(Any, base), *failure.classes[0])
     error: BaseException = cls.__new__(cls)
     error.args = tuple(failure.args)
     for name, value in failure.attributes.items():
@@ -135,11 +193,11 @@ def _made(of: type[BaseException], failure: Failure) -> BaseException:
 
 
 @lru_cache(maxsize=_KNOWN_CLASSES)
-def _like(of: Any, module: str, name: str) -> Any:
-    """Return a class of errors that go by the name of the child's, and say what they said there."""
+def _like(base: Any, module: str, name: str) -> Any:
+    """Return a class of errors with the name of the child's, whose text is the child's."""
     members: dict[str, Any] = {
         "__module__": module,
         "__qualname__": name,
         "__str__": lambda error: vars(error).get("_riverui_text", ""),
     }
-    return type(of)(name.rpartition(".")[2], (of,), members)
+    return type(base)(name.rpartition(".")[2], (base,), members)
