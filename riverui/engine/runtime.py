@@ -22,7 +22,7 @@ from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.client_figures import ClientFigures
-from riverui.engine.work.job_counts import tell_job_counts
+from riverui.engine.work.job_counts import log_job_counts
 from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.loop_lag import watch_loop
 from riverui.engine.work.lost_fetches import LostFetches
@@ -158,7 +158,7 @@ class ClientRuntime:
             self._serve("lost fetches", self._lost.run)
             self._serve("queue reports", self._reports.run)
             self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
-            self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
+            self._serve("job counts", lambda: log_job_counts(self.producers, self._logger))
             if client.config.charts:
                 await self._figures.start()
                 self._serve("figures", self._figures.run)

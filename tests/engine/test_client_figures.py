@@ -329,15 +329,15 @@ async def test_too_many_kinds_are_told_together(play: Playground) -> None:
             attempts = [Attempt(job, None, NoSlots()) for job in jobs]
             for _ in range(2):
                 tallies.completed(attempts, [now] * len(jobs), [job.id for job in jobs])
-        rows, told = tallies.untold()
+        rows, stored = tallies.unstored()
         await ROLLUPS.on(db).rollup_client_put("mail@1", rows)
     await driver.close()
     assert len({row.kind for row in rows}) == 201
     assert {row.queue for row in rows if row.kind == OTHER} == {"default", "mail"}
     assert sum(row.tally.completed for row in rows) == 2 * (230 + 3)
-    assert tallies.untold()[0] == rows
-    told()
-    assert tallies.untold()[0] == []
+    assert tallies.unstored()[0] == rows
+    stored()
+    assert tallies.unstored()[0] == []
 
 
 async def test_of_many_that_end_at_once_all_are_counted_and_some_are_timed(
@@ -355,7 +355,7 @@ async def test_of_many_that_end_at_once_all_are_counted_and_some_are_timed(
     tallies = AttemptTallies(keep=MINUTE, clock=lambda: now)
     ids = [job.id for job in jobs if job.kind == "seldom" or job.id % 2]
     tallies.completed(attempts, [now] * len(jobs), ids)
-    rows = {row.kind: row.tally for row in tallies.untold()[0]}
+    rows = {row.kind: row.tally for row in tallies.unstored()[0]}
     assert {kind: tally.completed for kind, tally in rows.items()} == {"often": 50, "seldom": 3}
     for tally in rows.values():
         assert tally.run.n == tally.wait.n == tally.completed

@@ -21,7 +21,7 @@ from riverui.engine.hooks import Hook, Metric
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import CONTROL
 from riverui.engine.work.attempt import Cause
-from riverui.engine.work.job_counts import JobCounts, tell_changed
+from riverui.engine.work.job_counts import JobCounts, log_changed
 from riverui.engine.work.producer import Producer
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
@@ -654,7 +654,7 @@ async def test_what_was_done_is_told_when_it_has_changed(
 
     def tell(told: Mapping[str, JobCounts]) -> dict[str, JobCounts]:
         caplog.clear()
-        return tell_changed(runtime.producers, told, client.logger)
+        return log_changed(runtime.producers, told, client.logger)
 
     told = tell({})
     assert caplog.messages == ["queue default: 0 jobs worked, 1 running, 0 stuck"]

@@ -1,9 +1,9 @@
-"""Read JSON values into typed Python ones, for dataclasses and what they hold: the way back from
-`gojson`.
+"""Read JSON values into dataclasses and the types of their fields: the inverse of `gojson`.
 
-As in Go, a key of other case is taken where none has that of the type, and keys that the type does
-not know are ignored. Missing ones take their default, and so does null where the type has no None:
-Go writes null for empty slices and maps.
+As in Go, a key in another case is used where none has the case of the type, and keys that the type
+does not have are ignored. Missing fields have their default, and so do those with null whose type
+has no None: Go writes null for empty slices and maps. `msgspec.convert` has no such rules, no
+unions of two dataclasses and no Go durations, so it serves msgspec's own structs alone.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from riverui.errors import ConfigError, OutputError
 Reader = Callable[[Any], Any]
 
 _MISSING: Any = object()
-"""Stands for a key that an object does not have, which null would not."""
+"""Stands for a missing key, which is not the same as null."""
 _MOST_SHOWN = 80
-"""Characters of a refused value in the message: enough to recognize it."""
+"""Characters of a rejected value in the message: enough to recognize it."""
 
 
 def refuse_constant(name: str) -> Any:
-    """Raise ValueError for NaN and the like, which Python reads but JSON does not have."""
+    """Raise ValueError for NaN and infinities, which Python reads but JSON does not have."""
     raise ValueError(f"{name} is not valid JSON")
 
 
 scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
     parse_constant=refuse_constant
-).scan_once  # type: ignore[attr-defined]  # typeshed does not tell of it
+).scan_once  # type: ignore[attr-defined]  # missing in typeshed
 
 
 def parse(text: str) -> Any:
-    """Return JSON text as Python values; ValueError where it is none."""
+    """Return JSON text as Python values; ValueError for invalid JSON."""
     try:
         value, end = scan(text, 0)
     except StopIteration:
@@ -66,16 +66,16 @@ def parse(text: str) -> Any:
 
 @per_type
 def reader(annotation: Any) -> Reader:
-    """Return how to read values of a type; TypeError for a type that no JSON can become.
+    """Return a function that reads values of a type; TypeError for a type that has no JSON form.
 
-    The reader raises Unfit, with the path, for a value of another type.
+    The function raises Unfit, with the path, for a value of another type.
     """
     return _reader(annotation, {})
 
 
 def output_as(value: Any, output_type: Any) -> Any:
     """Return a job's output as a type. OutputError where it does not fit, ConfigError for a type
-    that no JSON can become.
+    that has no JSON form.
     """
     name = getattr(output_type, "__name__", output_type)
     try:
@@ -89,7 +89,7 @@ def output_as(value: Any, output_type: Any) -> Any:
 
 
 def _reader(annotation: Any, building: dict[type, list[Reader]]) -> Reader:
-    """Return how to read values of a type.
+    """Return a function that reads values of a type.
 
     `building` holds the structs that are not finished yet, as a type may contain itself.
     """
@@ -250,7 +250,7 @@ def _one_of(choices: Mapping[Any, Any]) -> Reader:
 
 
 def _union(members: Sequence[tuple[Any, Reader]]) -> Reader:
-    """Return how to read values of a union: by the first member that takes them."""
+    """Return a function that reads values of a union, by the first member that accepts them."""
     others = [read for annotation, read in members if annotation is not NoneType]
     if len(others) == 1:
         read_other = others[0]
@@ -308,7 +308,7 @@ def _dict(read_key: Reader, read_value: Reader) -> Reader:
 
 
 def _key_reader(annotation: Any, building: dict[type, list[Reader]]) -> Reader:
-    """Return how to read keys of an object, which JSON has as text only."""
+    """Return a function that reads keys of an object, which are text in JSON."""
     return _text(int, "a whole number") if annotation is int else _reader(annotation, building)
 
 
@@ -318,12 +318,12 @@ class _Slot(NamedTuple):
     name: str
     attribute: str
     plain: type | None
-    """The type whose values are taken as they are; None where the reader sees all."""
+    """The type whose values need no reader; None where all do."""
     read: Reader
     nullable: bool
     required: bool
     empty: Any
-    """What null becomes where a value is required: an empty list or object, or None."""
+    """The value read for null where one is required: an empty list or object, or None."""
 
 
 def _struct(cls: Any, building: dict[type, list[Reader]]) -> Reader:
@@ -360,7 +360,7 @@ def _struct(cls: Any, building: dict[type, list[Reader]]) -> Reader:
 def _bare(hint: Any, required: bool) -> tuple[bool, Any]:
     """Return whether a TypedDict must have the field, and the field's type.
 
-    `required` is what the TypedDict says, which is wrong where its hints are text.
+    `required` is from `__required_keys__`, which is wrong where the hints are text.
     """
     origin = get_origin(hint)
     return (
@@ -420,7 +420,7 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
 
 
 def _in_other_case(value: Mapping[str, Any], name: str, names: frozenset[str]) -> Any:
-    """Return the value of a key that differs from the name in case alone; of several the last, as
+    """Return the value of a key that differs from the name in case alone: of several the last, as
     in Go.
     """
     lowered, found = name.lower(), _MISSING

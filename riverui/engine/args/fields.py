@@ -1,4 +1,4 @@
-"""List the fields of dataclasses, pydantic models and msgspec structs as their JSON has them."""
+"""List the fields of dataclasses, pydantic models and msgspec structs as in their JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 T = TypeVar("T")
 
 KIND = "kind"
-"""The attribute that names the kind of a job; as a field with a default it is no part of the args.
-"""
+"""The attribute that names the kind of a job; a field of this name with a default is not an arg."""
 
 
 _MOST_TYPES = 1024
-"""Types remembered for each function: more than a program has, so that those made at run time are
-forgotten in the end.
+"""Types remembered for each function: more than programs have, so that only types made at run time
+are ever dropped.
 """
 
 
@@ -28,7 +27,7 @@ class Unique:
 
 
 def per_type(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Decorate a function so that its result is remembered for each type."""
+    """Cache a function's result for each type."""
     return lru_cache(maxsize=_MOST_TYPES)(function)
 
 
@@ -42,21 +41,21 @@ class StructKind(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StructField:
-    """One field of a class, as its JSON has it."""
+    """One field of a class, as in its JSON."""
 
     attribute: str
     name: str
     """Its key in JSON."""
     annotation: Any
-    """The type hint as it was written, with `Annotated`; may still be text."""
+    """The type hint as written, with `Annotated`; it may be text."""
     omit_empty: bool = False
-    """Whether its JSON leaves out empty values, as Go's `omitempty` does."""
+    """Whether empty values are left out of the JSON, as with Go's `omitempty`."""
     init: bool = True
     required: bool = False
 
 
 def struct_kind(cls: type) -> StructKind | None:
-    """Return whose class it is; None for any other type."""
+    """Return the library of a class; None for any other type."""
     if dataclasses.is_dataclass(cls):
         return StructKind.DATACLASS
     if hasattr(cls, "model_fields") and hasattr(cls, "__pydantic_serializer__"):
@@ -68,10 +67,10 @@ def struct_kind(cls: type) -> StructKind | None:
 
 @per_type
 def fields_of(cls: Any) -> tuple[StructField, ...]:
-    """Return the fields that make up the JSON, in its order; TypeError for a type without fields.
+    """Return the fields of the JSON, in order; TypeError for a type without fields.
 
-    A dataclass field may say its JSON name with Go's own words: `field(metadata={"json":
-    "name,omitempty"})`, and `"-"` leaves it out. pydantic's aliases and msgspec's renames hold.
+    A dataclass field may have its JSON name as a struct tag of Go's: `field(metadata={"json":
+    "name,omitempty"})`; `"-"` leaves it out. pydantic's aliases and msgspec's renames apply.
     """
     match struct_kind(cls):
         case StructKind.DATACLASS:

@@ -51,7 +51,7 @@ class Unfit(Exception):
         self.path: list[str] = []
 
     def within(self, name: str) -> Unfit:
-        """Return the same with the name of the next outer level in front of its path."""
+        """Return the same error with the name of the next outer level in front of its path."""
         self.path.insert(0, name)
         return self
 
@@ -68,7 +68,7 @@ def dump(value: Any) -> str:
 
 
 def too_deep() -> Unfit:
-    """Return what to raise for a RecursionError."""
+    """Return the Unfit for a RecursionError."""
     return Unfit("it contains itself, or is nested too deeply")
 
 
@@ -220,7 +220,7 @@ _WRITERS: Mapping[type, Writer] = {
 
 @per_type
 def writer(cls: Any) -> Writer:
-    """Return how to write values of a type that `_WRITERS` does not name; see `text_of`."""
+    """Return a function that writes values of a type that is not in `_WRITERS`; see `text_of`."""
     if issubclass(cls, Enum):
         return lambda value: text_of(value.value)
     kind = struct_kind(cls)
@@ -260,7 +260,7 @@ def _dataclass_writer(cls: type) -> Writer:
     keys = [encode_basestring(field.name).replace("%", "%%") for field in fields]
     template = "{" + ",".join(f"{key}:%s" for key in keys) + "}"
     attributes = [field.attribute for field in fields]
-    # With one name attrgetter gives the value alone; the second one is not looked at.
+    # With one name attrgetter returns the bare value, so give it a second one, which is ignored.
     get = attrgetter(*attributes, attributes[0])
     last = len(fields)
     writers = _WRITERS.get
@@ -287,9 +287,9 @@ def _empty(value: Any) -> bool:
 
 
 def _alongside(dumped: Any, original: Any) -> str:
-    """Return as JSON what a library made of `original`, which tells structs, dicts and times apart.
+    """Return as JSON what a library dumped of `original`, by which structs, dicts and times differ.
 
-    Other values keep the library's own form: only it knows what its reader takes back.
+    Other values keep the library's own form, which its reader accepts.
     """
     if isinstance(dumped, dict):
         pairs = (_struct_pairs if struct_kind(type(original)) else _dict_pairs)(dumped, original)

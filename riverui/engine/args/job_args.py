@@ -1,4 +1,4 @@
-"""Tell the kind of job args, and write and read their JSON.
+"""The kind of job args, and their JSON.
 
 Args are an instance of a dataclass, a pydantic model or a msgspec struct with a class attribute
 `kind`; whatever has `kind` and `to_json()`, as in River's insert-only Python client; or `JsonArgs`.
@@ -9,11 +9,10 @@ Args are an instance of a dataclass, a pydantic model or a msgspec struct with a
         to: Annotated[str, Unique]
         retries: int = 3
 
-What else their class may say, all of it optional: `insert_opts()`, how such jobs are inserted;
-`upgrade(args)`, a class or static method that turns the dict of an older version into today's;
-`kind_aliases`, older kinds that a worker takes as well; `ephemeral = True`, to have these jobs
-removed when they have gone well; `retry`, whether and when they are tried again; `hooks` and
-`plugins`, for these jobs alone.
+Their class may also have: `insert_opts()`, how such jobs are inserted; `upgrade(args)`, a class or
+static method that turns the dict of an older version into a current one; `kind_aliases`, older
+kinds that its worker works as well; `ephemeral = True`, which deletes such jobs when they have
+succeeded; `retry`, whether and when they are retried; `hooks` and `plugins`, for these jobs alone.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ __all__ = [
 ]
 
 
-# Type checkers shall tell `insert(SendMail)` from `insert(SendMail(…))`, so that each of these has
+# Type checkers should reject `insert(SendMail)` for `insert(SendMail(…))`, so each of these has
 # something that an instance has and its class has not. To mypy that is any method, which wants the
 # instance where it is a class's. pyright finds the metaclass's own first: it takes no ClassVar for
 # one of a class, `__dict__` of a class is no dict, and no metaclass has the methods of the others.
@@ -95,7 +94,7 @@ class _KindBesideJson(Protocol):
 JobArgs: TypeAlias = (
     _KindOfClass | _KindOfInstance | _KindOfPydanticModel | _KindOfMsgspecStruct | _KindBesideJson
 )
-"""What can be inserted, to type checkers. They do not see whether it can be written as JSON."""
+"""The types of args, for type checkers. They do not check whether JSON can hold them."""
 
 
 class JsonArgs:
@@ -112,7 +111,7 @@ class JsonArgs:
 
 
 class JsonText:
-    """A job of any kind with args as somebody has written them, a `json.RawMessage` of Go's."""
+    """A job of any kind with args that are JSON text already, as a `json.RawMessage` of Go's."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
@@ -124,13 +123,13 @@ class JsonText:
 
 
 class ReadAgain:
-    """Args whose JSON is read as their worker will read it before they are inserted, so that who
-    inserts what does not fit hears of it, and not only the job.
+    """Args whose JSON is read before they are inserted as their worker will read it, so that the
+    insert fails where they do not fit, and not only the job.
     """
 
 
 def kind_of(args: object) -> str:
-    """Return the kind of args, or of a type of args; ArgsError where River would not take it."""
+    """Return the kind of args, or of a type of args; ArgsError where River would reject it."""
     kind = getattr(args, KIND, None)
     if type(kind) is str and 0 < len(kind) <= MOST_KIND_CHARACTERS:
         return kind
@@ -140,7 +139,7 @@ def kind_of(args: object) -> str:
 def _kind(args: object, kind: object) -> str:
     cls = args if isinstance(args, type) else type(args)
     if isinstance(args, type) and kind is None:
-        # A pydantic field is no attribute of its class, only its default is known.
+        # A pydantic field is not an attribute of its class, but its default is known.
         field = getattr(args, "model_fields", {}).get(KIND)
         kind = None if field is None else field.get_default()
     if isinstance(kind, str):
@@ -160,8 +159,8 @@ def _kind(args: object, kind: object) -> str:
 
 
 def check_instance(args: object) -> None:
-    """Raise ArgsError for a class in place of its instance, and for a dict, text or the like that
-    has no kind.
+    """Raise ArgsError for a class instead of its instance, and for a dict, text or the like without
+    a kind.
     """
     if isinstance(args, type):
         raise ArgsError(f"{args.__name__} is a class: insert an instance, {args.__name__}(…)")
@@ -191,7 +190,7 @@ def unwritable(args: object, error: Exception) -> ArgsError:
 
 
 def unique_form(args: object, encoded: str) -> str:
-    """Return the JSON that unique keys are made of: `to_json()` may write other spaces and
+    """Return the JSON that unique keys are made of: `to_json()` may use other spaces and
     escapes.
     """
     if isinstance(args, JsonText):
@@ -207,9 +206,9 @@ def writes_itself(cls: type) -> bool:
 
 @per_type
 def encoder(cls: type) -> Callable[[Any], str]:
-    """Return a function from args of that type to JSON text; ArgsError for a type without any.
+    """Return a function from args of that type to JSON text; ArgsError for a type that has none.
 
-    What it raises, Unfit or RecursionError, goes through `unwritable`.
+    Pass the Unfit or RecursionError that it raises to `unwritable`.
     """
     if writes_itself(cls):
         return lambda args: check_object(args.to_json())
@@ -256,7 +255,7 @@ def check_object(text: object) -> str:
     if type(value) is not dict:
         raise Unfit("args must be a JSON object")
     if "\\u" in text or not text.isascii():
-        # Escapes may hide what Postgres refuses.
+        # Escapes may hide characters that Postgres rejects.
         gojson.finished(json.dumps(value, ensure_ascii=False))
     return text
 
@@ -277,7 +276,7 @@ def decoder(cls: Any) -> Callable[[str], Any]:
             return read(text)
         except Exception as error:
             if isinstance(text, OpenedArgs):
-                # What is wrong may quote what was encrypted, and would be stored with the job.
+                # The error may quote what was encrypted, and would be stored with the job.
                 raise ArgsError(
                     f"the args do not fit {cls.__name__}; as they were encrypted, it is not told"
                     " how"
@@ -291,7 +290,7 @@ def decoder(cls: Any) -> Callable[[str], Any]:
 
 def _decoder(cls: Any) -> Callable[[str], Any]:
     if callable(from_json := getattr(cls, "from_json", None)):
-        return from_json  # type: ignore[no-any-return]  # whatever it gives is the args
+        return from_json  # type: ignore[no-any-return]  # its result is the args
     read = reader(dict)
     if cls is dict:
         return lambda text: read(parse(text))
@@ -310,13 +309,13 @@ def _decoder(cls: Any) -> Callable[[str], Any]:
 
 
 def upgrades(cls: Any) -> bool:
-    """Return whether args of that type say how older ones become them."""
+    """Return whether args of that type have an `upgrade` of older ones."""
     found = inspect.getattr_static(cls, "upgrade", None)
     return isinstance(found, classmethod | staticmethod)
 
 
 def _upgrading(cls: Any) -> Callable[[str], Any] | None:
-    """Return how to read args of a type that upgrades older ones; None for all others."""
+    """Return a function that reads args of a type with an `upgrade`; None for other types."""
     if not upgrades(cls):
         return None
     upgrade, as_object = cls.upgrade, reader(dict)
@@ -346,8 +345,8 @@ def _msgspec_decoder(cls: Any) -> Callable[[str], Any]:
 
 
 def insert_opts_of(args: object) -> Any:
-    """Return what the args say about their insertion, InsertOpts; None where they say nothing."""
-    return args.insert_opts() if has_insert_opts(type(args)) else None  # type: ignore[attr-defined]  # it was asked for
+    """Return the InsertOpts of the args' own; None for none."""
+    return args.insert_opts() if has_insert_opts(type(args)) else None  # type: ignore[attr-defined]  # checked
 
 
 @per_type
@@ -357,7 +356,7 @@ def has_insert_opts(cls: type) -> bool:
 
 
 class SameInsertOpts:
-    """An `insert_opts` that says the same for all args of a type."""
+    """An `insert_opts` that is the same for all args of a type."""
 
     def __init__(self, insert_opts: object) -> None:
         self._insert_opts = insert_opts
@@ -376,21 +375,18 @@ def insert_opts_vary(cls: type) -> bool:
 
 
 def kind_aliases_of(cls: type) -> tuple[str, ...]:
-    """Return other kinds whose jobs have these args, from before the kind was renamed."""
+    """Return older kinds whose jobs have these args."""
     return tuple(_said(cls, "kind_aliases"))
 
 
 def ephemeral_of(cls: type) -> bool:
-    """Return whether jobs with these args are removed when they have gone well."""
+    """Return whether jobs with these args are deleted when they have succeeded."""
     return _said(cls, "ephemeral") is True
 
 
 @per_type
 def retry_of(cls: type) -> Retry | None:
-    """Return whether and when jobs with these args are tried again; None where they do not say.
-
-    ConfigError where what they say is no Retry.
-    """
+    """Return the Retry of jobs with these args, None for none; ConfigError for another value."""
     said = getattr(cls, "retry", None)
     if callable(said) or _has_field(cls, "retry"):
         return None
@@ -400,18 +396,18 @@ def retry_of(cls: type) -> Retry | None:
 
 @per_type
 def plugins_of(cls: type) -> tuple[object, ...]:
-    """Return what hooks into these jobs alone: `hooks_of` them, then plugins, unchecked."""
+    """Return the hooks and then the plugins of these jobs alone, unchecked."""
     return (*hooks_of(cls), *_said(cls, "plugins"))
 
 
 def hooks_of(cls: type) -> tuple[object, ...]:
-    """Return what hooks into these jobs as hooks only, and not as middleware, unchecked."""
+    """Return the hooks of these jobs alone, which are not middleware, unchecked."""
     return tuple(_said(cls, "hooks"))
 
 
 def _said(cls: type, name: str) -> Any:
-    """Return a class attribute, or what a class or static method of that name returns; nothing
-    where a field has the name.
+    """Return a class attribute, or the result of a class or static method of that name; an empty
+    tuple where a field has the name.
     """
     if _has_field(cls, name):
         return ()

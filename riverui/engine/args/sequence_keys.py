@@ -1,4 +1,4 @@
-"""Make the keys of sequences, and what a job's metadata says of its own."""
+"""Make the keys of sequences, and the metadata of a job in one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from riverui.engine.insert.insert_opts import SequenceOpts
 
 _HASH_CHARACTERS = 32
-"""Hexadecimal digits of a key's hash: 128 bits, so that two never meet."""
+"""Hexadecimal digits of a key's hash: 128 bits, so that no two are the same."""
 
 
 class Sequencing(NamedTuple):
@@ -26,11 +26,11 @@ class Sequencing(NamedTuple):
     by_queue: bool
     exclude_kind: bool
     options: dict[str, bool]
-    """As the metadata has them: what is said besides the key."""
+    """Those of the metadata, besides the key."""
 
 
 def sequencing(opts: SequenceOpts | None) -> Sequencing | None:
-    """Return the options checked, None where there are none; InsertError for what cannot be."""
+    """Return the options checked, None for None; InsertError for invalid ones."""
     if opts is None:
         return None
     by_args = opts.by_args
@@ -52,7 +52,7 @@ def sequencing(opts: SequenceOpts | None) -> Sequencing | None:
 def sequence_metadata(
     sequence: Sequencing, args: object, encoded: str, kind: str, queue: str
 ) -> dict[str, Any]:
-    """Return what goes into the metadata of a job: the key of its sequence, and its options.
+    """Return the metadata of a job in a sequence: the key of that, and its options.
 
     The key is the kind, then a hash of the args and the queue where these count: args may be
     secret, and long.
@@ -60,7 +60,7 @@ def sequence_metadata(
     label = "" if sequence.exclude_kind else kind
     text = ""
     if sequence.by_args:
-        # Another type than the args' own, which may mark fields as Unique.
+        # dict, as the args' own type may mark fields as Unique.
         text += f"&args={unique_args(unique_form(args, encoded), dict, sequence.keys)}"
     if sequence.by_queue:
         text += f"&queue={queue}"

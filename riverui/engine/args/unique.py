@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed does not tell of it
+from json.decoder import scanstring  # type: ignore[attr-defined]  # missing in typeshed
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riverui.domain.jobs import JobState, state_bits
@@ -52,7 +52,7 @@ class Uniqueness(NamedTuple):
 
 
 def uniqueness(opts: UniqueOpts | None) -> Uniqueness | None:
-    """Return the options checked, None where they ask for nothing; InsertError as in River."""
+    """Return the options checked, None where nothing is set; InsertError as in River."""
     if opts is None:
         return None
     by_args = opts.by_args
@@ -118,10 +118,10 @@ def _period_start(at: datetime, period: int) -> str:
 
 
 def unique_args(encoded: str, args_type: type, keys: Sequence[str] = ()) -> str:
-    """Return the JSON of the args that count, cut from that of all (`job_args.unique_form`).
+    """Return the JSON of the args that count, out of that of all (`job_args.unique_form`).
 
-    Without `keys` it is the fields marked `Unique`, or everything where none is. Marked fields that
-    the JSON does not have are left out, and with none left the text is empty, as River's is.
+    Without `keys` these are the fields marked `Unique`, or all where none is. Marked fields that
+    the JSON does not have are left out, and with none left the text is empty, as in River.
     """
     paths = _top_level(keys) if keys else _marked(args_type)
     if not paths:
@@ -192,7 +192,7 @@ def _marked(cls: type) -> tuple[Path, ...]:
     try:
         paths = _paths(cls, (), set())
     except TypeError as error:
-        raise InsertError(f"cannot tell which args are Unique: {error}") from None
+        raise InsertError(f"cannot find the Unique args: {error}") from None
     return tuple(
         sorted(paths, key=lambda path: (".".join(path), [key.replace(".", "\\.") for key in path]))
     )
@@ -201,9 +201,8 @@ def _marked(cls: type) -> tuple[Path, ...]:
 def _paths(cls: type, path: Path, seen: set[type]) -> list[Path]:
     """Return the paths of fields marked `Unique` in a struct and the structs inside it.
 
-    A struct with marked fields counts by those; one that is itself marked, and has none, as a
-    whole. River looks into each type once, so a second field of the same type counts as a whole as
-    well.
+    A struct counts by its marked fields; one that is itself marked, and has none, as a whole. River
+    looks into each type once, so a second field of the same type counts as a whole as well.
     """
     if cls in seen:
         return []

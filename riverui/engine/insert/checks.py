@@ -23,7 +23,7 @@ _LONGEST_TAG = 255
 
 
 def check_opts(opts: InsertOpts) -> None:
-    """Raise InsertError for options that no job could be inserted with."""
+    """Raise InsertError for options with which no job could be inserted."""
     if opts.max_attempts is not None:
         checked_max_attempts(opts.max_attempts)
     if opts.priority is not None:
@@ -37,23 +37,21 @@ def check_opts(opts: InsertOpts) -> None:
 
 
 def checked_max_attempts(value: Any) -> int:
-    """Return how often a job is attempted at most, up to what the column holds; InsertError for
-    what is no number of attempts.
-    """
+    """Return a number of attempts, at most what the column holds; InsertError for another value."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return min(value, MAX_SMALLINT)
     raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
 
 
 def checked_priority(value: Any) -> int:
-    """Return a priority; InsertError for another than 1 to 4."""
+    """Return a priority; InsertError unless it is 1 to 4."""
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4:
         return value
     raise InsertError(f"priority must be 1, 2, 3 or 4, not {value!r}")
 
 
 def checked_queue(name: object) -> str:
-    """Return the name of a queue; InsertError for what is none."""
+    """Return the name of a queue; InsertError for an invalid one."""
     if isinstance(name, str) and _fits(name):
         return name
     allowed = "use up to 64 lower-case letters and digits, with single _, - or | between them"
@@ -64,7 +62,7 @@ _fits = lru_cache(maxsize=1024)(is_queue_name)
 
 
 def checked_tags(values: Sequence[str]) -> tuple[str, ...]:
-    """Return tags; InsertError where one is none."""
+    """Return tags; InsertError for an invalid one."""
     if not values:
         return ()
     if isinstance(values, str):
@@ -78,12 +76,10 @@ def checked_tags(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
-def checked_scheduled_at(said: Iterable[InsertOpts], now: datetime) -> datetime | None:
-    """Return what the first of the options that says so has as the time of a job; None for at
-    once.
-    """
-    for opts in said:
-        # The official client's options know no delay.
+def checked_scheduled_at(all_opts: Iterable[InsertOpts], now: datetime) -> datetime | None:
+    """Return the time of a job by the first options that have one; None for now."""
+    for opts in all_opts:
+        # The official client's options have no delay.
         delay = getattr(opts, "delay", None)
         if delay is None:
             if opts.scheduled_at is not None:

@@ -1,4 +1,4 @@
-"""A client's methods that insert jobs, and the pipeline behind them: middleware, hooks, rows, one
+"""A client's methods that insert jobs, and their pipeline: middleware, hooks, rows, one
 transaction, at most one notification for each queue.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
 
 Send = Callable[[InsertBatch, Sequence[str]], Awaitable[Sequence[InsertResult]]]
-"""Insert a batch and return one answer for each job, none where they are only counted; the queues
+"""Inserts a batch and returns one result for each job, none where they are only counted; the queues
 are those that get an available job, whether they are notified or not.
 """
 
@@ -51,7 +51,7 @@ class InsertPipeline:
     async def insert(self, jobs: Iterable[object], send: Send) -> Sequence[InsertResult]:
         """Insert args and InsertManyParams, all or none; return one result for each, in order.
 
-        ArgsError, InsertError or UnknownJobKind for a job that is wrong.
+        ArgsError, InsertError or UnknownJobKind for an invalid job.
         """
         jobs = list(jobs)
         if not jobs:
@@ -96,7 +96,7 @@ class InsertPipeline:
             raise
 
     def _watched(self, jobs: Sequence[object]) -> bool:
-        """Return whether any hook or middleware looks at these jobs."""
+        """Return whether any hook or middleware sees these jobs."""
         if self._extensions.insert_begin or self._extensions.insert_many:
             return True
         params = params_types()
@@ -124,7 +124,7 @@ def _around(outer: _Outer, inner: _Insert) -> _Insert:
 
 
 def only(results: Sequence[InsertResult]) -> InsertResult:
-    """Return the result of the one job that was to be inserted; InsertError for more or none."""
+    """Return the only result; InsertError where middleware has returned more or none."""
     if len(results) != 1:
         raise InsertError(f"a middleware returned {len(results)} results for one job")
     return results[0]
@@ -135,8 +135,8 @@ class InsertMethods:
 
     Those with `_tx` work in a transaction of the caller's, who commits it: a psycopg
     AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. The others begin one of their
-    own. Jobs are args, or InsertManyParams to give options with them; a batch is inserted as a
-    whole or not at all. ArgsError, InsertError and UnknownJobKind say what is wrong with a job.
+    own. Jobs are args, or InsertManyParams for args with options; a batch is inserted as a whole or
+    not at all. ArgsError, InsertError or UnknownJobKind is raised for an invalid job.
     """
 
     clock: Callable[[], datetime]
@@ -151,7 +151,7 @@ class InsertMethods:
         self.enforce_unique(True)
 
     def enforce_unique(self, enforce: bool) -> None:
-        """Enforce the uniqueness of jobs, or ignore it: for tests, which work the same jobs side by
+        """Enforce the uniqueness of jobs, or ignore it, for tests that work equal jobs side by
         side.
         """
         builder = JobBuilder(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
@@ -163,7 +163,7 @@ class InsertMethods:
         insert_opts: InsertOpts | None = None,
         **keywords: Unpack[InsertKeywords],
     ) -> InsertResult:
-        """Insert a job, or return the one that is there already where it is unique.
+        """Insert a job, or return the existing one where it is unique.
 
         Options are InsertOpts or keywords, such as `queue="mail"`; keywords win over InsertOpts
         that are given with them.
@@ -196,7 +196,7 @@ class InsertMethods:
 
     async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
-        is there already.
+        exists.
         """
         return await self._copy(jobs, self._send)
 
@@ -221,9 +221,9 @@ class InsertMethods:
     ) -> Sequence[InsertResult]:
         """Insert what `prepare_insert` returned, as insert_many does.
 
-        `numbered` is called with the number of the transaction before it is committed, so that
-        whoever misses the answer can ask what became of it (TRANSACTION_STATUS, where the database
-        has it). `beside` does something else in that transaction.
+        `numbered` is called with the number of the transaction before it is committed: without an
+        answer, its status can be asked for (TRANSACTION_STATUS, where the database has it).
+        `beside` runs in that transaction too.
         """
         if numbered is None:
             return await self._pipeline.insert_requests(requests, self._send)
@@ -272,7 +272,7 @@ class InsertMethods:
 
     async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
         """Insert a batch in a transaction of its own, and wake the workers of this client."""
-        # As a rule it is one statement, which is its own transaction; a COPY cannot notify.
+        # Usually it is one statement, which is its own transaction; a COPY cannot notify.
         plain = not self.pilot.wants_insert(batch.jobs)
         alone = plain and self._fits(batch, plain) and not (batch.fast and batch.notify)
         opened = self.driver.autocommit if alone else self.driver.transaction
@@ -303,9 +303,7 @@ class InsertMethods:
         return inserted
 
     def _fits(self, batch: InsertBatch, plain: bool) -> bool:
-        """Return whether a batch is inserted in one step: a COPY is, unless a feature is to see
-        it.
-        """
+        """Return whether a batch is inserted in one step: a COPY is, unless features take part."""
         if batch.fast and plain:
             return True
         return len(batch.jobs) <= self._limits.insert_rows
@@ -319,7 +317,7 @@ class InsertMethods:
 
 
 def _timeout_for(rows: Sized) -> timedelta:
-    """Return the time limit of an insert: 10 s, which a busy server may need for any, and 1 s more
-    for each 1,000 rows.
+    """Return the time limit of an insert: 10 s, which a busy server may need for any, and 1 s for
+    each 1,000 rows.
     """
     return timedelta(seconds=10 + len(rows) / 1000)

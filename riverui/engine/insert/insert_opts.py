@@ -1,4 +1,4 @@
-"""Options of jobs to insert, and requests that hooks see."""
+"""Options of jobs to insert, and the requests that hooks see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riverui.engine.args.job_args import JobArgs
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UniqueOpts:
-    """What makes a job unique (River's UniqueOpts); where nothing is set it is not."""
+    """What makes a job unique (River's UniqueOpts); with nothing set it is not."""
 
     by_args: bool | Sequence[str] | None = False
     """True: all args, or only the fields marked `Unique` where any is. A list: these top-level
@@ -30,13 +30,13 @@ class UniqueOpts:
     discarded.
     """
     exclude_kind: bool = False
-    """Whether jobs of other kinds count as well; needs one of the others beside it."""
+    """Whether jobs of other kinds count as well; needs another option beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequenceOpts:
-    """Which jobs run one at a time, in the order of their insertion (River Pro's SequenceOpts):
-    those of the same kind, unless told otherwise.
+    """Which jobs run one at a time, in the order of their insertion (River Pro's SequenceOpts): by
+    default those of the same kind.
     """
 
     by_args: bool | Sequence[str] | None = False
@@ -44,11 +44,11 @@ class SequenceOpts:
     by_queue: bool = False
     """Whether each queue has a sequence of its own."""
     exclude_kind: bool = False
-    """Whether jobs of other kinds are in the sequence too; needs one of the others beside it."""
+    """Whether jobs of other kinds are in the sequence too; needs another option beside it."""
     continue_on_cancelled: bool = False
     """Whether the next job runs when this one was cancelled; otherwise the sequence halts."""
     continue_on_discarded: bool = False
-    """The same for a job that has failed for good."""
+    """The same for a job that was discarded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +56,11 @@ class InsertOpts:
     """How to insert a job; None leaves it to the args' own `insert_opts()`, then to the client."""
 
     delay: timedelta | None = None
-    """How long from now, by the client's clock, the job is to wait; zero is not at all. It stands
-    in the place of `scheduled_at`: only one of the two may be given.
+    """How long from now, by the client's clock, the job waits. It replaces `scheduled_at`: give
+    only one of the two.
     """
     max_attempts: int | None = None
-    """At least 1; more than 32,767, all that the column holds, counts as that."""
+    """At least 1; more than 32,767, the most that the column holds, counts as that."""
     metadata: dict[str, Any] | None = None
     """Taken from the call alone, as in River; that of the args' own options is ignored."""
     pending: bool = False
@@ -72,8 +72,8 @@ class InsertOpts:
     scheduled_at: datetime | None = None
     """An aware datetime; a job scheduled for the past waits for the scheduler as well."""
     sequence: SequenceOpts | None = None
-    """Has the job wait until those of its sequence that were inserted earlier are done. Replaces
-    that of the args as a whole. Needs migration 010 of the line riverui.
+    """Makes the job wait until earlier jobs of its sequence are done. Replaces that of the args as
+    a whole. Needs migration 010 of the line riverui.
     """
     tags: Sequence[str] | None = None
     """Each 3 to 255 characters: A–Z, a–z, 0–9, `_`, and `-` inside. They replace the args' own."""
@@ -100,10 +100,10 @@ _OPTIONS = tuple(field.name for field in fields(InsertOpts))
 
 
 def opts_with(insert_opts: InsertOpts | None, keywords: Mapping[str, Any]) -> InsertOpts | None:
-    """Return the options with those that were given as keywords, which win; None as a keyword
-    leaves an option as it is.
+    """Return the options with those that are given as keywords, which win; a keyword None leaves an
+    option as it is.
 
-    TypeError for a keyword that is no option.
+    TypeError for an unknown keyword.
     """
     if not keywords:
         return insert_opts
@@ -111,7 +111,7 @@ def opts_with(insert_opts: InsertOpts | None, keywords: Mapping[str, Any]) -> In
         if name not in _OPTIONS:
             raise TypeError(f"there is no option {name!r}: use {', '.join(_OPTIONS)}")
     given = {name: value for name, value in keywords.items() if value is not None}
-    # The official client's options are of another class, and know fewer.
+    # The official client's options are of another class, with fewer attributes.
     before = {name: getattr(insert_opts, name, None) for name in _OPTIONS}
     for one, other in (("delay", "scheduled_at"), ("scheduled_at", "delay")):
         if one in given:
@@ -121,9 +121,7 @@ def opts_with(insert_opts: InsertOpts | None, keywords: Mapping[str, Any]) -> In
 
 @dataclass(frozen=True, slots=True)
 class InsertManyParams:
-    """One job of an `insert_many` with options of its own, as InsertOpts or as keywords; these
-    win.
-    """
+    """One job of an `insert_many` with its own options, as InsertOpts or as keywords, which win."""
 
     args: JobArgs
     insert_opts: InsertOpts | None = None
@@ -142,8 +140,8 @@ _set = object.__setattr__
 
 
 def params_types() -> tuple[type[Any], ...]:
-    """Return the classes of jobs with options: ours, and that of the official client where a
-    program has loaded it.
+    """Return the classes of jobs with options: ours, and the official client's where a program has
+    imported it.
     """
     official = getattr(sys.modules.get("riverqueue"), "InsertManyParams", None)
     return (InsertManyParams, official) if isinstance(official, type) else (InsertManyParams,)
@@ -151,8 +149,8 @@ def params_types() -> tuple[type[Any], ...]:
 
 @dataclass(kw_only=True, slots=True)
 class InsertRequest:
-    """A job about to be inserted, as hooks and middleware see and change it; checked again
-    afterwards.
+    """A job to be inserted, as hooks and middleware see and change it; it is checked again after
+    them.
     """
 
     args: object

@@ -46,15 +46,15 @@ from riverui.storage.interface.engine_params import JobInsertParams
 from riverui.storage.interface.insert_rows import rows_like, unique_rows_like
 
 _MOST_QUEUES = 1_000
-"""Queues whose wake-ups are remembered before old ones are dropped: more than a program has, so
-that only names made up without end are cleaned away.
+"""Queues whose wake-ups are remembered before old ones are dropped: more than programs have, so
+that only generated names are ever dropped.
 """
 
 
 class NotifyLimiter:
     """Allows at most one wake-up for each queue in each `cooldown`, as River's clients do.
 
-    What it holds back is not sent later: whoever waits for such a job finds it at the next poll.
+    What it suppresses is not sent later: the next poll finds such jobs.
     """
 
     def __init__(self, cooldown: timedelta, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,20 +63,20 @@ class NotifyLimiter:
         self._sent: dict[str, float] = {}
 
     def allow(self, queue: str) -> bool:
-        """Return whether to send a wake-up now; if so, it counts as sent."""
+        """Return whether to send a wake-up now, which then counts as sent."""
         now = self._clock()
         sent = self._sent.get(queue)
         if sent is not None and now - sent <= self._cooldown:
             return False
         if len(self._sent) >= _MOST_QUEUES:
-            # A list, as other threads of a SyncClient's may be adding to it.
+            # A copy, as other threads of a SyncClient may add to it.
             sent_so_far = list(self._sent.items())
             self._sent = {name: at for name, at in sent_so_far if now - at <= self._cooldown}
         self._sent[queue] = now
         return True
 
     def take_back(self, queues: Iterable[str]) -> None:
-        """Forget wake-ups that were not sent after all."""
+        """Forget wake-ups that were not sent."""
         for queue in queues:
             self._sent.pop(queue, None)
 
@@ -85,7 +85,7 @@ class JobBuilder:
     """Builds rows for one client; it neither calls hooks nor reaches the database.
 
     `prepare` makes a request of args and options, `finish` a row of a request that hooks have seen.
-    `rows` does both where nobody looks at requests.
+    `rows` does both where no hook sees requests.
     """
 
     def __init__(
@@ -107,9 +107,8 @@ class JobBuilder:
         return self._resolve(args, insert_opts, self._clock()).request
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
-        """Return the row of a request that hooks may have changed.
-
-        InsertError or ArgsError where what they made of it cannot be inserted.
+        """Return the row of a request that hooks may have changed; InsertError or ArgsError where
+        it cannot be inserted.
         """
         unique = uniqueness(request.unique_opts) if self._enforce_unique else None
         counted = request.unique_args
@@ -150,7 +149,7 @@ class JobBuilder:
                 if cls not in instances:
                     check_instance(args)
                     instances.add(cls)
-                # The options are told apart by identity, which holds as long as the list does.
+                # Options are compared by identity, which is safe while the list holds them.
                 alike = cls, kind_of(args), id(call)
                 make = more.get(alike)
                 if make is None:
@@ -217,7 +216,7 @@ class JobBuilder:
         return _Resolved(request, text, unique, sequence)
 
     def _usual_max_attempts(self, args: object, kind: str) -> int:
-        """Return how often such jobs are attempted where neither call nor args say."""
+        """Return `max_attempts` where neither call nor args say."""
         unit = None if self.config.workers is None else self.config.workers.get(kind)
         retry = (unit and unit.retry) or retry_of(type(args)) or self.config.retry
         return (retry and retry.max_attempts) or self.config.max_attempts

@@ -20,16 +20,16 @@ from riverui.storage.interface.engine_params import InsertResult
 
 
 class JobInserter:
-    """Inserts jobs through a client: its defaults, hooks, middleware and features take part.
+    """Inserts jobs through a client, with its defaults, hooks, middleware and features.
 
-    Args of a kind that the client works are read by their own type and written by it, so that its
-    defaults and options hold. Those of other kinds are inserted as they are written; the client
-    need not know them.
+    Args of a kind that the client works are read as their type and written by it, so that its
+    defaults and options apply. Those of other kinds are inserted as they are; the client need not
+    know them.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        # The dashboard of one program may insert what another works.
+        # The dashboard of one program may insert jobs that another works.
         config = replace(client.config, skip_unknown_job_check=True)
         self._builder = JobBuilder(config, client.clock, client.notify_limiter)
 
@@ -38,7 +38,7 @@ class JobInserter:
         self._request(job)
 
     async def insert(self, job: NewJob) -> InsertResult:
-        """Insert a job, or return the one that is there already with its unique key."""
+        """Insert a job, or return the existing one with its unique key."""
         request = self._request(job)
         try:
             return only(await self._client.insert_requests([request]))
@@ -49,7 +49,7 @@ class JobInserter:
 
     def _request(self, job: NewJob) -> InsertRequest:
         """Return the job as a client would prepare it; JobRefused where it cannot be inserted."""
-        # Encrypted args are of no type before they are opened.
+        # Encrypted args have no type before they are decrypted.
         unit = None if is_sealed(job.args) else self._unit(job.kind)
         try:
             metadata = parse(job.metadata)
@@ -71,26 +71,26 @@ class JobInserter:
         return request
 
     def _unit(self, kind: str) -> WorkUnit | None:
-        """Return who works that kind under its own name here; None for nobody."""
+        """Return the worker of a kind; None for none, and for one of which this is an alias."""
         workers = self._client.config.workers
         unit = None if workers is None else workers.get(kind)
         return unit if unit is not None and kind_of(unit.args_type) == kind else None
 
 
 def _typed(unit: WorkUnit, text: str) -> Any:
-    """Return the args as the type that the kind's worker takes; ArgsError where they do not fit."""
+    """Return the args as the type of the kind's worker; ArgsError where they do not fit."""
     try:
         return unit.decode(text)
     except (ArgsError, RecursionError):
         raise
     except Exception as error:
-        # A type may read its own JSON (`from_json`), and say in its own way that it cannot.
+        # A type may read its own JSON (`from_json`), and raise any error.
         name = getattr(unit.args_type, "__name__", unit.kind)
         raise ArgsError(f"the args do not fit {name}: {error}") from error
 
 
 def _check_kept(unit: WorkUnit, given: str, kept: str) -> None:
-    """Raise ArgsError for a key that the type did not take: most likely it is misspelt."""
+    """Raise ArgsError for a key that the type has ignored: most likely it is misspelt."""
     cls = unit.args_type
     if hasattr(cls, "from_json") or hasattr(cls, "to_json") or upgrades(cls):
         return

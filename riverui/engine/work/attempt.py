@@ -1,5 +1,5 @@
-"""One attempt at a job, from its fetch to its outcome: what the parts of the engine know of it
-together.
+"""One attempt at a job, from its fetch to its outcome: the state that the parts of the engine
+share.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.retries import Retry
@@ -20,46 +20,32 @@ from riverui.engine.work.progress import Progress
 from riverui.engine.work.worker import Job, WorkUnit
 from riverui.storage.interface import Driver
 
+if TYPE_CHECKING:
+    from riverui.engine.work.batches import Batch
+
 
 class Cause(Enum):
     """Why an attempt was asked to end."""
 
     REMOTE = "remote"
-    """Somebody cancelled the job."""
+    """The job was cancelled."""
     SILENT = "silent"
-    """Others may take its client for dead, and work its jobs."""
+    """Other clients may take this one for dead, and work its jobs."""
     STOP = "stop"
     """The client stops."""
     TIMEOUT = "timeout"
-    """It took longer than it may."""
+    """Its time limit has passed."""
 
 
 class Slots(Protocol):
-    """Whoever made room for the attempt."""
+    """Counts the slot of an attempt."""
 
     def release(self, attempt: Attempt) -> None:
-        """Take back the slot of an attempt that is over."""
+        """Free the slot of an attempt that is over."""
         ...
 
     def stuck(self, attempt: Attempt) -> None:
-        """Take note that an attempt should have ended long ago."""
-        ...
-
-
-class Batch(Protocol):
-    """Jobs that are worked together, as their attempts know it."""
-
-    @property
-    def asked_to_end(self) -> bool:
-        """Whether all of its attempts were asked to end."""
-        ...
-
-    def attempt_of(self, job_id: int) -> Attempt | None:
-        """Return the attempt at a job of the batch; None for all other jobs."""
-        ...
-
-    def lose(self, attempt: Attempt) -> None:
-        """Wait no longer for an attempt that is over."""
+        """Record an attempt that goes on long past its time limit."""
         ...
 
 
@@ -95,22 +81,22 @@ class Attempt:
         self.batch: Batch | None = None
         """The batch that it is worked in, or on its way into."""
         self.seen = row
-        """The row as middleware has left it, which the work sees."""
+        """The row after middleware, which the worker gets."""
         self.unit = unit
-        """None where nobody here works this kind."""
+        """None where the client has no worker of this kind."""
         self.slots = slots
         self.job: Job[Any] | None = None
         """Once the args are decoded."""
         self.task: asyncio.Task[None] | None = None
         self.cause: Cause | None = None
-        """What asked it to end first, timeouts apart."""
+        """Why it was asked to end, unless by a timeout; the first reason counts."""
         self.completed_at: datetime | None = None
-        """When it completed its job by itself, in a transaction that may have been undone."""
+        """When it completed its job itself, in a transaction that may have been rolled back."""
         self.ephemeral = False
-        """Whether the job is removed if it goes well."""
+        """Whether the job is deleted where it succeeds."""
         self.timed_out = False
         self.working = False
-        """From its first step on; before, nothing has to be interrupted."""
+        """Whether it has begun; before that there is nothing to interrupt."""
         self.done = False
         self.overdue = False
         """Whether its time limit has passed."""
@@ -120,7 +106,7 @@ class Attempt:
         """Metadata to merge at the end: JSON text by key."""
         self.log: AttemptLog | None = None
         self.progress: Progress | None = None
-        """Where a resumable job is."""
+        """That of a resumable job."""
         self.started_at: datetime = row.created_at
         self.ended_at: datetime = row.created_at
 
@@ -131,14 +117,12 @@ class Attempt:
 
     @property
     def asked_by(self) -> Cause | None:
-        """What asked it to end; a timeout only where nothing else did."""
+        """Why it was asked to end; by a timeout only where nothing else did."""
         return self.cause or (Cause.TIMEOUT if self.timed_out else None)
 
     @property
     def closing(self) -> bool:
-        """Whether its coroutine is being thrown away, with its loop: nothing can be awaited any
-        more then.
-        """
+        """Whether its coroutine is being closed along with its loop: it cannot await any more."""
         if self.task is None:
             return False
         try:
@@ -147,8 +131,8 @@ class Attempt:
             return True
 
     def end(self, cause: Cause) -> None:
-        """Ask it to end, by cancelling its task; once, and once more where it heeded no time
-        limit.
+        """Ask it to end, by cancelling its task: once, and a second time where it has ignored its
+        time limit.
         """
         if self.done or self.cause is not None:
             return
@@ -156,17 +140,16 @@ class Attempt:
             self.timed_out = True
         else:
             self.cause = cause
-        # A task cancelled before its first step would never begin, and nobody would tell how it
-        # ended.
+        # A task cancelled before its first step would never begin, nor report how it ended.
         if self.working and self.task is not None:
             self.task.cancel()
 
     def complete_at(self, now: datetime) -> None:
-        """Take note that it completed its job by itself, in a transaction that may be undone."""
+        """Record that it completed its job itself, in a transaction that may be rolled back."""
         self.completed_at = now
 
     def new_progress(self) -> Progress:
-        """Return where the job is, before its first step of this attempt."""
+        """Return the progress before the first step of this attempt."""
         return Progress(self.row.metadata)
 
     def update(self, key: str, text: str) -> None:
@@ -176,9 +159,7 @@ class Attempt:
         self.updates[key] = text
 
     def metadata(self) -> str | None:
-        """Return what to merge into the job's metadata, as JSON text of an object; None for
-        nothing.
-        """
+        """Return the metadata to merge into the job's, as JSON text of an object; None for none."""
         if not self.updates:
             return None
         return (
@@ -187,27 +168,27 @@ class Attempt:
 
 
 Work = Callable[[Attempt], Awaitable[None]]
-"""Works an attempt; an exception is its error."""
+"""Works an attempt, and raises its error."""
 
 running: ContextVar[Attempt] = ContextVar("riverui_attempt")
-"""The attempt that this code is part of."""
+"""The attempt whose code is running."""
 
 
 batch: ContextVar[Batch | None] = ContextVar("riverui_batch", default=None)
-"""The batch that this code works as a whole; None where it is for one job."""
+"""The batch that the running code works as a whole; None in code for one job."""
 
 
 class OwnConfig(Protocol):
-    """How that client is configured, as far as jobs need it."""
+    """The part of a client's config that jobs need."""
 
     @property
     def retry(self) -> Retry | None:
-        """How jobs are tried again whose workers do not say."""
+        """How jobs are retried whose workers do not say."""
         ...
 
 
 class OwnClient(Protocol):
-    """The client that code works for, as far as jobs need it."""
+    """The part of a client that jobs need."""
 
     clock: Callable[[], datetime]
     driver: Driver
@@ -215,9 +196,9 @@ class OwnClient(Protocol):
 
     @property
     def config(self) -> OwnConfig:
-        """How it is configured."""
+        """Its config."""
         ...
 
 
 client: ContextVar[OwnClient] = ContextVar("riverui_client")
-"""The client that this code works for, hooks and periodic jobs included."""
+"""The client for which code is running: that of jobs, hooks and periodic jobs."""

@@ -1,30 +1,25 @@
-"""What one attempt at a job has logged so far."""
+"""The log of one attempt at a job."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from riverui.domain.jobs import JobRow
 from riverui.engine.work.outcome import make_storable
 
-
-class LoggedAttempt(Protocol):
-    """An attempt, as its log sees it."""
-
-    row: JobRow
-    done: bool
+if TYPE_CHECKING:
+    from riverui.engine.work.attempt import Attempt
 
 
 class AttemptLog:
-    """What one attempt has logged so far."""
+    """The log of one attempt, up to a size."""
 
     __slots__ = ("_most", "_pieces", "attempt", "full", "size", "unwritten", "writing")
 
-    def __init__(self, attempt: LoggedAttempt, most: int) -> None:
+    def __init__(self, attempt: Attempt, most: int) -> None:
         self._most = most
         self._pieces: list[str] = []
-        self.attempt: LoggedAttempt | None = attempt
+        self.attempt: Attempt | None = attempt
         """None once it has ended."""
         self.full = False
         """Whether lines had to be left out."""
@@ -52,6 +47,6 @@ class AttemptLog:
         return self._pieces[0]
 
     def end(self) -> None:
-        """Let go of everything: somebody may still mean to write it."""
+        """Drop everything: a write that is due finds nothing."""
         self._pieces.clear()
         self.attempt = None

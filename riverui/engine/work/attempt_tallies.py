@@ -1,4 +1,4 @@
-"""Counts how the attempts of a client ended, by minute, queue and kind: what rows forget."""
+"""Counts how the attempts of a client ended, by minute, queue and kind: rows do not keep that."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import Outcome
 
 _MOST_NAME = 200
-"""Characters of a queue or a kind by which it is told apart, as where rows are read."""
+"""Characters of the name of a queue or a kind that count, as where rows are read."""
 _MOST_QUEUES = 50
-"""Queues whose other kinds are told together, where there are too many pairs."""
+"""Queues whose other kinds are counted together, where there are too many pairs."""
 _MOST_TIMED = 32
-"""Jobs of one queue and kind that are timed of those that one statement completed: where more are
-written at once, hundreds are timed each second.
+"""Jobs of one queue and kind that are timed, of those that one statement has completed: a statement
+with more runs so often that hundreds are timed each second.
 """
 _pair = itemgetter(JobRow._fields.index("queue"), JobRow._fields.index("kind"))
 _ENDLESS = 10**16
-"""Microseconds, three hundred years, that no job waits: it was due at an infinite time."""
+"""Microseconds, three hundred years: a longer wait is that of a job scheduled at infinity."""
 
 Ended = tuple[Attempt, Outcome]
 _Cells = dict[Pair, Tally]
 
 
 class AttemptTallies:
-    """What one client's attempts came to, in minutes of which the database does not know yet."""
+    """How attempts of one client ended, in the minutes that are not stored yet."""
 
     def __init__(self, *, keep: timedelta, clock: Callable[[], datetime]) -> None:
         self._keep = keep
-        """From the beginning of a minute, for which it can still be told."""
+        """For which a minute can still be stored, from its beginning."""
         self._clock = clock
         self._minutes: dict[datetime, _Cells] = {}
-        self._told: dict[tuple[datetime, Pair], int] = {}
-        """How much was told of each minute's pairs that are kept."""
+        self._stored: dict[tuple[datetime, Pair], int] = {}
+        """Ends that were stored, by minute and pair."""
         self._cells: _Cells = {}
-        """The minute that was counted last, and its ends."""
+        """The counts of the minute that was counted last."""
         self._since = self._until = FIRST
 
     def completed(
         self, attempts: Sequence[Attempt], ended_at: Sequence[datetime], written: Sequence[int]
     ) -> None:
-        """Count attempts that went well, of which those of `written` were still running. Others may
-        have completed their jobs by themselves.
+        """Count attempts that succeeded, of which those of `written` were still running. Others may
+        have completed their jobs themselves.
         """
         if len(written) != len(attempts):
             taken = set(written)
@@ -60,8 +60,8 @@ class AttemptTallies:
             ]
             attempts = [attempt for attempt, at in left if at]
             ended_at = [at for _, at in left if at]
-        # Times are told of some where many end at once: to tell them of all would take a tenth of
-        # what working such jobs takes.
+        # Where many end at once only some are timed: timing all would take a tenth of the time
+        # that such jobs take.
         rows = [attempt.row for attempt in attempts]
         if len(rows) > _MOST_TIMED and _in_one_minute(ended_at):
             groups: dict[Pair, list[int]] = {}
@@ -79,7 +79,7 @@ class AttemptTallies:
     def _complete(
         self, rows: Sequence[JobRow], ended_at: Sequence[datetime], places: Sequence[int]
     ) -> None:
-        """Count jobs of one pair that went well in one minute."""
+        """Count jobs of one pair that succeeded in one minute."""
         jobs = len(places)
         stride = -(-jobs // _MOST_TIMED)
         timed = places[stride // 2 :: stride]
@@ -94,34 +94,34 @@ class AttemptTallies:
                 _add(tally.wait, began - row.scheduled_at, n)
 
     def ended(self, changes: Sequence[Ended], rows: Sequence[JobRow]) -> None:
-        """Count attempts that ended in any way, with their rows as they are now."""
+        """Count attempts that ended in any other way, with their rows as they are now."""
         of_id = {attempt.row.id: (attempt, ended) for attempt, ended in changes}
         for row in rows:
-            # A feature may return rows of other jobs, and a job may have been taken by others.
+            # A feature may return rows of other jobs.
             if found := of_id.get(row.id):
                 self._end(row, *found)
 
-    def untold(self) -> tuple[list[RollupRow], Callable[[], None]]:
-        """Return what is to be told, and what to call once that was done."""
+    def unstored(self) -> tuple[list[RollupRow], Callable[[], None]]:
+        """Return what to store, and what to call once that is done."""
         oldest = self._clock() - self._keep
         self._minutes = {at: cells for at, cells in self._minutes.items() if at > oldest}
-        self._told = {key: n for key, n in self._told.items() if key[0] in self._minutes}
+        self._stored = {key: n for key, n in self._stored.items() if key[0] in self._minutes}
         rows, weights = [], {}
         for at, cells in self._minutes.items():
             for pair, tally in cells.items():
                 weight = tally.ended + tally.failed + tally.snoozed + tally.interrupted
-                if self._told.get((at, pair), 0) != weight:
+                if self._stored.get((at, pair), 0) != weight:
                     weights[at, pair] = weight
                     rows.append(RollupRow(at, *pair, 1, tally, None))
-        return rows, lambda: self._told.update(weights)
+        return rows, lambda: self._stored.update(weights)
 
     def forget(self) -> None:
         """Forget everything."""
-        self._minutes, self._told = {}, {}
+        self._minutes, self._stored = {}, {}
         self._cells, self._since, self._until = {}, FIRST, FIRST
 
     def _end(self, row: JobRow, attempt: Attempt, ended: Outcome) -> None:
-        """Count one attempt by what its row says now, as events do."""
+        """Count one attempt by its row as it is now, as events do."""
         state, kind = row.state, ended.event
         at = row.finalized_at or attempt.ended_at
         tally = self._tally(at, attempt.row)
@@ -141,7 +141,7 @@ class AttemptTallies:
         if state is JobState.COMPLETED:
             _add(tally.run, at - began)
         elif kind is EventKind.JOB_FAILED:
-            # As rows are read, a failure is told of the minute in which the attempt began.
+            # As where rows are read, a failure counts in the minute in which the attempt began.
             if self._clock() - begin(began, MINUTE) < self._keep:
                 self._tally(began, attempt.row).failed += 1
             _add(tally.failed_run, at - began)

@@ -1,9 +1,9 @@
-"""Works jobs of a kind together: they are gathered, and `work_many` is called once for all of them.
+"""Works jobs of a kind together: gathers them, and calls `work_many` once for all.
 
-Each job comes here from inside its own attempt, after its hooks, middleware and decoding, and waits
-for its outcome. The first one opens a batch and keeps its slot; those that join it give theirs
-back. What is missing is fetched for the batch alone, and takes no slots at all. River's batches are
-made by whichever job leads, too: there may be several at once, here and in other clients.
+Each job gets here from its own attempt, after its hooks, middleware and decoding, and waits for its
+outcome. The first one opens a batch and keeps its slot; those that join it free theirs. More jobs
+are fetched for the batch alone, and take no slots. As in River, any job may open a batch: there may
+be several at once, here and in other clients.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface.engine_params import JobsAlike
 
 _ARRIVAL_SECONDS = 1.0
-"""How long a batch that is due waits for jobs that were fetched for it and are not there yet: their
-middleware may be slow, and what comes later finds another batch.
+"""How long a batch that is due waits for jobs that were fetched for it and have not joined yet, as
+their middleware may be slow. Those that come later open another batch.
 """
 _TURNS = 3
-"""Turns of the event loop in which a job that was asked to end leaves a batch: one should do."""
+"""Turns of the event loop in which a job that was asked to end leaves a batch: one should be
+enough.
+"""
 _WINDOW = 5_000
-"""Due jobs of a queue among which those for a batch are looked for: some 10 ms of a database's time
+"""Due jobs of a queue among which those for a batch are searched: some 10 ms of the database's time
 each second.
 """
 
@@ -59,8 +61,8 @@ class Batches:
         self._open: dict[tuple[object, str, str], Batch] = {}
 
     async def work(self, unit: WorkUnit, attempt: Attempt, seconds: float) -> None:
-        """Have the attempt's job worked in a batch, and raise what is its error; a `work_many` may
-        take so many seconds, not positive for any number.
+        """Have the attempt's job worked in a batch, and raise its error. `work_many` may take so
+        many seconds; 0 and less is no limit.
         """
         batch = attempt.batch
         if not (isinstance(batch, Batch) and batch.gathers):
@@ -74,18 +76,18 @@ class Batches:
                 batch.flush_soon()
 
     def closed(self, batch: Batch) -> None:
-        """Let no job join a batch any more."""
+        """Let no more jobs join a batch."""
         self._gathering.discard(batch)
         if self._open.get(batch.key) is batch:
             del self._open[batch.key]
 
     async def _batch(self, unit: WorkUnit, attempt: Attempt) -> Batch:
-        """Return the batch that the job is to join, which may be new."""
+        """Return the batch for a job to join; open one where none has room."""
         assert unit.batch is not None
         by_args = unit.batch.by_args
         key = attempt.slots, unit.kind, _key(attempt.seen.args, by_args)
         while (found := self._open.get(key)) is not None and found.fetching:
-            # How many it still takes is known in a moment.
+            # How much room it has is known in a moment.
             await found.fetched()
         if found is not None and found.room > 0:
             return found
@@ -112,21 +114,21 @@ class Batch:
         self._batches = batches
         self._begun = False
         self._coming: set[Attempt] = set()
-        """Fetched for it, and not there yet."""
+        """Attempts that were fetched for it and have not joined yet."""
         self._error: BaseException | None = RiveruiError("The batch of this job was not worked.")
         self._fetched = asyncio.Event()
         self._flushing = False
         self._holder: Attempt | None = None
-        """Whose slot it takes."""
+        """The attempt whose slot it uses."""
         self._interrupted: set[Attempt] = set()
         self._like = like
         self._members: dict[int, Attempt] = {}
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready = asyncio.Event()
         self._arriving = False
-        """Whether it waits for those only that were fetched for it."""
+        """Whether it waits only for jobs that were fetched for it."""
         self.fetching = False
-        """Whether jobs are on their way into it, and it is not known how many."""
+        """Whether a fetch for it is under way, so that its room is not known."""
         self._seconds: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._unit = unit
@@ -134,17 +136,17 @@ class Batch:
 
     @property
     def gathers(self) -> bool:
-        """Whether jobs may still join it."""
+        """Whether jobs may still join."""
         return not self._begun and not self._over.done()
 
     @property
     def room(self) -> int:
-        """How many more may join it."""
+        """How many more may join."""
         taken = len(self._members) + len(self._coming)
         return self._settings.max_count - taken if self.gathers else 0
 
     async def fetched(self) -> None:
-        """Wait until the jobs that are fetched for it have come."""
+        """Wait for the end of the fetch under way."""
         await self._fetched.wait()
 
     @property
@@ -162,12 +164,12 @@ class Batch:
         self._ready.set()
 
     def lose(self, attempt: Attempt) -> None:
-        """Wait no longer for an attempt that is over."""
+        """Stop waiting for an attempt that is over."""
         self._coming.discard(attempt)
         self._look()
 
     async def work(self, attempt: Attempt, seconds: float) -> None:
-        """Join it, and raise what becomes the job's error."""
+        """Join, wait for the batch, and raise the job's error."""
         self._join(attempt, seconds)
         while not self._over.done():
             try:
@@ -176,18 +178,19 @@ class Batch:
                 if not self._begun:
                     self._leave(attempt)
                     raise
-                # The others may go on, and this one's work cannot be taken out of theirs.
+                # The other jobs may go on, and `work_many` cannot leave this one out.
                 self._interrupted.add(attempt)
                 if self._task is not None and len(self._interrupted) == len(self._members):
                     self._task.cancel()
         error = self._error_for(attempt)
         del self._members[attempt.row.id]
         if not self._members:
-            # It refers to this frame.
-            self._error = None
+            # They refer to this frame.
+            self._error = self._trace = None
         try:
             if error is not None:
-                raise error.with_traceback(_first_trace(error))
+                # Several attempts raise the same error: each with its original traceback.
+                raise error.with_traceback(trace)
         finally:
             error = None
 
@@ -229,7 +232,7 @@ class Batch:
             self.slots.keep_slot(attempt)
 
     def _look(self) -> None:
-        """Wake who gathers where there is nothing more to wait for."""
+        """Wake the task that gathers, where there is nothing more to wait for."""
         if not self._members or self.room <= 0 or (self._arriving and not self._coming):
             self._ready.set()
 
@@ -245,7 +248,7 @@ class Batch:
             for _ in range(_TURNS):
                 if not any(attempt.asked_to_end for attempt in self._members.values()):
                     break
-                # They are about to leave, as soon as they are told.
+                # Let them leave before the work begins.
                 await asyncio.sleep(0)
             self._begun = True
             self._batches.closed(self)
@@ -257,17 +260,17 @@ class Batch:
         finally:
             self._begun = True
             self._batches.closed(self)
-            # With the loop closed there is nobody to tell.
+            # The loop may be closed.
             with suppress(RuntimeError):
                 if not self._over.done():
                     self._over.set_result(None)
 
     async def _gather(self, slots: SlotLedger) -> None:
-        """Take in jobs until there are enough, or no more time."""
+        """Gather jobs until there are enough, or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.max_delay.total_seconds()
         pause = self._settings.poll_interval.total_seconds()
-        # Those that came in the same answer join first.
+        # Those of the same fetch join first.
         await self._batches.begun()
         await asyncio.sleep(0)
         while self._members:
@@ -292,14 +295,16 @@ class Batch:
             self._fetched = asyncio.Event()
 
     def _checked(self, error: BaseException) -> BaseException:
-        """Return the batch's error; one that names jobs only where these are its jobs."""
+        """Return the batch's error; another one for a BatchError that names jobs of other
+        batches.
+        """
         if isinstance(error, BatchError) and (odd := error.errors.keys() - self._members.keys()):
             names = ", ".join(map(str, sorted(odd)[:10]))
             return ValueError(f"The BatchError names jobs that are not in the batch: {names}.")
         return error
 
     async def _wait(self, seconds: float) -> None:
-        """Wait so long, or until there is nothing more to wait for."""
+        """Wait so many seconds, or until there is nothing more to wait for."""
         self._ready.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -336,7 +341,7 @@ def _first_trace(error: BaseException) -> TracebackType | None:
 
 
 def _key(args: str, by_args: bool | Sequence[str]) -> str:
-    """Return what tells jobs of one kind apart that are not worked together."""
+    """Return a key that is the same for jobs of one kind that can be worked together."""
     if not by_args:
         return ""
     found = read_object(args)
@@ -346,8 +351,8 @@ def _key(args: str, by_args: bool | Sequence[str]) -> str:
 
 
 def _like(attempt: Attempt, by_args: bool | Sequence[str]) -> JobsAlike | None:
-    """Return which jobs can be worked with this one; None where only Python can tell, as middleware
-    has changed the args or opened sealed ones.
+    """Return which jobs can be worked with this one; None where SQL cannot find them, as middleware
+    has changed or decrypted the args.
     """
     like = JobsAlike(kind=attempt.row.kind, window=_WINDOW)
     if not by_args:

@@ -1,26 +1,26 @@
 """Fetches jobs that features choose among the waiting ones: limits, rates, fair shares.
 
-A feature gives each queue that it has a say in a `Chooser` (`Feature.chooser`). While none of a
-queue's choosers is active, jobs are fetched by one statement, as ever. Otherwise
+A feature returns a `Chooser` for each queue whose fetches it takes part in (`Feature.chooser`).
+While none of a queue's choosers is active, jobs are fetched by one plain statement. Otherwise
 
 1. candidates are read in the order in which they would be fetched, with their key in the partition
-   of each active chooser, leaving out the keys that a chooser calls full;
+   of each active chooser, without the keys that a chooser calls full;
 2. the choosers choose among them one after the other, in the order of the client's features, each
-   among those that the ones before it have let through; each sets aside what its choice takes: a
-   slot, a token;
+   among those that the ones before it have passed; each reserves what its choice takes: a slot, a
+   token;
 3. where fewer were chosen than there is room for, more are read, without the keys that have become
    full by then;
-4. those chosen are claimed by one statement: somebody else may have taken some meanwhile;
-5. once it is certain, each chooser is told which of its chosen jobs begin (`begun`) and which do
-   not (`give_back`); and later of each end (`ended`).
+4. the chosen ones are claimed by one statement: other clients may have taken some meanwhile;
+5. then each chooser is called with the chosen jobs that begin (`begun`) and those that do not
+   (`give_back`), and later with each job that ends (`ended`).
 
-Choosers are asked one fetch of a queue at a time, and all in the client's event loop.
+Choosers see one fetch of a queue at a time, and run in the client's event loop.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from riverui.domain.partitions import WHOLE, Partition
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
     from riverui.storage.interface.engine_params import JobFetchParams
 
 _EXTRA = 50
-"""Candidates beyond twice the room: some of which others take, or choosers refuse."""
+"""Candidates beyond twice the room: others may take some, and choosers reject some."""
 _KEYS = 1_000
-"""Keys that one look by index covers: a few milliseconds."""
-_LOOK_FOR_INDEX_SECONDS = 60.0
-"""Between two looks whether somebody has made or dropped a partition's index."""
+"""Keys that one read by index covers: a few milliseconds."""
+_CHECK_INDEXES_SECONDS = 60.0
+"""Between two checks whether a partition's index was made or dropped."""
 _LOST_SECONDS = 1.0
-"""For which jobs are left out that somebody else was taking: who takes them is done by then."""
+"""For which jobs are left out that another client was taking: it has finished by then."""
 _MOST_LOST = 10_000
-"""Jobs that are left out so: with more of them, the next look waits for the cooldown."""
+"""Such jobs that are left out at a time: with more, the next fetch waits for the cooldown."""
 _PER_KEY = 20
-"""Jobs of one key that one look by index reads at most: there may be a thousand keys."""
+"""Jobs of one key that one read by index brings at most: there may be a thousand keys."""
 _ROUNDS = 4
-"""Reads of candidates in one fetch: after these, what was chosen is worked first."""
+"""Reads of candidates in one fetch: after these, the chosen jobs are worked first."""
 _THOROUGH_SECONDS = 1.0
 """For which candidates are read first after a statement that chooses and claims has failed."""
 WINDOW = 10_000
-"""Waiting jobs that are looked at where there is no index: some 20 ms."""
+"""Waiting jobs among which candidates are searched where there is no index: some 20 ms."""
 
 _UNKNOWN = Candidate(0, "", {WHOLE: ""})
-"""Stands for any job, where no chooser needs to know which."""
+"""Stands for any job, where no chooser needs to know which one."""
 
 
 class SignsOfLife(Protocol):
@@ -85,30 +85,30 @@ class SignsOfLife(Protocol):
 
 
 class FetchedAtOnce(NamedTuple):
-    """What a chooser has fetched by a statement of its own."""
+    """The jobs that a chooser has fetched by a statement of its own."""
 
     candidates: Sequence[Candidate]
-    """For which it has set something aside: those of the jobs, in their order."""
+    """Those for which it has reserved something, in the order of the jobs."""
     rows: Sequence[JobRow]
-    """The jobs, which were made running."""
+    """The jobs, which are running now."""
     seen: int
-    """Jobs that were looked at, those of full keys left out."""
+    """Jobs that were considered, without those of full keys."""
 
 
 class Chooser:
     """Chooses among the waiting jobs of one queue. Override what is needed."""
 
     active = False
-    """Whether it has a say in the next fetch; looked at before each."""
+    """Whether it takes part in the next fetch; read before each."""
     at_once = False
-    """Whether it can choose and claim by one statement (`fetch`), where it alone has a say."""
+    """Whether it can choose and claim by one statement (`fetch`), where it alone is active."""
     partition: Partition = WHOLE
-    """By which the candidates have the keys that it wants to know."""
+    """The partition in which it needs the keys of candidates."""
     looks_at: Sequence[Partition] = ()
-    """Further partitions of which it wants to know the keys."""
+    """Further partitions in which it needs their keys."""
     blind = False
-    """Whether it only has to know how many jobs there are, because it treats all of the queue
-    alike: then `choose` may get stand-ins for jobs, without id and kind.
+    """Whether it treats all jobs of the queue alike: then `choose` may get stand-ins for jobs,
+    without id and kind.
     """
     spread = False
     """Whether candidates should be the first few of many keys, rather than the first of all:
@@ -117,113 +117,113 @@ class Chooser:
 
     @property
     def full(self) -> Collection[str]:
-        """Keys of its partition of which no job can be chosen now. What it refuses in `choose` must
-        be of one of these from then on.
+        """Keys of its partition of which no job can be chosen now. The keys of jobs that it rejects
+        in `choose` must be among them from then on.
         """
         return ()
 
     @property
     def sure(self) -> bool:
-        """Whether what was set aside is certainly still its own, as jobs are about to begin: if
-        not, they do not begin, and are available again.
+        """Whether its reservations certainly still hold, as jobs are about to begin: if not, these
+        are made available again.
         """
         return True
 
     def enough(self, room: int) -> bool:
-        """Return whether it can tell at once how many of so many jobs may run, where it is `blind`.
-        If not, candidates are read first, so that it sets aside no more than there are jobs.
+        """Return whether a `blind` chooser can decide how many of so many jobs may run. If not,
+        candidates are read first, so that it reserves no more than there are jobs.
         """
         return True
 
     def news(self) -> None:
-        """Take note of a notification that there may be something to fetch."""
+        """Handle a notification that there may be something to fetch."""
 
     async def start(self, row: QueueRow) -> None:
-        """Begin, as the client begins to work the queue. An error keeps it from doing so."""
+        """Start, before the client works the queue. An error prevents that."""
 
     def learn(self, row: QueueRow) -> None:
-        """Take in the queue's row: now and then, and when a notification tells of a change."""
+        """Apply the queue's row: now and then, and after a notification of a change."""
 
     async def stop(self) -> None:
-        """End, as the client has left the queue; all ends were told by then, but for jobs that were
-        abandoned.
+        """Stop, as the client has left the queue. All jobs have `ended` by then, but for abandoned
+        ones.
         """
 
     def key_range(self, room: int, *, again: bool) -> KeyRange | None:
-        """Return the keys to be looked at next, where it is `spread`, `again` in this fetch or for
-        the first time; None where it is enough.
+        """Return the keys to read next, where it is `spread`, `again` in this fetch or for the
+        first time; None to read no more.
         """
         return None
 
     def looked(self, page: KeyPage | None) -> None:
-        """Take note of what was read for `key_range`; None where the partition has no index, and
-        the first jobs of all were read.
+        """Handle the page that was read for `key_range`; None where the partition has no index, and
+        the first jobs of all keys were read.
         """
 
     def fetch_begins(self) -> None:
-        """Take note that a fetch begins in which it has a say: all that is read for this fetch has
-        the keys of its partition as it is now.
+        """Note that a fetch begins in which it takes part: all that is read for it has the keys of
+        the partition as it is now.
         """
 
     async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
-        """Make jobs running, and set aside what they take; None where it has to be asked to
-        `choose`. What is chosen so is kept, whatever else becomes of the fetch.
+        """Make jobs running, and reserve what they take; None where it has to `choose`. Jobs
+        fetched this way are kept, whatever else happens in the fetch.
         """
         return None
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Return up to `room` of the candidates, in the order in which they should be worked, and
-        set aside what they take.
+        reserve what they take.
         """
         return candidates[:room]
 
     def give_back(self, candidates: Sequence[Candidate]) -> None:
-        """Free what was set aside for these, which were chosen and do not begin."""
+        """Free what is reserved for these, which were chosen and do not begin."""
 
     def lost(self, candidates: Sequence[Candidate]) -> None:
-        """Take note that these do not begin though all choosers let them through: somebody else has
-        taken them, or they could not be fetched. It is told before `give_back`, which follows.
+        """Note that these do not begin though all choosers have passed them: another client has
+        taken them, or they could not be fetched. `give_back` follows.
         """
 
     def begun(self, candidate: Candidate, row: JobRow) -> None:
-        """Take note that a chosen job begins; a stand-in becomes this job."""
+        """Note that a chosen job begins; a stand-in becomes this job."""
 
     def ended(self, row: JobRow) -> None:
-        """Take note that an attempt is truly over, of whatever job of the queue: whoever worked it
-        has returned. The row is the one that was given to `begun`, where that was called.
+        """Note that an attempt at any job of the queue is over: its worker has returned. The row is
+        the one that `begun` got, where that was called.
         """
 
 
 class CandidateFetch:
-    """Fetches one queue's jobs as its choosers want."""
+    """Fetches one queue's jobs through its choosers."""
 
     def __init__(self, queue: str, choosers: Sequence[Chooser], *, logger: logging.Logger) -> None:
         self._after: dict[Partition, str] = {}
-        """Where the next look by index goes on, so that no key is looked at always first."""
+        """Where the next read by index continues, so that no key always comes first."""
         self._chosen: dict[Chooser, list[Candidate]] = {}
-        """What each chooser has set aside something for, in the fetch under way."""
+        """Candidates for which each chooser has reserved something, in the current fetch."""
         self._claimed: dict[int, Candidate] = {}
         self._choosers = tuple(choosers)
         self._indexes: Collection[str] = ()
         self._logger = logger
         self._lost: dict[int, float] = {}
-        """Jobs that somebody else was taking → until when they are left out (monotonic)."""
+        """Jobs that another client was taking → until when they are left out (monotonic)."""
         self._loses = False
-        """Whether somebody else was taking jobs that the last fetch chose."""
-        self._look_at = 0.0
-        """When to look for indexes again (monotonic)."""
+        """Whether another client was taking jobs that the last fetch chose."""
+        self._check_indexes_at = 0.0
+        """When to check the indexes again (monotonic)."""
         self._queue = queue
         self.tried: Sequence[int] = ()
-        """Jobs that were to be claimed last."""
+        """The jobs that the last fetch tried to claim."""
         self._thorough = False
-        """Whether candidates are to be read first in the next fetch."""
+        """Whether the next fetch reads candidates first."""
         self._thorough_until = 0.0
-        """Until when they are in all (monotonic)."""
-        self._told_window = False
+        """Until when all fetches do (monotonic)."""
+        self._window_logged = False
 
     @property
     def active(self) -> bool:
-        """Whether a chooser has a say in the next fetch."""
+        """Whether a chooser takes part in the next fetch."""
         return any(chooser.active for chooser in self._choosers)
 
     @property
@@ -232,8 +232,8 @@ class CandidateFetch:
         return all(chooser.sure for chooser in self._choosers if chooser.active)
 
     def goes_on(self) -> bool:
-        """Return whether there may be other jobs instead of those that somebody else was taking;
-        asked once after each fetch.
+        """Return whether to fetch again, for other jobs than those that another client was taking;
+        called once after each fetch.
         """
         loses, self._loses = self._loses, False
         return loses
@@ -242,7 +242,7 @@ class CandidateFetch:
         self, executor: Executor, params: JobFetchParams, *, at_once: bool = False
     ) -> Sequence[JobRow]:
         """Return jobs that were made running; `settle` must be called after it, or after the
-        transaction around it. Without one, all may be done `at_once`.
+        transaction around it. Without a transaction one statement may do all (`at_once`).
         """
         choosers = [chooser for chooser in self._choosers if chooser.active]
         if not choosers:
@@ -280,7 +280,7 @@ class CandidateFetch:
         return sorted(rows, key=lambda row: place[row.id])
 
     def settle(self, rows: Sequence[JobRow]) -> None:
-        """Tell the choosers which jobs the last fetch brought, none where it failed."""
+        """Report to the choosers the jobs of the last fetch, none where it failed."""
         chosen, claimed = self._chosen, self._claimed
         if not chosen:
             return
@@ -308,8 +308,8 @@ class CandidateFetch:
     async def _fetch_at_once(
         self, chooser: Chooser, executor: Executor, params: JobFetchParams
     ) -> Sequence[JobRow] | None:
-        """Return jobs that a chooser has made running by one statement; None where candidates are
-        to be read first: where that has failed, or brought too little the last time.
+        """Return jobs that a chooser has made running by one statement; None where candidates must
+        be read first: where that has failed, or brought too few the last time.
         """
         self.tried = ()
         thorough, self._thorough = self._thorough, False
@@ -325,14 +325,14 @@ class CandidateFetch:
             return None
         self._chosen[chooser] = list(found.candidates)
         self._claimed = {candidate.id: candidate for candidate in found.candidates}
-        # There may be others, or slots for others: these are looked for next.
+        # There may be others, or slots for others: the next fetch looks for them.
         self._thorough = self._loses = len(found.rows) < params.limit and (
             found.seen > len(found.rows) or (indexed and bool(chooser.full))
         )
         return found.rows
 
     async def _choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
-        """Return those of the candidates that all choosers let through."""
+        """Return those of the candidates that all choosers pass."""
         for chooser, chosen in self._chosen.items():
             if not candidates:
                 break
@@ -343,16 +343,16 @@ class CandidateFetch:
     async def _collect(
         self, executor: CandidateExecutor, params: JobFetchParams
     ) -> Sequence[Candidate]:
-        """Return as many jobs as there is room for and the choosers let through."""
+        """Return as many jobs as there is room for and the choosers pass."""
         choosers, room = list(self._chosen), params.limit
         if any(chooser.partition.whole and chooser.full for chooser in choosers):
             return []
         partitions = list(dict.fromkeys(by for c in choosers for by in (c.partition, *c.looks_at)))
         if dealer := next((chooser for chooser in choosers if chooser.spread), None):
             return await self._deal(dealer, executor, params, partitions)
-        read = self._reader(executor, params, partitions)
+        per_key = min(max(2, room // _ROUNDS), _PER_KEY)
+        # Set to read by the index of a partition, once jobs of full keys are in the way.
         by: Partition | None = None
-        spread = False
         chosen: list[Candidate] = []
         for _ in range(_ROUNDS):
             full = _full(choosers)
@@ -360,29 +360,37 @@ class CandidateFetch:
                 break
             left = room - len(chosen)
             most = 2 * left + _EXTRA
-            ids = (*params.except_ids, *(candidate.id for candidate in chosen))
-            if spread and by is not None:
-                candidates = await read(by, ids, most)
+            asked = params._replace(
+                limit=most,
+                except_ids=(*params.except_ids, *(candidate.id for candidate in chosen)),
+            )
+            if by is not None:
+                # From where the last read ended, so that no key always comes first.
+                keys = KeyRange(
+                    partition=by, per_key=per_key, keys=_KEYS, after=self._after.get(by, "")
+                )
+                page = await executor.job_candidate_list_by_key(
+                    asked, partitions, keys=keys, full=full
+                )
+                self._after[by] = page.last_key or ""
+                candidates = page.candidates
             else:
                 candidates = await executor.job_candidate_list(
-                    params._replace(limit=most, except_ids=ids),
-                    partitions,
-                    window=WINDOW,
-                    full=full,
+                    asked, partitions, window=WINDOW, full=full
                 )
             more = await self._choose(candidates, left)
             chosen += more
             if len(chosen) >= room:
                 break
             if len(candidates) < most:
-                if spread or not full:
+                if by is not None or not full:
                     break
-                # Jobs of full keys may stand before others, as far as the window reaches.
-                by = max(full, key=lambda partition: len(full[partition]))
-                if not await self._has_index(executor, by):
-                    self._tell_window(by)
+                # Jobs of full keys may fill the window, with others behind them.
+                fullest = max(full, key=lambda partition: len(full[partition]))
+                if not await self._has_index(executor, fullest):
+                    self._log_window(fullest)
                     break
-                spread = True
+                by = fullest
             elif not more and _full(choosers) == full:
                 break
         return chosen
@@ -394,8 +402,8 @@ class CandidateFetch:
         params: JobFetchParams,
         partitions: Sequence[Partition],
     ) -> Sequence[Candidate]:
-        """Return as many of the first jobs of many keys as there is room for and the choosers let
-        through.
+        """Return as many of the first jobs of many keys as there is room for and the choosers
+        pass.
         """
         room, chosen, again = params.limit, list[Candidate](), False
         while len(chosen) < room:
@@ -404,7 +412,7 @@ class CandidateFetch:
             again = True
             ids = (*params.except_ids, *(candidate.id for candidate in chosen))
             asked = params._replace(except_ids=ids)
-            full = _full(list(self._chosen))
+            full = _full(self._chosen)
             if WHOLE in full:
                 break
             page: KeyPage | None = None
@@ -414,49 +422,24 @@ class CandidateFetch:
                 )
                 candidates = page.candidates
             else:
-                self._tell_window(keys.partition)
+                self._log_window(keys.partition)
                 candidates = await executor.job_candidate_list(
-                    asked._replace(limit=WINDOW),
-                    partitions,
-                    window=WINDOW,
-                    full=full,
-                    few=keys,
+                    asked._replace(limit=WINDOW), partitions, window=WINDOW, full=full, few=keys
                 )
             dealer.looked(page)
             chosen += await self._choose(candidates, room - len(chosen))
         return chosen
 
-    def _reader(
-        self, executor: CandidateExecutor, params: JobFetchParams, partitions: Sequence[Partition]
-    ) -> Callable[[Partition, tuple[int, ...], int], Awaitable[Sequence[Candidate]]]:
-        """Return what reads the first jobs of many keys, beginning behind the last time's."""
-
-        async def read(by: Partition, ids: tuple[int, ...], most: int) -> Sequence[Candidate]:
-            full = _full(list(self._chosen))
-            asked = params._replace(limit=most, except_ids=ids)
-            if not await self._has_index(executor, by):
-                return await executor.job_candidate_list(
-                    asked._replace(limit=WINDOW), partitions, window=WINDOW, full=full
-                )
-            per_key = min(max(2, params.limit // _ROUNDS), _PER_KEY)
-            after = self._after.get(by, "")
-            keys = KeyRange(partition=by, per_key=per_key, keys=_KEYS, after=after)
-            page = await executor.job_candidate_list_by_key(asked, partitions, keys=keys, full=full)
-            self._after[by] = page.last_key or ""
-            return page.candidates
-
-        return read
-
     async def _has_index(self, executor: CandidateExecutor, partition: Partition) -> bool:
         now = time.monotonic()
-        if now >= self._look_at:
+        if now >= self._check_indexes_at:
             self._indexes = await executor.partition_index_list()
-            self._look_at = now + _LOOK_FOR_INDEX_SECONDS
+            self._check_indexes_at = now + _CHECK_INDEXES_SECONDS
         return partition.index_name in self._indexes
 
-    def _tell_window(self, partition: Partition) -> None:
-        if not self._told_window:
-            self._told_window = True
+    def _log_window(self, partition: Partition) -> None:
+        if not self._window_logged:
+            self._window_logged = True
             self._logger.info(
                 "queue %s: many jobs of one partition may stand before others; without an index by"
                 " %s, only the first %s waiting jobs are looked at (riverui partition-index)",
@@ -466,8 +449,8 @@ class CandidateFetch:
             )
 
 
-def _full(choosers: Sequence[Chooser]) -> dict[Partition, Collection[str]]:
-    """Return the keys that some chooser calls full, by partition."""
+def _full(choosers: Iterable[Chooser]) -> dict[Partition, Collection[str]]:
+    """Return the keys that any chooser calls full, by partition."""
     full: dict[Partition, Collection[str]] = {}
     for chooser in choosers:
         if keys := chooser.full:

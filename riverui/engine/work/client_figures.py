@@ -1,4 +1,4 @@
-"""Tells the table of figures how a client's attempts ended, where it is there."""
+"""Stores how a client's attempts ended in riverui's table of figures, where it exists."""
 
 from __future__ import annotations
 
@@ -16,42 +16,41 @@ from riverui.storage.interface import OWN_TABLES, ROLLUPS
 from riverui.storage.interface.rollups import CLIENT_LATE, ROLLUP_TABLE
 
 _LAST_SECONDS = 3.0
-"""That a stop waits for the last figures to be taken."""
+"""For which a stop waits for the last figures to be stored."""
 _MOST_ID = 80
-"""Characters of the client's id by which its figures are known: with the time 100 at most."""
+"""Characters of the client's id in the source of its figures: with the time 100 at most."""
 _TIDY_SECONDS = 600.0
-"""Between two times that old figures of clients are deleted: dashboards do it too, if there are
-any.
+"""Between two times that old figures of clients are deleted: dashboards do it too, where any run.
 """
 _DELETED = 2_000
 """Rows that one such statement deletes at most."""
 
 
 class ClientFigures:
-    """One client's figures, from its start to its stop. Nothing here ever fails the work."""
+    """One client's figures, from its start to its stop. Errors here never fail jobs."""
 
     def __init__(
         self, client: ClientContext, count: Callable[[AttemptTallies | None], None]
     ) -> None:
         self._client = client
         self._count = count
-        """Called with where ended attempts are to be counted, or with None."""
+        """Called with the tallies that count ended attempts, or with None."""
         self._possible = {ROLLUPS, OWN_TABLES}.issubset(client.driver.capabilities)
         self._there = False
         self._trouble = ""
         self._tallies = AttemptTallies(keep=MINUTE + CLIENT_LATE, clock=client.clock)
-        # A client that begins anew under the same id tells of the same minute once more.
+        # A client that restarts under the same id may store the same minute again.
         self._source = f"{client.id[:_MOST_ID]}@{time.time_ns():x}"
         self._tidied = time.monotonic()
 
     async def start(self) -> None:
-        """Count from the first job on, if the table is there."""
+        """Count from the first job on, where the table exists."""
         if self._possible:
             with suppress(DatabaseError):
                 await self._look()
 
     async def run(self) -> None:
-        """Look now and then for the table, and tell it what is new while it is there."""
+        """Look for the table now and then, and store what is new while it exists."""
         limits = self._client.limits
         if not self._possible:
             return
@@ -65,7 +64,7 @@ class ClientFigures:
                 if not self._there:
                     await self._look()
                 else:
-                    await self._tell()
+                    await self._store()
                 if self._there:
                     seconds = limits.figures_seconds
             except (PermissionDenied, ReadOnlyDatabase) as error:
@@ -75,16 +74,16 @@ class ClientFigures:
             except SchemaMissing:
                 self._rest()
             except DatabaseError as error:
-                # What cannot be told in time is dropped, and charts use the rows.
+                # What cannot be stored in time is dropped, and charts use the rows.
                 self._note(error)
                 seconds = limits.figures_seconds
 
     async def stop(self) -> None:
-        """Tell what is left, once no attempt ends any more."""
+        """Store the rest, once all attempts have ended."""
         self._count(None)
         if self._there:
             try:
-                await within(_LAST_SECONDS, self._tell())
+                await within(_LAST_SECONDS, self._store())
             except (DatabaseError, TimeoutError) as error:
                 self._client.logger.debug("the last figures could not be stored: %s", error)
 
@@ -94,12 +93,12 @@ class ClientFigures:
         if self._there:
             self._count(self._tallies)
 
-    async def _tell(self) -> None:
-        rows, told = self._tallies.untold()
+    async def _store(self) -> None:
+        rows, stored = self._tallies.unstored()
         if rows:
             async with self._client.driver.autocommit() as executor:
                 await ROLLUPS.on(executor).rollup_client_put(self._source, rows)
-            told()
+            stored()
             if self._trouble:
                 self._client.logger.info("figures of this client are stored again")
             self._trouble = ""
@@ -114,7 +113,7 @@ class ClientFigures:
         self._tallies.forget()
 
     def _note(self, error: DatabaseError) -> None:
-        """Log a trouble once, however long it lasts."""
+        """Log an error once until it clears."""
         if not self._trouble:
             self._client.logger.warning("figures of this client could not be stored: %s", error)
         self._trouble = str(error)

@@ -1,6 +1,4 @@
-"""Writes how attempts ended, many in one statement; keeps them until the database has taken
-them.
-"""
+"""Writes how attempts ended, many in one statement; keeps outcomes until they are stored."""
 
 from __future__ import annotations
 
@@ -12,17 +10,16 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Protocol, TypeVar, cast
 
-from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Events
 from riverui.engine.limits import EngineLimits
-from riverui.engine.pilot import JobEnd, Pilot
+from riverui.engine.pilot import Pilot
 from riverui.engine.service import WakeUp
 from riverui.engine.waiting import Backoff
 from riverui.engine.work.attempt import Attempt
-from riverui.engine.work.attempt_tallies import AttemptTallies
-from riverui.engine.work.outcome import Outcome, attempt_error, completed
+from riverui.engine.work.outcome import Outcome
 from riverui.engine.work.outcome_events import OutcomeEvents
+from riverui.engine.work.outcome_writes import OutcomeWrites, few_enough, without_texts
 from riverui.engine.work.wanted_ends import WantedEnds
 from riverui.errors import (
     BadRequest,
@@ -30,18 +27,15 @@ from riverui.errors import (
     LockTimeout,
     PermissionDenied,
     QueryTimeout,
-    RiveruiError,
     SchemaMissing,
 )
-from riverui.storage.interface import Executor
-from riverui.storage.interface.engine_params import JobSetStateParams
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class _Write(Protocol):
-    """Writes attempts that went well; returns the ids of those that were still running."""
+    """Writes attempts that succeeded; returns the ids of those that were still running."""
 
     def __call__(
         self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None, /
@@ -49,30 +43,30 @@ class _Write(Protocol):
 
 
 _LONGEST_PAUSE = 8.0
-"""Seconds between two tries to reach the database, at most: it may be back at any time."""
+"""Seconds between two tries to reach the database, at most: it may come back at any time."""
 
 _FAILURES_UNTIL_SUSPECTED = 3
-"""Failures for unknown reasons (a deadlock, perhaps) after which the rows are suspected."""
+"""Failures for unknown reasons (a deadlock, say) after which a row is taken for the cause."""
 
-_DATABASE_TROUBLES = (
+_DATABASE_ERRORS = (
     DatabaseUnavailable,
     LockTimeout,
     PermissionDenied,
     QueryTimeout,
     SchemaMissing,
 )
-"""Troubles of the database, not of a row: it may be a standby for a moment, or be migrated."""
+"""Errors of the database, not of a row: it may be a standby for a moment, or be migrated."""
 
-_REST = 60.0
-"""Seconds until a second connection is tried again after it has failed: outcomes get on without."""
+_RETRY_SECONDS = 60.0
+"""Until a second connection is tried again after it has failed: outcomes are written without it."""
 
 
 class Completer:
     """Takes outcomes at any rate, and writes them on a connection of its own.
 
-    What piles up meanwhile is written `beside` it, on a second one, so that one statement runs
-    while the other waits for the disk. Where a feature takes part in how attempts end, they are
-    written in transactions through the pilot, two at once where they pile up.
+    Where they pile up, a second connection writes too, so that one statement runs while the other
+    waits for the disk. Outcomes in which a feature takes part are written in transactions through
+    the pilot.
     """
 
     def __init__(
@@ -95,19 +89,19 @@ class Completer:
         self._wake_up = WakeUp()
         self._wanted: Mapping[int, object] = {} if wanted is None else wanted.ids
         self._changes: dict[int, tuple[Attempt, Outcome]] = {}
-        self._connection = connection
+        self.writes = writes = OutcomeWrites(connection, pilot, limits)
         self._events = OutcomeEvents(connection, events, clock=clock, logger=logger, wanted=wanted)
         self._logger = logger
         self._loop = asyncio.get_running_loop()
         pile = limits.completions_beside
-        self._plain = _Successes(self._complete, limits.completions, beside=pile, most_beside=pile)
+        self._plain = _Successes(writes.complete, limits.completions, beside=pile, most_beside=pile)
         self._featured = _Successes(
-            self._complete_by_features,
+            writes.complete_by_features,
             limits.feature_ends,
             beside=limits.outcomes_at_once,
             most_beside=limits.feature_ends,
         )
-        """Those that a feature takes part in."""
+        """Successes in which a feature takes part."""
         self._second_connection = beside
         self._resume = WakeUp()
         self._room = asyncio.Event()
@@ -116,12 +110,10 @@ class Completer:
         self._timer: asyncio.TimerHandle | None = None
         self._writing: list[Iterable[int]] = []
         """The jobs of each statement under way."""
-        self.tallies: AttemptTallies | None = None
-        """Where what was written is counted, while somebody wants to know."""
 
     @property
     def waiting(self) -> int:
-        """How many outcomes wait to be written."""
+        """How many outcomes are not written yet, nor being written."""
         return len(self._plain.waiting) + len(self._featured.waiting) + len(self._changes)
 
     @property
@@ -139,7 +131,7 @@ class Completer:
         await self._room.wait()
 
     def succeed(self, attempt: Attempt) -> None:
-        """Take in that an attempt went well, and there is nothing else to tell."""
+        """Write that an attempt succeeded, with nothing to store but that."""
         successes = self._plain
         if self._by_feature and self._pilot.wants_end(attempt.row):
             successes = self._featured
@@ -155,11 +147,11 @@ class Completer:
         if count == successes.beside:
             successes.piled.set()
         if self._wanted and job_id in self._wanted:
-            # Somebody waits for it.
+            # A program waits for it.
             self._wake_up.set()
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
-        """Take in how an attempt ended."""
+        """Write how an attempt ended."""
         if self._is_late(attempt):
             return
         self._plain.waiting.pop(attempt.row.id, None)
@@ -170,7 +162,7 @@ class Completer:
             self._wake_up.set()
 
     async def run(self) -> None:
-        """Write what there is, until `finish` was called and all is written."""
+        """Write outcomes, until `finish` was called and all are written."""
         helping = [
             asyncio.create_task(self._help(each), name="riverui completer, beside")
             for each in (self._plain, self._featured)
@@ -181,7 +173,7 @@ class Completer:
                 await self._flush()
             for task in helping:
                 await task
-            # What it may have given back.
+            # They may have put outcomes back.
             await self._flush()
         except _OutOfTime:
             for task in helping:
@@ -190,7 +182,7 @@ class Completer:
         finally:
             for task in helping:
                 task.cancel()
-        await self._events.told()
+        await self._events.published()
         if self._timer is not None:
             self._timer.cancel()
         if self.waiting:
@@ -199,7 +191,7 @@ class Completer:
             )
 
     def finish(self, seconds: float) -> None:
-        """Let `run` write the last outcomes and end; it gives up after so long without a
+        """Have `run` write the last outcomes and end; it gives up after so many seconds without a
         database.
         """
         self._stop_by = self._loop.time() + seconds
@@ -210,7 +202,7 @@ class Completer:
 
     def _is_late(self, attempt: Attempt) -> bool:
         """Return whether a later attempt at the same job has ended already: the job was rescued
-        from this one, whose outcome counts no more.
+        from this one, whose outcome does not count.
         """
         job_id = attempt.row.id
         later = self._plain.waiting.get(job_id) or self._featured.waiting.get(job_id)
@@ -234,7 +226,7 @@ class Completer:
         self._wake_up.set()
 
     async def _flush(self) -> None:
-        """Write until so little is left that it may wait for more."""
+        """Write until so few are left that they may wait for more."""
         while self.waiting:
             await self._write_successes(self._plain)
             await self._write_successes(self._featured)
@@ -245,7 +237,7 @@ class Completer:
                 return
 
     async def _help(self, successes: _Successes) -> None:
-        """Write what piles up while `_flush` writes; where that fails, `_flush` gets it back."""
+        """Write what piles up while `_flush` writes; what cannot be written is left to `_flush`."""
         rest_until = 0.0
         connection = self._second_connection
         if connection is None:
@@ -257,13 +249,13 @@ class Completer:
                     with self._taken(successes.waiting, successes.most_beside) as batch:
                         written = await successes.write(list(batch.values()), connection)
                 except Exception as error:
-                    rest_until = self._loop.time() + _REST
+                    rest_until = self._loop.time() + _RETRY_SECONDS
                     self._wake_up.set()
                     self._logger.debug(
                         "outcomes cannot be written on a second connection: %s", error
                     )
                 else:
-                    await self._events.tell_completed(batch, written)
+                    await self._events.publish_completed(batch, written)
                 self._make_room()
 
     def _make_room(self) -> None:
@@ -272,7 +264,7 @@ class Completer:
 
     @contextmanager
     def _taken(self, waiting: dict[int, T], most: int) -> Iterator[dict[int, T]]:
-        """Take up to so many outcomes, to be written inside; put them back where that fails."""
+        """Take up to so many outcomes for the block to write; put them back where it fails."""
         batch = _take(waiting, most)
         self._writing.append(batch)
         try:
@@ -297,77 +289,15 @@ class Completer:
                 written = await self._persist(list(batch.values()), successes.write)
             finally:
                 successes.writing = False
-        await self._events.tell_completed(batch, written)
+        await self._events.publish_completed(batch, written)
 
     async def _write_changes(self) -> None:
         if not self._changes:
             return
-        most = _few_enough(self._changes.values(), self._limits)
+        most = few_enough(self._changes.values(), self._limits)
         with self._taken(self._changes, most) as batch:
-            rows = await self._persist(list(batch.values()), self._set_states)
-        await self._events.tell_changed(batch, rows)
-
-    async def _complete(
-        self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None
-    ) -> Sequence[int]:
-        ids = [attempt.row.id for attempt in attempts]
-        ended_at = self._ended_at(attempts)
-        of_attempts = [attempt.row.attempt for attempt in attempts]
-        connection = connection or self._connection
-        if any(attempt.ephemeral for attempt in attempts):
-            written = await _remove(connection, attempts, ended_at)
-        else:
-            written = await connection.call(
-                lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
-            )
-        if self.tallies is not None:
-            self.tallies.completed(attempts, ended_at, written)
-        return written
-
-    async def _complete_by_features(
-        self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None
-    ) -> Sequence[int]:
-        ended_at = self._ended_at(attempts)
-        ends = [
-            JobEnd(
-                attempt.row, completed(attempt.row, at, None, ephemeral=attempt.ephemeral).params
-            )
-            for attempt, at in zip(attempts, ended_at, strict=True)
-        ]
-        connection = connection or self._connection
-        rows = await connection.call_in_transaction(
-            lambda executor: self._pilot.set_state_if_running_many(executor, ends)
-        )
-        # A feature may return rows of other jobs, whose states it has changed along.
-        ids = {attempt.row.id for attempt in attempts}
-        written = [row.id for row in rows if row.state is JobState.COMPLETED and row.id in ids]
-        if self.tallies is not None:
-            self.tallies.completed(attempts, ended_at, written)
-        return written
-
-    def _ended_at(self, attempts: Sequence[Attempt]) -> Sequence[datetime]:
-        """Return when attempts are written to have ended: all at once where many did."""
-        first, last = attempts[0].ended_at, attempts[-1].ended_at
-        if len(attempts) >= self._at_once and last - first <= self._limits.same_time:
-            return [last] * len(attempts)
-        return [attempt.ended_at for attempt in attempts]
-
-    async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
-        if self._by_feature and any(self._pilot.wants_end(attempt.row) for attempt, _ in changes):
-            ends = [JobEnd(attempt.row, ended.params) for attempt, ended in changes]
-            rows = await self._connection.call_in_transaction(
-                lambda executor: self._pilot.set_state_if_running_many(executor, ends)
-            )
-        else:
-            params = [ended.params for _, ended in changes]
-            # Removing some and changing others are two statements.
-            removes = any(each.ephemeral for each in params)
-            connection = self._connection
-            call = connection.call_in_transaction if removes else connection.call
-            rows = await call(lambda executor: executor.job_set_state_many(params))
-        if self.tallies is not None:
-            self.tallies.ended(changes, rows)
-        return rows
+            rows = await self._persist(list(batch.values()), self.writes.set_states)
+        await self._events.publish_changed(batch, rows)
 
     async def _persist(
         self,
@@ -376,11 +306,11 @@ class Completer:
         *,
         bare: bool = False,
     ) -> Sequence[R]:
-        """Return what `write` gives, however often it has to be tried.
+        """Return what `write` returns, tried as often as it takes.
 
-        Where some row makes the statement fail, its halves are written apart, until only that row
-        is left; it is written `bare`, without what may be the reason, and given up if that fails
-        too.
+        Where a row makes the statement fail, the halves are written by themselves, until that row
+        is alone; then it is written `bare`, without the texts that may be the reason, and given up
+        where that fails too.
         """
         failures = 0
         while True:
@@ -388,7 +318,7 @@ class Completer:
                 return await write(batch)
             except Exception as error:
                 failures += 1
-                away = isinstance(error, _DATABASE_TROUBLES)
+                away = isinstance(error, _DATABASE_ERRORS)
                 if not away and (
                     isinstance(error, BadRequest) or failures >= _FAILURES_UNTIL_SUSPECTED
                 ):
@@ -407,7 +337,7 @@ class Completer:
             first = await self._persist(batch[:middle], write)
             return [*first, *await self._persist(batch[middle:], write)]
         if not bare:
-            return await self._persist([cast(T, _bare(batch[0]))], write, bare=True)
+            return await self._persist([cast(T, without_texts(batch[0]))], write, bare=True)
         self._logger.error(
             "the outcome of a job cannot be written: the job will be rescued", exc_info=reason
         )
@@ -420,15 +350,15 @@ class Completer:
 
 
 class _Successes:
-    """Attempts that went well, with nothing else to tell, and wait to be written by `write`."""
+    """Attempts that succeeded and wait to be written by `write`."""
 
     def __init__(self, write: _Write, most: int, *, beside: int, most_beside: int) -> None:
         self.beside = beside
-        """How many that pile up are worth to be written beside others."""
+        """How many must wait for a second statement to be worthwhile."""
         self.most = most
-        """How many are written at once."""
+        """How many one statement writes."""
         self.most_beside = most_beside
-        """How many of those that pile up are."""
+        """How many the second one writes."""
         self.piled = WakeUp()
         self.waiting: dict[int, Attempt] = {}
         """By job."""
@@ -437,57 +367,25 @@ class _Successes:
 
     @property
     def piles(self) -> bool:
-        """Whether so many wait that some should be written beside others."""
+        """Whether so many wait that a second statement is worthwhile."""
         return len(self.waiting) >= self.beside
 
 
 def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> float:
-    """Return seconds until the next try, where the database is away."""
+    """Return the seconds until the next try, while the database cannot be reached."""
     if isinstance(error, DatabaseUnavailable):
-        # Perhaps it was only this connection: until it is written, what has ended is lost with the
+        # Perhaps it was only this connection: try once at once, as outcomes are lost with the
         # process.
         failures -= 1
     return min(backoff(failures), _LONGEST_PAUSE) if failures else 0.0
 
 
-async def _remove(
-    connection: DedicatedConnection, attempts: Sequence[Attempt], ended_at: Sequence[datetime]
-) -> Sequence[int]:
-    """Remove the ephemeral jobs of attempts that went well, and complete the others; return the ids
-    of those that were still running.
-    """
-    removed = [attempt for attempt in attempts if attempt.ephemeral]
-    kept = [
-        (attempt, at)
-        for attempt, at in zip(attempts, ended_at, strict=True)
-        if not attempt.ephemeral
-    ]
-    ids = [attempt.row.id for attempt in removed]
-    of_attempts = [attempt.row.attempt for attempt in removed]
-
-    async def remove(executor: Executor) -> Sequence[int]:
-        return await executor.job_delete_completed_many(ids, of_attempts=of_attempts)
-
-    if not kept:
-        return await connection.call(remove)
-
-    async def both(executor: Executor) -> Sequence[int]:
-        written = await executor.job_complete_many(
-            [attempt.row.id for attempt, _ in kept],
-            [at for _, at in kept],
-            of_attempts=[attempt.row.attempt for attempt, _ in kept],
-        )
-        return [*written, *await remove(executor)]
-
-    return await connection.call_in_transaction(both)
-
-
 class _OutOfTime(Exception):
-    """The client stops, and the database does not come back."""
+    """The client stops, and the database has not come back in time."""
 
 
 def _take(source: dict[int, T], most: int) -> dict[int, T]:
-    """Take up to so many entries, the oldest first, out of a dict and return them."""
+    """Remove up to so many entries from a dict, the oldest first, and return them."""
     taken = dict(source) if len(source) <= most else dict(islice(source.items(), most))
     if len(taken) == len(source):
         source.clear()
@@ -495,32 +393,3 @@ def _take(source: dict[int, T], most: int) -> dict[int, T]:
         for key in taken:
             del source[key]
     return taken
-
-
-def _few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits) -> int:
-    """Return how many of the outcomes are written together: at least one, however large. Those that
-    went well and have nothing to tell are as quick to write as where no feature takes part.
-    """
-    count = others = size = 0
-    for _, (params, *_) in islice(changes, limits.completions):
-        size += len(params.metadata or "") + len(params.error or "")
-        others += params.metadata is not None or params.state is not JobState.COMPLETED
-        if count and (size > limits.changes_characters or others > limits.changes):
-            break
-        count += 1
-    return count
-
-
-def _bare(ending: object) -> object:
-    """Return an outcome without the texts that a job had a say in."""
-    if not isinstance(ending, tuple):
-        return ending
-    attempt, ended = ending
-    params: JobSetStateParams = ended.params
-    error = params.error and attempt_error(
-        attempt.row,
-        attempt.started_at,
-        RiveruiError("The error of this attempt cannot be stored."),
-        ended.why,
-    )
-    return attempt, ended._replace(params=params._replace(error=error, metadata=None))

@@ -1,4 +1,4 @@
-"""What a job can ask and tell while it is worked, from its coroutines and threads alike."""
+"""What code of a job can call: from coroutines and threads alike."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ RESERVED = "river:"
 
 
 def running_attempt() -> Attempt:
-    """Return the attempt that this code is part of; OutsideJob where there is none, and where
-    several are.
-    """
+    """Return the attempt whose code is running; OutsideJob where there is none, or several."""
     if at_work.batch.get() is not None:
         raise OutsideJob("Several jobs are worked here: say which one, `with as_job(job): …`.")
     try:
@@ -37,8 +35,8 @@ def running_attempt() -> Attempt:
 
 @contextmanager
 def as_job(job: Job[Any]) -> Iterator[None]:
-    """Surround what a batch does for one of its jobs: what is logged, recorded and asked inside is
-    that job's. OutsideJob for a job that is not worked here.
+    """Make a block the code of one job of a batch: what is logged, recorded and asked in it is that
+    job's. OutsideJob for a job that is not worked here.
     """
     found = _attempt_of(job)
     if found is None:
@@ -75,7 +73,7 @@ def own_client() -> OwnClient:
 
 
 def in_job_without_loop() -> bool:
-    """Return whether this is code of a job in a thread, which has no event loop of its own."""
+    """Return whether code of a job runs in a thread, without an event loop."""
     if at_work.running.get(None) is None and at_work.batch.get() is None:
         return False
     try:
@@ -86,9 +84,7 @@ def in_job_without_loop() -> bool:
 
 
 def is_last_attempt(error: BaseException) -> bool:
-    """Return whether the job at work here would be discarded by this error; OutsideJob where there
-    is none.
-    """
+    """Return whether this error would discard the job; OutsideJob outside of jobs."""
     attempt = running_attempt()
     row, unit = attempt.row, attempt.unit
     if row.attempt >= row.max_attempts:
@@ -100,7 +96,7 @@ def is_last_attempt(error: BaseException) -> bool:
 def cancel_requested() -> bool:
     """Return whether this job should end: it was cancelled, timed out, or its client stops.
 
-    Coroutines are interrupted anyway; a synchronous job has to ask. In a batch: whether all of its
+    Coroutines are interrupted anyway; synchronous jobs have to ask. In a batch: whether all of its
     jobs should end.
     """
     if (together := at_work.batch.get()) is not None:
@@ -161,8 +157,8 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
 
 
 def completed_row(job: Job[Any], rows: Sequence[JobRow]) -> JobRow:
-    """Return the row of a job that was just completed. NotFound where it is gone, AttemptLost where
-    another attempt at it is under way.
+    """Return the row of a job that was just completed. NotFound where it was deleted, AttemptLost
+    where another attempt at it is under way.
     """
     if not rows:
         raise NotFound(f"Job not found: {job.id}.")
@@ -179,7 +175,7 @@ def _unended_attempt() -> Attempt:
 
 
 def _attempt_of(job: Job[Any]) -> Attempt | None:
-    """Return the attempt at a job where it is worked here, by itself or in a batch."""
+    """Return the attempt at a job where it is worked here, alone or in a batch."""
     if (together := at_work.batch.get()) is not None:
         return together.attempt_of(job.id)
     attempt = at_work.running.get(None)
@@ -187,8 +183,8 @@ def _attempt_of(job: Job[Any]) -> Attempt | None:
 
 
 def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
-    """Return what completes a job before its attempt ends. ValueError for a job that is not
-    running.
+    """Return the change that completes a job before its attempt ends. ValueError for a job that is
+    not running.
     """
     if job.state is not JobState.RUNNING:
         raise ValueError("Only a running job can be completed.")

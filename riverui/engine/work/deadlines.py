@@ -17,15 +17,13 @@ _FEW = 1_024
 
 
 class Deadlines:
-    """Ends attempts that take too long, and tells of those that go on nevertheless."""
+    """Ends attempts that take too long, and reports those that go on nevertheless."""
 
     def __init__(
         self, stuck_after: float, stuck: Callable[[Attempt], None], *, few: int = _FEW
     ) -> None:
         self._context = copy_context()
-        """In which it is reported that jobs are stuck: not in that of another job, which happened
-        to set the timer.
-        """
+        """In which stuck jobs are reported: not that of the job which happened to set the timer."""
         self._few = few
         self._heap: list[tuple[float, int, Attempt]] = []
         self._loop = asyncio.get_running_loop()
@@ -36,7 +34,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, attempt: Attempt, seconds: float) -> None:
-        """End the attempt after so many seconds from now, unless it is over by then."""
+        """End the attempt so many seconds from now, unless it is over by then."""
         self._push(self._loop.time() + seconds, attempt)
 
     def close(self) -> None:
@@ -49,7 +47,7 @@ class Deadlines:
     def _push(self, when: float, attempt: Attempt) -> None:
         heap = self._heap
         if len(heap) >= self._room:
-            # Most attempts end early and leave their entry behind: cleared away when they may be
+            # Most attempts end early and leave their entry behind: remove these when they may be
             # half of all.
             heap[:] = [entry for entry in heap if not entry[2].done]
             heapq.heapify(heap)

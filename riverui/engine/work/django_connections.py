@@ -1,8 +1,8 @@
-"""Django's database connections around a job, cared for as Django cares for them around a request.
+"""Closes Django's old database connections around a job, as Django does around a request.
 
-Django keeps a connection for each thread and asks of whoever runs code there to call
-`close_old_connections` before and after. Nothing is imported here: where the program does not use
-Django, nothing is done.
+Django keeps a connection for each thread, and expects `close_old_connections` to be called before
+and after code that runs there. Nothing is imported here: where the program does not use Django,
+nothing is done.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ async def close_old_of_async_jobs() -> None:
 
 
 def _close_old() -> None:
-    # Not there yet while another thread is in the middle of importing it.
+    # Missing while another thread imports the module.
     known = getattr(sys.modules["django.db"], "connections", None)
     for connection in known.all(initialized_only=True) if known else ():
-        # Somebody around the job is in the middle of a transaction: a test.
+        # A test may have a transaction open around the job.
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()

@@ -1,4 +1,4 @@
-"""What the program's own log says of attempts that ended badly."""
+"""Writes attempts that failed or were cancelled to the program's own log."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def log_failure(
     now: datetime,
     attempts: int,
 ) -> None:
-    """Log a failed attempt of so many as WARNING, and one after which there is no other as ERROR,
-    with its traceback.
+    """Log a failed attempt with its traceback: as WARNING, and the last one as ERROR. `attempts` is
+    how many there are at most.
     """
     state = ended.params.state
     level, then = logging.WARNING, "was cancelled by the error handler"
@@ -51,7 +51,7 @@ def log_failure(
 
 
 def log_cancellation(logger: logging.Logger, row: JobRow, error: BaseException) -> None:
-    """Log that a job was cancelled from inside or from outside, as INFO."""
+    """Log as INFO that a job was cancelled, by itself or from outside."""
     logger.info(
         "job %s (%s) in queue %s was cancelled at attempt %s: %s",
         row.id,
@@ -69,8 +69,6 @@ def job_fields(row: JobRow) -> dict[str, object]:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the error's type and message, bounded, so that what a job raises cannot forge
-    lines.
-    """
+    """Return the error's type and message, cut and in one line, so that no job can forge lines."""
     text = " ".join(error_text(error).split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

@@ -14,7 +14,7 @@ from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.hooks import Metric
 from riverui.engine.service import WakeUp
-from riverui.engine.work.attempt import Attempt, Batch, Cause
+from riverui.engine.work.attempt import Attempt, Cause
 from riverui.engine.work.candidate_fetch import CandidateFetch, Chooser
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.engine.work.slot_ledger import Reservation, SlotLedger
@@ -22,6 +22,7 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
 
 if TYPE_CHECKING:
+    from riverui.engine.work.batches import Batch
     from riverui.engine.work.producer import ProducerParts
 
 _RETRY_SECONDS = 60.0

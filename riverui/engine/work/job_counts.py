@@ -1,4 +1,4 @@
-"""Logs now and then what a client has been doing: River's producer job counts."""
+"""Logs now and then how many jobs a client has worked: River's producer job counts."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ INTERVAL = 60.0
 
 
 class JobCounts(NamedTuple):
-    """What a queue's producer has done and does."""
+    """The counts of one queue."""
 
     worked: int
-    """Attempts that have ended since its start, however they ended."""
+    """Attempts that have ended since the client's start, however they ended."""
     running: int
     stuck: int
 
 
-async def tell_job_counts(
+async def log_job_counts(
     queues: Mapping[str, Producer], logger: logging.Logger, *, interval: float = INTERVAL
 ) -> None:
     """Log the counts of each queue whose counts have changed, until cancelled."""
-    told: dict[str, JobCounts] = {}
+    logged: dict[str, JobCounts] = {}
     while True:
         pass_on_cancellation()
         await asyncio.sleep(interval)
-        told = tell_changed(queues, told, logger)
+        logged = log_changed(queues, logged, logger)
 
 
-def tell_changed(
-    queues: Mapping[str, Producer], told: Mapping[str, JobCounts], logger: logging.Logger
+def log_changed(
+    queues: Mapping[str, Producer], logged: Mapping[str, JobCounts], logger: logging.Logger
 ) -> dict[str, JobCounts]:
-    """Log the counts that differ from those told last; return all the counts as they are now."""
+    """Log the counts that differ from those logged last; return all current counts."""
     now = {name: queue.slots.counts for name, queue in queues.items()}
     for name, counts in now.items():
-        if counts != told.get(name, JobCounts(0, 0, 0)):
+        if counts != logged.get(name, JobCounts(0, 0, 0)):
             logger.info(
                 "queue %s: %s worked, %d running, %d stuck",
                 name,

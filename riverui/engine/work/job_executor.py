@@ -1,4 +1,4 @@
-"""Works fetched jobs, each in a task of its own, and tells the completer how they ended."""
+"""Works fetched jobs, each in a task of its own, and reports to the completer how they ended."""
 
 from __future__ import annotations
 
@@ -38,19 +38,17 @@ _INTERRUPTIONS = {
     Cause.SILENT: "as its client was cut off",
     Cause.STOP: "by the client's stop",
 }
-"""Why an attempt was interrupted that is given back as if there had been none."""
+"""Why an attempt was interrupted: one that does not count."""
 _TURN = 0.002
-"""Seconds that starting jobs may take of one turn of the event loop: what else waits is not late by
-more.
-"""
+"""Seconds of one turn of the event loop that starting jobs may take: all else waits no longer."""
 _FIRST_TASKS = 8
-"""Tasks that begin in the first turn, before it is known how long their first steps take."""
+"""Tasks that begin in the first turn, while it is not known how long their first steps take."""
 _MOST_GROWTH = 8
-"""How many times as many begin in the next turn at most: a thousand quick ones need four turns."""
+"""By which factor more may begin in the next turn: a thousand quick ones need four turns."""
 
 
 class OutcomeTaker(Protocol):
-    """Takes in how attempts ended, to write it: the completer."""
+    """The completer, which writes how attempts ended."""
 
     @property
     def full(self) -> bool:
@@ -62,11 +60,11 @@ class OutcomeTaker(Protocol):
         ...
 
     def succeed(self, attempt: Attempt) -> None:
-        """Take in that an attempt went well, and there is nothing else to tell."""
+        """Write that an attempt succeeded, with nothing to store but that."""
         ...
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
-        """Take in how an attempt ended."""
+        """Write how an attempt ended."""
         ...
 
 
@@ -168,7 +166,7 @@ class JobExecutor:
                 self._turned_at = time.perf_counter()
                 self._loop.call_soon(self._start_some)
             else:
-                # The tasks' first steps come before whoever waits for it.
+                # The tasks' first steps come before those who wait for it.
                 self._begun.set()
 
     async def _run(self, attempt: Attempt) -> None:
@@ -184,8 +182,7 @@ class JobExecutor:
             except BaseException as raised:
                 if isinstance(raised, GeneratorExit) and attempt.closing:
                     raise
-                # SystemExit and KeyboardInterrupt too: they are this job's error, not the end of
-                # the others.
+                # SystemExit and KeyboardInterrupt too: they are this job's error, and end no other.
                 error = raised
             attempt.done = True
             attempt.ended_at = self._clock()
@@ -206,7 +203,7 @@ class JobExecutor:
             attempt.slots.release(attempt)
 
     def _pipeline(self, attempt: Attempt) -> Work:
-        """Return how to work the kind of this attempt; UnknownJobKind where nobody does."""
+        """Return how to work the kind of this attempt; UnknownJobKind without a worker of it."""
         if attempt.unit is None:
             raise UnknownJobKind(attempt.row.kind)
         work = self._pipelines[attempt.row.kind] = pipeline(
@@ -222,11 +219,11 @@ class JobExecutor:
         return work
 
     async def _conclude(self, attempt: Attempt, error: BaseException | None) -> None:
-        """Find out what becomes of a job that did not just end well."""
+        """Settle a job that did not simply succeed."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # A job that has cancelled its own task may leave that to us: it must not hit us further
-            # on.
+            # A job that has cancelled its own task may leave the CancelledError to us: take it
+            # here.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
         if self._logs is not None:

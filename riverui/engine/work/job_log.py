@@ -1,9 +1,9 @@
-"""What jobs log with `logging`, kept with the job: River's riverlog, and readable while the job
-still runs.
+"""Keeps what jobs log with `logging` in their metadata: River's riverlog, readable while a job
+runs.
 
-What is logged inside a job, by its coroutines and its threads, is collected: see log_capture. The
-log is written with the outcome of the attempt, and before that now and then: the row is rewritten
-as a whole each time, so the more there is the less often.
+Records of a job's coroutines and threads are collected: see log_capture. The log is written with
+the outcome of the attempt, and now and then before that: each time the whole row is rewritten, so a
+longer log is written less often.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from riverui.engine.service import WakeUp
 from riverui.engine.waiting import pass_on_cancellation
 from riverui.engine.work import log_capture
 from riverui.engine.work.attempt import Attempt, client as of_client, running
-from riverui.engine.work.attempt_log import AttemptLog, LoggedAttempt
+from riverui.engine.work.attempt_log import AttemptLog
 from riverui.errors import DatabaseError
 
 KEY = "river:log"
 
 _BYTES_A_SECOND = 64 * 1024
-"""How much of one job's log is written in a second while it runs: each write rewrites the row."""
+"""Of one job's log that are written in a second while it runs: each write rewrites the row."""
 _BYTES_A_SECOND_TOGETHER = 1024 * 1024
-"""How much of all jobs' logs is written in a second while they run: the pool is for others too."""
+"""Of all jobs' logs that are written in a second while they run: others need the pool too."""
 
 
 class JobLogs(logging.Handler):
@@ -51,7 +51,7 @@ class JobLogs(logging.Handler):
         self._most = client.config.job_log_bytes
         self._most_together = client.config.job_log_total_bytes
         self._owner: object = None
-        """The client whose jobs are listened to."""
+        """The client whose jobs' records are collected."""
         self._serial = count()
         self.setFormatter(client.config.job_log_formatter or _formatter())
 
@@ -61,9 +61,7 @@ class JobLogs(logging.Handler):
         log_capture.begin(self._owner, self)
 
     def end(self) -> None:
-        """Collect no more. It is not `close`: that is called by logging.config too, for every
-        handler.
-        """
+        """Stop collecting. This is not `close`, which logging.config calls for every handler."""
         log_capture.end(self._owner)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -85,7 +83,7 @@ class JobLogs(logging.Handler):
             self.handleError(record)
 
     async def finish(self, attempt: Attempt) -> None:
-        """Leave the attempt's log for its outcome, once no write of it is under way any more."""
+        """Add the log to the attempt's outcome, once no write of it is under way."""
         log = attempt.log
         if log is None:
             return
@@ -100,7 +98,7 @@ class JobLogs(logging.Handler):
         log.end()
 
     async def run(self) -> None:
-        """Write the logs of running jobs, each in its time, until cancelled."""
+        """Write the logs of running jobs, each when it is due, until cancelled."""
         while True:
             pass_on_cancellation()
             wait = self._due[0][0] - self._loop.time() if self._due else None
@@ -114,8 +112,8 @@ class JobLogs(logging.Handler):
                         max(self._limits.log_gap_seconds, size / _BYTES_A_SECOND_TOGETHER)
                     )
 
-    async def _write(self, log: AttemptLog, attempt: LoggedAttempt) -> int:
-        """Write what there is of a log; return how many bytes."""
+    async def _write(self, log: AttemptLog, attempt: Attempt) -> int:
+        """Write a log as it is now; return its size in bytes."""
         text = self._array(log, attempt)
         if text is None:
             return 0
@@ -135,17 +133,17 @@ class JobLogs(logging.Handler):
             log.writing = None
         return len(text)
 
-    def _schedule(self, log: AttemptLog, attempt: LoggedAttempt) -> None:
-        # The logs of earlier attempts lie in the same place, and are written along.
+    def _schedule(self, log: AttemptLog, attempt: Attempt) -> None:
+        # The logs of earlier attempts are in the same value, and written again.
         size = log.size + len(attempt.row.metadata)
         seconds = max(self._limits.log_seconds, size / _BYTES_A_SECOND)
         heapq.heappush(self._due, (self._loop.time() + seconds, next(self._serial), log))
         if self._due[0][2] is log:
             self._wake_up.set()
 
-    def _array(self, log: AttemptLog, attempt: LoggedAttempt) -> str | None:
-        """Return the value of `river:log` with this attempt's entry as the newest; None where it is
-        not ours.
+    def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
+        """Return the value of `river:log` with this attempt's entry as the newest; None where the
+        job has something other than logs there.
         """
         row = attempt.row
         entries = _entries(row.metadata)
@@ -158,9 +156,7 @@ class JobLogs(logging.Handler):
 
 
 def _entries(metadata: str) -> Sequence[str] | None:
-    """Return what `river:log` holds, each entry as JSON text; None where that cannot be written
-    again.
-    """
+    """Return the entries of `river:log`, each as JSON text; None where it is not a list."""
     if KEY not in metadata:
         return []
     try:
@@ -172,9 +168,7 @@ def _entries(metadata: str) -> Sequence[str] | None:
 
 
 def _newest(entries: Sequence[str], newest: str, most: int) -> Sequence[str]:
-    """Return those of the older entries that fit into so many bytes beside the newest one, which
-    always stays.
-    """
+    """Return the older entries that fit into so many bytes beside the newest one."""
     size = 2 + len(newest.encode())
     for at, entry in enumerate(reversed(entries)):
         size += 1 + len(entry.encode())

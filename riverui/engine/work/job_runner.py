@@ -64,7 +64,7 @@ class JobRunner:
 
     def count(self, tallies: AttemptTallies | None) -> None:
         """Count ended attempts in these tallies from now on; None stops counting."""
-        self._completer.tallies = tallies
+        self._completer.writes.tallies = tallies
 
     @property
     def unwritten(self) -> int:

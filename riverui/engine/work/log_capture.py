@@ -1,10 +1,10 @@
-"""Hands on what is logged inside jobs, whatever the program's own levels and handlers let through.
+"""Passes the records of jobs to their logs, whatever the program's own levels and handlers.
 
-A logger that has no level of its own takes the root's, which is WARNING unless somebody has said
-otherwise, and web servers do not. So while a client keeps the logs of its jobs, `logging.Logger`
-asks here as well, for code inside those jobs only: records from INFO up are made, and go to the
-job's log; the program's handlers get what they got before. A level that was given to a logger
-itself, a logger that is disabled, its filters, and `logging.disable` hold in jobs as well.
+A logger without a level has the root's, which is WARNING unless the program changes it, and web
+servers do not. So while a client keeps the logs of its jobs, `logging.Logger` is patched, for code
+of those jobs only: records from INFO up are made, and go to the job's log; the program's handlers
+get what they got before. Levels of other loggers than the root, disabled loggers, filters, and
+`logging.disable` hold in jobs as well.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ _CallHandlers = Callable[[logging.Logger, logging.LogRecord], None]
 _IsEnabledFor = Callable[[logging.Logger, int], bool]
 
 LEAST = logging.INFO
-"""What the job's log takes from loggers without a level of their own, whatever the root's level is.
-"""
+"""The level from which a job's log has records of loggers without a level of their own."""
 
 
 class JobOfRecord(logging.Filter):
-    """Lets every record pass, and notes on those from inside a job which job that is."""
+    """Lets every record pass, and adds its job to those of jobs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Set `job_id` and `job_kind`, unless whoever logged it has done so."""
+        """Set `job_id` and `job_kind`, unless the record has them."""
         attempt = running.get(None)
         if attempt is not None and not hasattr(record, "job_id"):
             record.job_id, record.job_kind = attempt.row.id, attempt.row.kind
@@ -35,19 +34,19 @@ class JobOfRecord(logging.Filter):
 
 
 def begin(client: object, handler: logging.Handler) -> None:
-    """Hand what the client's jobs log to the handler from now on."""
+    """Pass the records of the client's jobs to the handler from now on."""
     _capture.begin(client, handler)
 
 
 def end(client: object) -> None:
-    """Hand on nothing of that client's jobs any more; after the last one `logging` is as it was
+    """Pass on no more records of that client's jobs; after the last client `logging` is as it was
     before.
     """
     _capture.end(client)
 
 
 class _Capture:
-    """Stands between `logging.Logger` and its own methods; one a process, as `logging` is."""
+    """Patches `logging.Logger`; there is one for the process, as for `logging` itself."""
 
     def __init__(self) -> None:
         self._handlers: dict[object, logging.Handler] = {}
@@ -85,8 +84,7 @@ class _Capture:
         with self._lock:
             self._handlers.pop(client, None)
             there = (logging.Logger.isEnabledFor, logging.Logger.callHandlers)
-            # Where somebody else (Sentry does it too) has come in between since, ours stay, and do
-            # nothing.
+            # Where other code has patched them since, as Sentry does, ours stay and do nothing.
             if self._installed and not self._handlers and there == self._ours:
                 self._installed = False
                 self._put(self._is_enabled_for, self._call_handlers)
@@ -96,8 +94,8 @@ class _Capture:
         logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
 
     def _handler(self) -> logging.Handler | None:
-        """Return who keeps the log of the job that this code is part of; None for nobody, and
-        outside of jobs.
+        """Return the handler for the job whose code is running; None outside of jobs, and where no
+        log is kept.
         """
         attempt = running.get(None)
         if attempt is None or attempt.done:
@@ -107,9 +105,7 @@ class _Capture:
 
 
 def only_the_root_objects(logger: logging.Logger, level: int) -> bool:
-    """Return whether a level that is not enabled is kept back by nothing but the root logger's
-    level.
-    """
+    """Return whether only the root logger's level disables this level."""
     if logger.disabled or logger.manager.disable >= level:
         return False
     ancestor: logging.Logger = logger

@@ -1,6 +1,4 @@
-"""Warns when a job blocks the event loop: other jobs, and the client itself, stand still
-meanwhile.
-"""
+"""Warns when a job blocks the event loop: no other job runs meanwhile, nor does the client."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import Attempt
 
 _MOST_KINDS = 5
-"""Kinds of jobs that one warning names: the commonest are the likeliest."""
+"""Kinds of jobs that a warning names: the most frequent are the most likely."""
 
 
 async def watch_loop(
     attempts: Callable[[], Iterable[Attempt]], limits: EngineLimits, logger: logging.Logger
 ) -> None:
-    """Look every second whether the event loop runs in time, until cancelled; where it does not,
-    log a warning with the kinds of the async jobs at work.
+    """Check every second whether the event loop is on time, until cancelled; where it is late, log
+    a warning with the kinds of the running async jobs.
     """
     loop = asyncio.get_running_loop()
     while True:

@@ -1,8 +1,8 @@
-"""Makes jobs available again that the database gave to this client without the client's knowing.
+"""Makes jobs available again that were fetched for this client by a request without an answer.
 
-A fetch that was given up may still be carried out: its answer was cut off on the wire, or the
-server stood still and finds the statement in its socket when it goes on, minutes later. The jobs
-are `running` then, under a client that is alive and does not have them.
+A fetch that was given up may still be executed: the connection broke before its answer came, or the
+server was frozen and finds the statement in its socket minutes later. The jobs are `running` then,
+under a client that is alive and does not have them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 _AT_ONCE = 1_000
 """Jobs in one transaction: they are read whole, and their args may be large."""
 _FIRST_SECONDS = 1.0
-"""From a fetch that failed to the next look: a server that went on carries out what it finds in its
-sockets within that time.
+"""From a fetch that failed to the next check: a server that runs again executes what it finds in
+its sockets within that time.
 """
 _LAST_SECONDS = 5.0
-"""For which the look at the client's stop may take: without it the jobs are rescued."""
+"""That the check at the client's stop may take: without it the jobs are rescued."""
 
 
 class LostFetches:
-    """Looks for such jobs from the first fetch that failed until some minutes after the last one.
+    """Checks for such jobs from the first fetch that failed until some minutes after the last one.
 
-    A look asks the database which jobs run under this client. A job of the answer is lost unless
+    A check asks the database which jobs run under this client. A job of the answer is lost unless
     the client had it when it asked, or began it before all fetches of that time had ended, or had
     yet to write how it ended; and unless it was fetched before the first fetch that failed.
     """
@@ -53,16 +53,16 @@ class LostFetches:
         unwritten: Callable[[], Iterable[int]],
     ) -> None:
         self._begun: set[int] | None = None
-        """Jobs that have begun during a look."""
+        """Jobs that have begun during a check."""
         self._client = client
         self._most = client.limits.look_for_lost_most_seconds
         self._pause = 0.0
-        """Seconds until the next look."""
+        """Seconds until the next check."""
         self._queues = queues
         self._since: float | None = None
         """When the first fetch began that failed (steady clock); None where no jobs can be lost."""
         self._until = 0.0
-        """When jobs are not looked for any more (steady clock)."""
+        """When to stop checking (steady clock)."""
         self._unwritten = unwritten
         """Returns the jobs whose outcome is not written yet."""
         self._wake_up = WakeUp()
@@ -74,7 +74,7 @@ class LostFetches:
 
     @contextmanager
     def fetching(self) -> Iterator[None]:
-        """Have jobs looked for that the fetch inside may have brought although it failed."""
+        """Check later for jobs that the fetch in the block may have fetched though it failed."""
         began = steady_clock()
         try:
             yield
@@ -87,12 +87,12 @@ class LostFetches:
             raise
 
     def begun(self, rows: Sequence[JobRow]) -> None:
-        """Take note that fetched jobs begin."""
+        """Record that fetched jobs begin."""
         if self._begun is not None:
             self._begun.update(row.id for row in rows)
 
     async def run(self) -> None:
-        """Look whenever there is reason to, until cancelled: soon at first, then less and less
+        """Check while jobs may be lost, until cancelled: soon at first, then less and less
         often.
         """
         while True:
@@ -105,13 +105,13 @@ class LostFetches:
             try:
                 await self._look()
             except DatabaseUnavailable:
-                # What it has not carried out yet, it may when it answers again.
+                # It may execute old statements when it answers again.
                 self._begin()
             except RiveruiError as error:
                 self._client.logger.warning("jobs that were lost cannot be looked for: %s", error)
 
     async def finish(self) -> bool:
-        """Look once more at the end, where there is reason to; return whether jobs may be left."""
+        """Check once more at the end, where jobs may be lost; return whether any may be left."""
         if not self.looking:
             return False
         try:
@@ -121,12 +121,12 @@ class LostFetches:
         return False
 
     def _begin(self) -> None:
-        """Look as often and for as long as after the first failure."""
+        """Check as often and for as long as after the first failure."""
         self._pause = min(_FIRST_SECONDS, self._most)
         self._until = steady_clock() + self._client.limits.look_for_lost_seconds
 
     async def _look(self) -> None:
-        """Make available what is lost now."""
+        """Make the jobs available that are lost now."""
         if lost := await self._find():
             given_back: Counter[str] = Counter()
             for at in range(0, len(lost), _AT_ONCE):
@@ -145,7 +145,7 @@ class LostFetches:
         """Return the jobs that are lost now, and when each was fetched."""
         assert self._since is not None
         self._begun = begun = set[int]()
-        # A new one each time: others may have been cut off without a word.
+        # A new one each time: others may be dead without knowing.
         connection = self._client.connection()
         try:
             held = set(self._unwritten())

@@ -1,4 +1,4 @@
-"""Values of a program as the JSON that a job's metadata keeps."""
+"""Writes a program's values as JSON for a job's metadata."""
 
 from __future__ import annotations
 

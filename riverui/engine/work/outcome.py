@@ -1,6 +1,4 @@
-"""What becomes of a job when an attempt ends: River's rules, as functions of what is known by
-then.
-"""
+"""What becomes of a job when an attempt ends: River's rules, as functions."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
 from riverui.storage.interface.engine_params import JobSetStateParams
 
 MOST_ERROR = 100_000
-"""Characters of an error's message that are kept, and as many of its traceback: `errors` has one of
-each for every attempt, and is read as a whole.
+"""Characters of an error's message that are kept, and as many of its traceback: `errors` has both
+for every attempt, and is read as a whole.
 """
 
 SNOOZES = "snoozes"
@@ -41,9 +39,7 @@ class ProcessTrace(Exception):
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended: what to write, and what to tell subscribers unless the row says
-    otherwise.
-    """
+    """How an attempt ended: the change to write, and the event unless the row makes it another."""
 
     params: JobSetStateParams
     event: EventKind
@@ -54,7 +50,7 @@ class Outcome(NamedTuple):
 def completed(
     row: JobRow, now: datetime, metadata: str | None, *, ephemeral: bool = False
 ) -> Outcome:
-    """Return the outcome of an attempt that went well."""
+    """Return the outcome of an attempt that succeeded."""
     params = JobSetStateParams(
         id=row.id,
         of_attempt=row.attempt,
@@ -67,7 +63,7 @@ def completed(
 
 
 def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelta) -> Outcome:
-    """Return the outcome of a job that wants to be worked later, and its attempt back."""
+    """Return the outcome of a job that is to be worked later; the attempt does not count."""
     soon = duration <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
@@ -82,15 +78,13 @@ def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelt
 
 
 def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
-    """Return the outcome of an attempt that the client's stop interrupted: as if there had been
-    none.
-    """
+    """Return the outcome of an attempt that the client's stop interrupted; it does not count."""
     params = not_begun(row)._replace(scheduled_at=now, metadata=metadata)
     return Outcome(params, EventKind.JOB_INTERRUPTED)
 
 
 def not_begun(row: JobRow) -> JobSetStateParams:
-    """Return what makes a fetched job available again, as if it had not been fetched."""
+    """Return the change that makes a fetched job available again, as if it had not been fetched."""
     return JobSetStateParams(
         id=row.id,
         of_attempt=row.attempt,
@@ -154,10 +148,10 @@ def next_retry(
     policy: RetryPolicy | None,
     logger: logging.Logger,
 ) -> datetime:
-    """Return when to try again: by the worker, the Retry, the client's policy, or River's where
-    those fail or say the past.
+    """Return when to try again: by the worker, the Retry, the client's policy, or by River's where
+    those fail or return a time in the past.
 
-    The worker is asked only about a `job`, that is with decoded args.
+    The worker is asked only where there is a `job`, with decoded args.
     """
     try:
         retry_at = worker.next_retry(job) if worker is not None and job is not None else None
@@ -185,8 +179,8 @@ def next_retry(
 
 
 def next_snoozes(row: JobRow) -> int:
-    """Return how often the job has been snoozed, this time included; what is no number counts as
-    none.
+    """Return how often the job has been snoozed, this time included; a count that is not a number
+    is taken for 0.
     """
     if SNOOZES not in row.metadata:
         return 1
@@ -195,8 +189,8 @@ def next_snoozes(row: JobRow) -> int:
 
 
 def attempt_error(row: JobRow, started_at: datetime, error: BaseException, why: str = "") -> str:
-    """Return one element of `errors`, as JSON text that Postgres can keep whatever the error
-    says; `why` is the reason for which a Retry ends the job.
+    """Return one element of `errors`, as JSON text that Postgres can store whatever the error's
+    text; `why` is the reason for which a Retry ends the job.
     """
     text = make_storable(error_text(error))
     if why:
@@ -212,8 +206,8 @@ def attempt_error(row: JobRow, started_at: datetime, error: BaseException, why: 
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's type and what it says, as at the end of a traceback; a cancellation in
-    River's words.
+    """Return an error's type and text, as at the end of a traceback; a cancellation as River writes
+    it.
     """
     text = words_of(error)
     if isinstance(error, JobCancel):
@@ -222,7 +216,7 @@ def error_text(error: BaseException) -> str:
 
 
 def words_of(error: BaseException | None) -> str:
-    """Return what an error says of itself; nothing where its `__str__` raises, whatever that is."""
+    """Return the text of an error; an empty one where its `__str__` raises anything."""
     try:
         return "" if error is None else str(error)
     except BaseException:
@@ -248,8 +242,8 @@ def trace_text(error: BaseException) -> str:
 
 
 def make_storable(text: str, most: int = MOST_ERROR) -> str:
-    """Return a text as Postgres can keep it: no NUL, no half surrogates, and its middle left out
-    above `most`.
+    """Return a text that Postgres can store: without NUL and half surrogate pairs, and without its
+    middle where it is longer than `most`.
     """
     if len(text) > most:
         half = most // 2

@@ -1,4 +1,4 @@
-"""Tells a client's subscribers how jobs ended, once that is written."""
+"""Publishes events about how jobs ended, once that is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EVENTS = {
 
 
 class OutcomeEvents:
-    """Makes events of outcomes, in the order in which they were written."""
+    """Publishes the events of outcomes in the order in which these were written."""
 
     def __init__(
         self,
@@ -46,42 +46,42 @@ class OutcomeEvents:
         self._connection = connection
         self._events = events
         self._logger = logger
-        self._telling: asyncio.Task[None] | None = None
+        self._publishing: asyncio.Task[None] | None = None
         self._wanted = wanted
 
-    async def told(self) -> None:
-        """Wait until subscribers were told of what was written before."""
-        while (telling := self._telling) is not None:
-            await telling
-            # Another one may have waited for it too, and have begun to tell by now.
-            if self._telling is telling:
-                self._telling = None
+    async def published(self) -> None:
+        """Wait until the events of earlier outcomes are published."""
+        while (publishing := self._publishing) is not None:
+            await publishing
+            # Another caller may have waited for it too, and have started the next one.
+            if self._publishing is publishing:
+                self._publishing = None
 
-    async def tell_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
-        """Begin to tell of attempts that just went well, of which those of `written` were still
-        running; the next outcomes can be on their way to the database meanwhile.
+    async def publish_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
+        """Start to publish attempts that succeeded, of which those of `written` were still running;
+        the next outcomes can be written meanwhile.
         """
         if self._wanted and self._wanted.ids:
             self._wanted.ended(batch)
-        await self.told()
+        await self.published()
         if self._events.subscriptions:
-            self._telling = asyncio.create_task(self._tell_completed(batch, written))
+            self._publishing = asyncio.create_task(self._publish_completed(batch, written))
 
-    async def tell_changed(
+    async def publish_changed(
         self, batch: Mapping[int, tuple[Attempt, Outcome]], rows: Sequence[JobRow]
     ) -> None:
-        """Tell of attempts that ended otherwise, with their rows as they are now."""
+        """Publish attempts that ended in other ways, with their rows as they are now."""
         if self._wanted and self._wanted.ids:
             self._wanted.ended(row.id for row in rows if row.state in FINALIZED)
-        await self.told()
+        await self.published()
         if self._events.subscriptions:
             for row in rows:
-                # A feature may return rows of other jobs, whose states it has changed along.
+                # A feature may return rows of other jobs, which it has changed as well.
                 if found := batch.get(row.id):
                     attempt, ended = found
-                    self._tell(row, attempt, ended.event)
+                    self._publish(row, attempt, ended.event)
 
-    async def _tell_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
+    async def _publish_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
         ended = [batch.pop(job_id) for job_id in written]
         if self._events.wants(EventKind.JOB_COMPLETED):
             now = self._clock()
@@ -89,7 +89,7 @@ class OutcomeEvents:
                 self._events.publish(_completion(attempt, now))
         if not batch:
             return
-        # Something else ended these meanwhile, perhaps the job itself in a transaction of its own.
+        # Something else has ended these, perhaps the job itself in a transaction of its own.
         params = JobSelectParams(ids=tuple(batch), limit=len(batch))
         try:
             rows = await self._connection.call(lambda executor: executor.job_row_list(params))
@@ -97,15 +97,15 @@ class OutcomeEvents:
             self._logger.warning("subscribers missed %s events: %s", len(batch), error)
             return
         for row in rows:
-            self._tell(row, batch.pop(row.id), EventKind.JOB_FAILED)
+            self._publish(row, batch.pop(row.id), EventKind.JOB_FAILED)
         for attempt in batch.values():
-            # One that completed itself and is ephemeral is gone.
+            # An ephemeral job that completed itself was deleted.
             if attempt.ephemeral and attempt.completed_at is not None:
                 self._events.publish(_completion(attempt, self._clock()))
 
-    def _tell(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
-        """Publish what became of a job, by its row; `wanted` tells what being available again
-        means.
+    def _publish(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
+        """Publish the event of a job by its row; `wanted` is that of one that is available
+        again.
         """
         kind = wanted if row.state is JobState.AVAILABLE else _EVENTS.get(row.state)
         if kind is None or not self._events.wants(kind):
@@ -121,11 +121,9 @@ class OutcomeEvents:
 
 
 def _completion(attempt: Attempt, now: datetime) -> Event:
-    """Return the event of a job that just went well: made for each of them, so it has to be
-    quick.
-    """
+    """Return the event of a job that succeeded; every job has one, so it has to be quick."""
     row, ended_at = attempt.row, attempt.ended_at
-    # What `row._replace(state=…, finalized_at=…)` gives, in a third of the time.
+    # Like `row._replace(state=…, finalized_at=…)`, in a third of the time.
     values = list(row)
     values[_STATE], values[_FINALIZED_AT] = JobState.COMPLETED, ended_at
     ended = _new(JobRow, values)

@@ -1,9 +1,8 @@
-"""How jobs of one kind are worked: hooks, middleware and the worker itself, put together once for
-all jobs.
+"""How jobs of one kind are worked: hooks, middleware and the worker, composed once for all jobs.
 
-Outermost first: the worker's middleware, resumable steps, plugins, the client's middleware, the
-args' middleware; inside them WorkBegin hooks, decoding, the time limit, `work`, WorkEnd hooks. So
-it is in River.
+Outermost first, as in River: the worker's middleware, resumable steps, plugins, the client's
+middleware, the args' middleware; inside them WorkBegin hooks, decoding, the time limit, `work`,
+WorkEnd hooks.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def pipeline(
     processes: Callable[[], JobProcesses] | None,
     threads: WorkerThreads,
 ) -> Work:
-    """Return how jobs of this kind are worked by a client with these extensions; isolated ones in
-    threads too where there are no `processes`.
+    """Return how jobs of this kind are worked by a client with these extensions. Without
+    `processes` isolated jobs run in threads.
     """
     own = Extensions.collect_from_args(unit.args_type)
     if unit.batch is not None:
@@ -87,7 +86,7 @@ def _worked(
                     seconds,
                 )
 
-        # What looked synchronous may have been a decorated coroutine function.
+        # A decorated coroutine function may look synchronous.
         await settle(await threads.call(run, attempt.job, asked=asked))
 
     async def work(attempt: Attempt) -> None:
@@ -196,8 +195,7 @@ def _within(middleware: Middleware, work: Work) -> Work:
         row = attempt.seen
 
         def inner(job: JobRow | None = None, /) -> Awaitable[None]:
-            # Called again, it begins with the row that it was given, not with what became of it
-            # further in.
+            # A second call starts from the same row, not from what inner middleware made of it.
             attempt.seen = row if job is None else _same_job(job, row)
             return work(attempt)
 

@@ -1,4 +1,4 @@
-"""Where a resumable job is, by its metadata; see `resumable` for what programs call."""
+"""The progress of a resumable job, as its metadata has it; `resumable` has what programs call."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ STEP = "river:resumable_step"
 CURSOR = "river:resumable_cursor"
 """River's metadata key for the cursors of steps, by name."""
 MARK = "river:resumable_"
-"""What is in the metadata of every job that has made progress."""
+"""A part of the metadata of every job that has made progress."""
 
 
 class Progress:
-    """Where a resumable job is in this attempt."""
+    """The progress of a resumable job in this attempt."""
 
     def __init__(self, metadata: str) -> None:
         found = read_object(metadata) if MARK in metadata else {}
@@ -32,14 +32,14 @@ class Progress:
         """The step completed last, for the next attempt."""
         self.error: BaseException | None = None
         self.resumed = not self.resume_step
-        # A cursor without a completed step marks no place to skip to, but its step has to come.
+        # With a cursor but no completed step nothing is skipped, but the cursor's step has to come.
         self.pending = [] if self.resume_step else sorted(self.cursors)
         self.step = ""
-        """The one that runs."""
+        """The step that is running."""
         self._names: set[str] = set()
 
     def reach(self, name: str) -> bool:
-        """Return whether a step without a cursor is to be run now."""
+        """Return whether to run a step without a cursor now."""
         if not self._register(name):
             return False
         if name in self.pending:
@@ -52,7 +52,7 @@ class Progress:
         return True
 
     def reach_cursor(self, name: str) -> bool:
-        """Return whether a step with a cursor is to be run now: also the one completed last, if it
+        """Return whether to run a step with a cursor now: also the step completed last, where it
         left a cursor.
         """
         if not self._register(name):
@@ -67,7 +67,7 @@ class Progress:
 
     @contextmanager
     def within(self, name: str, *, cursor: bool = False) -> Iterator[None]:
-        """Surround the time in which a step runs; with a `cursor`, its end uses that up."""
+        """Run a step in the block; with a `cursor`, its end removes that."""
         self.step = name
         try:
             yield
@@ -84,17 +84,17 @@ class Progress:
             self.cursors_changed = True
 
     def inside(self) -> None:
-        """Raise ResumableError outside of a step."""
+        """Raise ResumableError outside of steps."""
         if not self.step:
             raise ResumableError("This works only inside a resumable step.")
 
     def set_cursor(self, cursor: Any) -> None:
-        """Remember how far the step that runs has come."""
+        """Set the cursor of the running step."""
         self.cursors[self.step] = cursor
         self.cursors_changed = True
 
     def unfinished(self) -> BaseException | None:
-        """Return why a job that ended well did not end well after all."""
+        """Return the error of a job whose steps failed or are missing though it returned."""
         if self.error is not None:
             return self.error
         if not self.resumed:
@@ -104,7 +104,7 @@ class Progress:
         return None
 
     def keep(self, update: Callable[[str, str], None]) -> None:
-        """Leave the progress for the next attempt, by setting keys of the job's metadata."""
+        """Keep the progress for the next attempt, by setting keys of the job's metadata."""
         # Before the step with the cursor was found, a completed step would make it unreachable.
         if self.pending:
             return

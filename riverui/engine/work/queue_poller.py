@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QueuePoller:
-    """One timer for each poll interval that some queue of the client has."""
+    """Polls with one timer for each poll interval of the client's queues."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class QueuePoller:
             )
 
     async def remove(self, queue: Fetcher) -> None:
-        """Poll for that queue no more."""
+        """Stop polling for a queue."""
         interval = queue.poll_interval
         polled = self._polled.get(interval, set())
         polled.discard(queue)
@@ -67,7 +67,7 @@ class QueuePoller:
                     lambda executor: executor.queue_with_available_list(names)
                 )
             except RiveruiError:
-                # Each of them would meet the same error: one does, and logs it.
+                # All would get the same error: one does, and logs it.
                 waiting = waiting[:1]
             else:
                 now = self._clock()

@@ -1,11 +1,11 @@
-"""Reports the queues of a client, and looks for what notifications should have told about them."""
+"""Reports the queues of a client, and polls for changes that notifications may have missed."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from riverui.domain.queues import QueueRow
 from riverui.engine.service import WakeUp
@@ -14,29 +14,22 @@ from riverui.engine.work.attempt import Attempt, Cause
 from riverui.errors import RiveruiError
 from riverui.storage.interface import Driver
 
+if TYPE_CHECKING:
+    from riverui.engine.work.producer import Producer
+
 _IDS_AT_ONCE = 1_000
-"""Jobs at work of which one statement asks whether they are to be cancelled, so that it is
-short.
-"""
+"""Running jobs that one statement checks for cancellation, so that it is short."""
 _REPORT_SECONDS = 600.0
-"""Between two reports that the queues are served: River's figure."""
-
-
-class ReportedQueue(Protocol):
-    """A queue's producer, as the reports see it."""
-
-    def learn(self, row: QueueRow) -> None:
-        """Take in whether the queue is paused."""
-        ...
+"""Between two reports that the queues are worked: River's figure."""
 
 
 class QueueReports:
-    """Reports all queues that a client serves."""
+    """Reports all queues that a client works."""
 
     def __init__(
         self,
         driver: Driver,
-        queues: Mapping[str, ReportedQueue],
+        queues: Mapping[str, Producer],
         attempts: Callable[[], Iterable[Attempt]],
         *,
         logger: logging.Logger,
@@ -46,18 +39,16 @@ class QueueReports:
         self._driver = driver
         self._logger = logger
         self.look_seconds = look_seconds
-        """From one look to the next."""
+        """From one poll to the next."""
         self._queues = queues
         self._wake_up = WakeUp()
 
     def look(self) -> None:
-        """Look at once: notifications may have been missed."""
+        """Poll at once: notifications may have been missed."""
         self._wake_up.set()
 
     async def run(self) -> None:
-        """Look and report until cancelled; while the database is away, again after 1, 2, 4 …
-        seconds.
-        """
+        """Poll and report until cancelled; after an error, again after 1, 2, 4 … seconds."""
         report_at = time.monotonic() + _REPORT_SECONDS
         failures = 0
         while True:
@@ -78,8 +69,8 @@ class QueueReports:
                     report_at = time.monotonic() + _REPORT_SECONDS
 
     async def _look(self, *, report: bool) -> None:
-        """Learn which queues are paused; `report` renews all their rows, otherwise only those that
-        are gone are made.
+        """Learn which queues are paused; `report` renews all their rows, otherwise only missing
+        rows are inserted.
         """
         queues = dict(self._queues)
         rows: dict[str, QueueRow] = {}
@@ -92,8 +83,7 @@ class QueueReports:
             queue.learn(rows[name])
 
     async def _look_for_cancellations(self) -> None:
-        # Attempts, not ids: by the time of the answer a new attempt at the same job may be under
-        # way.
+        # Attempts, not ids: a new attempt at the same job may have begun when the answer comes.
         attempts = {attempt.row.id: attempt for attempt in self._attempts()}
         ids = list(attempts)
         for at in range(0, len(ids), _IDS_AT_ONCE):

@@ -1,9 +1,9 @@
-"""Jobs in steps that go on where they failed: River's resumable jobs, with its metadata and rules.
+"""Jobs in steps that resume where they failed: River's resumable jobs, with its metadata and rules.
 
-An attempt that ends in an error, a snooze or an interruption leaves behind which step it completed
-last, and the cursors of steps that it was in the middle of. The next attempt skips the steps up to
-that one, and gives the cursor to its step. Names must be unique in a job, and steps cannot be
-nested. Code outside of steps runs in every attempt.
+An attempt that ends in an error, a snooze or an interruption stores which step it completed last,
+and the cursors of unfinished steps. The next attempt skips the steps up to that one, and passes
+each cursor to its step. Names must be unique in a job, and steps cannot be nested. Code outside of
+steps runs in every attempt.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from riverui.errors import NotFound, ResumableError
 async def resumable_step(name: str, step: Callable[[], Awaitable[None] | None]) -> None:
     """Run one step of this job, unless an earlier attempt completed it.
 
-    Its exception ends the job like any other. Where the job goes on nevertheless, no further step
-    runs and the exception is the job's error all the same.
+    Its exception ends the job like any other. Where the job catches it and goes on, no further step
+    runs, and the exception is the job's error all the same.
     """
     progress = _progress()
     if progress.reach(name):
@@ -67,8 +67,8 @@ def resumable_step_cursor_sync(
 
 
 def resumable_set_cursor(cursor: Any) -> None:
-    """Remember how far this step has come, should the attempt fail. ValueError for what JSON cannot
-    hold.
+    """Set the cursor of this step, from which the next attempt resumes it. ValueError for what JSON
+    cannot hold.
     """
     progress = _progress()
     progress.inside()
@@ -76,11 +76,11 @@ def resumable_set_cursor(cursor: Any) -> None:
 
 
 async def resumable_set_step_tx(tx: object, job: Job[A]) -> Job[A]:
-    """Record the current step as completed inside the caller's transaction; return the job as it is
+    """Record the current step as completed in the caller's transaction; return the job as it is
     then.
 
-    The database owns this progress from then on: a rollback takes it back, and earlier steps may
-    run again. Commit before the step returns.
+    A rollback takes this progress back, and earlier steps may run again. Commit before the step
+    returns.
     """
     return await _set_step_tx(tx, job, {})
 
@@ -93,7 +93,7 @@ async def resumable_set_step_cursor_tx(tx: object, job: Job[A], cursor: Any) -> 
 
 
 def keeping_progress(work: Work) -> Work:
-    """Return work that leaves an attempt's progress for the next one unless it ends well."""
+    """Return work that keeps an attempt's progress for the next one unless it succeeds."""
 
     async def kept(attempt: Attempt) -> None:
         try:
@@ -128,7 +128,7 @@ async def _set_step_tx(tx: object, job: Job[A], cursor: dict[str, Any]) -> Job[A
     )
     if row is None:
         raise NotFound(f"Job not found: {job.id}.")
-    # Written again at the end, it would bring back what the caller may have rolled back.
+    # Written again at the end, it would restore what the caller may have rolled back.
     progress.completed = ""
     progress.cursors = cursors
     progress.cursors_changed = False

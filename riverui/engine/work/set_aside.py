@@ -1,8 +1,8 @@
-"""Jobs that a statement cannot process are left out of it for a while, so that all others are
+"""Leaves jobs that a statement cannot process out of it for a while, so that all others are
 processed.
 
-Somebody's trigger or foreign key may refuse to have one row changed, a unique key may be in its
-way, its pages may be broken: the statement fails as a whole then, and would fail again and again.
+A trigger, a foreign key or a unique key may prevent the change of one row, or its pages may be
+broken: then the whole statement fails, each time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 
 _MOST_JOBS = 1_000
-"""Jobs set aside at a time: with more of them, something else is wrong."""
-_MOST_TOLD = 10_000
+"""Jobs set aside at a time: with more, something else is wrong."""
+_MOST_LOGGED = 10_000
 """Ids that are remembered as logged: 1 MB."""
 _ROWS_FAULT = ("22", "23", "38", "39", "44", "54", "P0", "XX")
 """Classes of SQLSTATE that one row can cause: odd values, constraints, triggers, limits, broken
@@ -24,7 +24,7 @@ pages.
 
 
 class SetAside:
-    """The jobs that are left out, each told once."""
+    """The jobs that are left out; each is logged once."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class SetAside:
         self._now = now
         self._seconds = seconds
         """How long a job is left out before it is tried again."""
-        self._told: set[int] = set()
+        self._logged: set[int] = set()
         self._until: dict[int, float] = {}
 
     @property
@@ -57,17 +57,17 @@ class SetAside:
         return len(self._until) >= _MOST_JOBS
 
     def add(self, job_id: int, error: Exception) -> None:
-        """Leave a job out for a while, and tell why unless that was told before."""
+        """Leave a job out for a while, and log why unless it was logged before."""
         self._until[job_id] = self._now() + self._seconds
-        self.tell(job_id, error)
+        self.log(job_id, error)
 
-    def tell(self, job_id: int, error: Exception) -> None:
-        """Tell that a job cannot be processed, unless that was told before."""
-        if job_id in self._told:
+    def log(self, job_id: int, error: Exception) -> None:
+        """Log that a job cannot be processed, unless it was logged before."""
+        if job_id in self._logged:
             return
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-        self._told.add(job_id)
+        if len(self._logged) >= _MOST_LOGGED:
+            self._logged.clear()
+        self._logged.add(job_id)
         self._logger.error(
             "%s: job %d cannot be processed and is skipped for now: %s",
             self._name,
@@ -89,12 +89,12 @@ async def passing_over(
     first: Callable[[], Awaitable[int | None]],
     aside: SetAside,
 ) -> int:
-    """Process up to `limit` rows with `once`, which takes how many and tells how many there were;
-    the sum.
+    """Process up to `limit` rows with `once`, which takes a limit and returns how many rows it has
+    processed; return the sum.
 
-    Where a row makes it fail, fewer rows are taken, and in the end only the one that `first` names:
-    if that fails twice, it is set aside. Other errors, and those of more rows than can be set
-    aside, are raised.
+    Where a row makes it fail, the limit is halved, down to the one row that `first` returns; where
+    that fails twice, it is set aside. Other errors, and those of more rows than can be set aside,
+    are raised.
     """
     done, most, doubtful = 0, limit, False
     while done < limit:

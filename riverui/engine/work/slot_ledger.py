@@ -11,21 +11,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from riverui.engine.work.attempt import Attempt, Batch
+from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.storage.interface.engine_params import JobsAlike
 
 if TYPE_CHECKING:
+    from riverui.engine.work.batches import Batch
     from riverui.engine.work.candidate_fetch import Chooser
+
+    FetchAlike: TypeAlias = Callable[[JobsAlike, int, Batch], Awaitable[Sequence[Attempt]]]
+    """Fetches up to so many jobs for a batch, which take no slots, and returns their attempts."""
 
 _LANDED_SECONDS = 0.02
 """Between two checks whether fetches have ended: nothing urgent waits for that."""
 _SETTLED_SECONDS = 0.001
 """Between two checks whether an answer has come: about as fast as the database answers."""
-
-FetchAlike: TypeAlias = Callable[[JobsAlike, int, Batch], Awaitable[Sequence[Attempt]]]
-"""Fetches up to so many jobs for a batch, which take no slots, and returns their attempts."""
 
 
 class Reservation:
@@ -54,6 +55,7 @@ class SlotLedger:
         wake: Callable[[], None],
     ) -> None:
         """Make a ledger of so many slots; `wake` is called when a slot that was missed is free."""
+        """Make one with all slots free; `wake` is called when one is freed that was missing."""
         self.attempts: dict[int, Attempt] = {}
         """Attempts at work, by job."""
         self.drained = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Counts and reports the jobs of a client that go on long past their time limit."""
+"""Counts and logs the jobs of a client that go on long past their time limit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class StuckJobs:
 
     def __init__(self, handler: StuckHandler | None, logger: logging.Logger) -> None:
         self.count = 0
-        """How many there are now."""
+        """How many are stuck now."""
         self._handler = handler
         self._logger = logger
 
     def add(self, row: JobRow) -> bool:
-        """Log a job that has become stuck, and return whether the program's handler wants another
-        job worked in its place.
+        """Log a job that is stuck, and return whether the program's handler wants another job
+        worked in its place.
         """
         self.count += 1
         self._logger.warning(
@@ -40,6 +40,6 @@ class StuckJobs:
         return result is not None and result.add_worker_slot
 
     def remove(self, row: JobRow) -> None:
-        """Log that a job has ended after all."""
+        """Log that a stuck job has ended."""
         self.count -= 1
         self._logger.info("job %s (%s) is no longer stuck", row.id, row.kind, extra=job_fields(row))

@@ -51,15 +51,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SPOKEN_FOR = frozenset({"from_json", "insert_opts", "kind", "to_json"})
-"""What these attributes of args mean is told in job_args, so that no parameter may have the name.
-"""
+_RESERVED = frozenset({"from_json", "insert_opts", "kind", "to_json"})
+"""Attributes of args that have a meaning, see job_args: no parameter may have such a name."""
 _STARS: Mapping[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Inserts(Protocol):
-    """What tasks ask of a Client."""
+    """The methods of a Client that tasks call."""
 
     def insert(
         self, args: JobArgs, insert_opts: InsertOpts | None = None
@@ -70,12 +69,12 @@ class Inserts(Protocol):
     def insert_tx(
         self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
     ) -> Coroutine[Any, Any, InsertResult]:
-        """Insert a job in a transaction of the caller's."""
+        """Insert a job in the caller's transaction."""
         ...
 
 
 class InsertsAtOnce(Protocol):
-    """What tasks ask of a SyncClient."""
+    """The methods of a SyncClient that tasks call."""
 
     def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Insert a job."""
@@ -84,12 +83,12 @@ class InsertsAtOnce(Protocol):
     def insert_tx(
         self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
     ) -> InsertResult:
-        """Insert a job in a transaction of the caller's."""
+        """Insert a job in the caller's transaction."""
         ...
 
 
 class WorkKeywords(TypedDict, total=False):
-    """How the jobs of a task are worked, as `Workers.work` has it."""
+    """How the jobs of a task are worked: see `Workers.work`."""
 
     ephemeral: bool | None
     hard_timeout: timedelta | None
@@ -97,12 +96,12 @@ class WorkKeywords(TypedDict, total=False):
     retry: Retry | None
     timeout: timedelta | None
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None
-    """Turns args of an older version, as they stand in the row, into today's."""
+    """Turns the args of an older version, as they are in the row, into current ones."""
 
 
 class TaskKeywords(WorkKeywords, total=False):
-    """What the decorator of a task may say: how its jobs are worked, and how they are inserted
-    where the call does not say.
+    """The settings of a task: how its jobs are worked, and how they are inserted unless the call
+    says otherwise.
     """
 
     delay: timedelta | None
@@ -114,7 +113,7 @@ class TaskKeywords(WorkKeywords, total=False):
     unique_opts: UniqueOpts | None
 
 
-_OF_WORK = frozenset(WorkKeywords.__annotations__)
+_WORK_SETTINGS = frozenset(WorkKeywords.__annotations__)
 _OPTIONS = frozenset(InsertKeywords.__annotations__)
 
 
@@ -146,8 +145,8 @@ class TaskInserter(Generic[P]):
     ) -> Coroutine[Any, Any, InsertResult]: ...
 
     def insert(self, client: Any = None, /, *args: Any, **kwargs: Any) -> Any:
-        """Insert a job that calls the function with these arguments; return the InsertResult, to be
-        awaited where the client is asynchronous.
+        """Insert a job that calls the function with these arguments; return the InsertResult, which
+        an asynchronous client's caller awaits.
         """
         self._check_client(client, "insert(client, …)")
         return client.insert(self._args(args, kwargs), self._insert_opts)
@@ -163,7 +162,7 @@ class TaskInserter(Generic[P]):
     ) -> Coroutine[Any, Any, InsertResult]: ...
 
     def insert_tx(self, client: Any = None, tx: object = None, /, *args: Any, **kwargs: Any) -> Any:
-        """Insert such a job in a transaction of the caller's."""
+        """Insert such a job in the caller's transaction."""
         self._check_client(client, "insert_tx(client, tx, …)")
         return client.insert_tx(tx, self._args(args, kwargs), self._insert_opts)
 
@@ -172,7 +171,7 @@ class TaskInserter(Generic[P]):
         return InsertManyParams(self._args(args, kwargs), self._insert_opts)
 
     def with_opts(self, **keywords: Unpack[InsertKeywords]) -> TaskInserter[P]:
-        """Return what inserts jobs of this task with other options than usual: `await
+        """Return an inserter of this task's jobs with other options: `await
         send_mail.with_opts(delay=timedelta(minutes=5)).insert(client, to=…)`.
         """
         return TaskInserter(self.args_type, opts_with(self._insert_opts, keywords))
@@ -196,7 +195,7 @@ class TaskInserter(Generic[P]):
                 f"{name}.{usage}: the first argument is a Client or a SyncClient, not"
                 f" {client!r:.100}"
             )
-        # Nobody would await the coroutine, and the job be completed without what it inserts.
+        # The coroutine would never be awaited, and nothing inserted.
         if inspect.iscoroutinefunction(client.insert_tx) and in_job_without_loop():
             raise TypeError(
                 f"{name}.{usage}: a synchronous job cannot await this client: insert with a"
@@ -205,11 +204,11 @@ class TaskInserter(Generic[P]):
 
 
 _ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "send"})
-"""What inserts a job of a function in other queues' libraries."""
+"""Methods of other libraries that insert a job."""
 
 
-class _OfFunction(TaskInserter[P], Generic[P, R]):
-    """What tasks with and without their job have in common."""
+class _FunctionTask(TaskInserter[P], Generic[P, R]):
+    """The common part of tasks with and without their job."""
 
     __name__: str
     """The function's."""
@@ -221,14 +220,14 @@ class _OfFunction(TaskInserter[P], Generic[P, R]):
         work: Callable[[Job[Any]], Any],
     ) -> None:
         super().__init__(args_type)
-        # Its name, its words and its signature, for whoever asks the task for them.
+        # The task has the function's name, docstring and signature.
         update_wrapper(cast(Any, self), function)
         self.function = function
         """The function as it was written."""
         self.work = work
-        """What works a job of the task."""
+        """Works a job of the task."""
 
-    if not TYPE_CHECKING:  # They would take it for any attribute's type.
+    if not TYPE_CHECKING:  # For type checkers it would make every attribute valid.
 
         def __getattr__(self, name: str) -> Any:
             words = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -241,25 +240,27 @@ class _OfFunction(TaskInserter[P], Generic[P, R]):
         return self.function.__qualname__
 
     def args(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskArgs:
-        """Return the args of a job that calls the function with these arguments: for all that
-        takes args, such as `client.insert`, workflows and periodic jobs.
+        """Return the args of a job that calls the function with these arguments, for
+        `client.insert`, workflows, periodic jobs and the like.
         """
         return self.args_type(*args, **kwargs)
 
 
-class Task(_OfFunction[P, R]):
+class Task(_FunctionTask[P, R]):
     """A function whose calls can be inserted as jobs. Called itself, it is just the function."""
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, here and now."""
+        """Call the function itself."""
         return self.function(*args, **kwargs)
 
 
-class TaskWithJob(_OfFunction[P, R]):
-    """A Task whose function takes its job as the first argument, which is no part of the args."""
+class TaskWithJob(_FunctionTask[P, R]):
+    """A Task whose function takes its job as the first argument; the job is not part of the
+    args.
+    """
 
     def __call__(self, job: Job[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, here and now, with a job."""
+        """Call the function itself, with a job."""
         return self.function(job, *args, **kwargs)
 
 
@@ -303,7 +304,9 @@ def make_task(
         if not callable(upgrade):
             raise ConfigError(f"{name}: upgrade must be a function, not {upgrade!r:.100}.")
         said["upgrade"] = staticmethod(upgrade)
-    opts = opts_with(None, {key: of for key, of in settings.items() if key not in _OF_WORK})
+    opts = opts_with(
+        None, {key: value for key, value in settings.items() if key not in _WORK_SETTINGS}
+    )
     if opts is not None and opts != InsertOpts():
         try:
             check_opts(opts)
@@ -316,9 +319,9 @@ def make_task(
 
 
 def _checked_name(function: Any) -> str:
-    """Return what a function is called; ConfigError for what is no plain function."""
+    """Return the name of a function; ConfigError for anything but a plain function."""
     usage = "decorate a function, with `@workers.task` or `@workers.task(queue=…)`"
-    if isinstance(function, _OfFunction):
+    if isinstance(function, _FunctionTask):
         raise ConfigError(f"{function.function.__qualname__} is a task already.")
     name = getattr(function, "__qualname__", None)
     if not callable(function) or isinstance(function, type) or not isinstance(name, str):
@@ -335,7 +338,7 @@ def _checked_name(function: Any) -> str:
 
 
 def _checked_kind(name: str, kind: str | None) -> str:
-    """Return the kind of a task: its function's name where none is given."""
+    """Return the kind of a task: its function's name unless given."""
     chosen = name.rpartition(".")[2] if kind is None else kind
     if isinstance(chosen, str) and is_kind(chosen):
         return chosen
@@ -348,11 +351,11 @@ def _checked_kind(name: str, kind: str | None) -> str:
 def _args_type(
     function: Callable[..., Any], said: Mapping[str, Any], *, pass_job: bool
 ) -> type[TaskArgs]:
-    """Return a dataclass with a function's parameters as fields, which says this of its jobs."""
+    """Return a dataclass with a function's parameters as fields, and these class attributes."""
     name = function.__qualname__
     fields: list[Any] = []
     for parameter, hint in _parameters(function, pass_job=pass_job):
-        if parameter.name in _SPOKEN_FOR or parameter.name in said:
+        if parameter.name in _RESERVED or parameter.name in said:
             raise ConfigError(
                 f"{name}: a parameter cannot be called {parameter.name!r}, which means something"
                 " else of job args."
@@ -372,9 +375,9 @@ def _args_type(
             "__qualname__": f"{name}.args_type",
         },
     )
-    # Where it is found again when it is pickled. From Python 3.12 on it would be this module here.
+    # Where pickle finds it. From Python 3.12 on it would be this module.
     cls.__module__ = function.__module__
-    # The name in what it says of wrong arguments.
+    # The name in errors about wrong arguments.
     cls.__init__.__qualname__ = f"{name}.args"
     return cast(type[TaskArgs], cls)
 
@@ -384,7 +387,7 @@ def _field(parameter: Parameter) -> Any:
     if default is Parameter.empty:
         return field(kw_only=keyword)
     if type(default).__hash__ is None:
-        # A dataclass takes no such default, lest instances share it; calls of the function do.
+        # A dataclass refuses such a default, as instances share it; so do calls of the function.
         return field(default_factory=lambda: default, kw_only=keyword)
     return field(default=default, kw_only=keyword)
 
@@ -399,7 +402,7 @@ def _parameters(function: Callable[..., Any], *, pass_job: bool) -> list[tuple[P
         hints = _hints(function, parameters)
     except (NameError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"{name} cannot be a task: its parameters cannot be told ({error}). Their types must be"
+            f"{name} cannot be a task: its parameters cannot be read ({error}). Their types must be"
             " known when the module is loaded."
         ) from None
     if pass_job:
@@ -424,8 +427,8 @@ def _parameters(function: Callable[..., Any], *, pass_job: bool) -> list[tuple[P
 
 
 def _hints(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """Return the types of parameters, `Annotated` kept; not of what is returned, which may be known
-    to type checkers alone.
+    """Return the types of parameters, `Annotated` kept; not the return type, which may exist for
+    type checkers alone.
     """
     annotations = {
         parameter.name: parameter.annotation
@@ -441,8 +444,8 @@ def _takes_job(hint: Any) -> bool:
 
 
 def _worked(function: Callable[..., Any], *, pass_job: bool) -> Callable[[Job[Any]], Any]:
-    """Return how a function works a job: called with its args, and with the job before them where
-    it is to get it. What it returns is the job's output.
+    """Return how a function works a job: it is called with the args, with `pass_job` after the job
+    itself. Its result is the job's output.
     """
     call = _caller(function, pass_job=pass_job)
     if inspect.iscoroutinefunction(function):
@@ -457,7 +460,7 @@ def _worked(function: Callable[..., Any], *, pass_job: bool) -> Callable[[Job[An
     def in_thread(job: Job[Any]) -> Awaitable[None] | None:
         value = call(job)
         if inspect.isawaitable(value):
-            # A coroutine function, in a decorator that does not say so.
+            # It is a coroutine function in a decorator that hides that.
             return _record_awaited(value)
         _record(value)
         return None
@@ -488,7 +491,7 @@ async def _record_awaited(value: Awaitable[Any]) -> None:
 
 
 def _record(value: Any) -> None:
-    """Record what a function has returned; the work is done, so what cannot be recorded is only
+    """Record the result of a function. The work is done, so an error in recording is only
     logged.
     """
     if value is None:

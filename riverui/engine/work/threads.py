@@ -14,10 +14,10 @@ from riverui.engine.work import django_connections
 
 
 class WorkerThreads:
-    """Up to `most` threads, which may be raised; they are made when they are needed.
+    """Up to `most` threads, which may be raised; they are started when they are needed.
 
-    They are daemons: a job that never returns cannot keep the process from ending. `given` are
-    those that are there already and call `serve`.
+    They are daemons: a job that never returns cannot keep the process from ending. `given` is the
+    number of existing threads that call `serve`.
     """
 
     def __init__(self, most: int, *, given: int = 0) -> None:
@@ -34,8 +34,8 @@ class WorkerThreads:
     ) -> Any:
         """Run the function in a thread, with this task's context variables, and return its result.
 
-        Cancelling it does not end it before the function returns, which cannot be interrupted,
-        unless no thread has begun with it; `asked` is called each time that it is cancelled.
+        A function that has begun cannot be interrupted: where this is cancelled, it waits for the
+        function all the same, and calls `asked` each time.
         """
         call = _Call(function, arguments)
         self._unfinished += 1
@@ -50,18 +50,18 @@ class WorkerThreads:
             self._unfinished -= 1
 
     def serve(self) -> None:
-        """Do in this thread, one of those given, what is called until `close`."""
+        """Run calls in this thread, one of those given, until `close`."""
         _serve(self._calls)
 
     def close(self) -> None:
-        """End the threads once they have done what they were given."""
+        """End the threads once they have run all calls."""
         for _ in range(self._threads):
             self._calls.put(None)
         self._threads = 0
 
 
 class _Call:
-    """One call on its way through a thread; all but `run` happens in the event loop."""
+    """One call; all but `run` happens in the event loop."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._arguments = arguments
@@ -75,25 +75,24 @@ class _Call:
         self._waiter: asyncio.Future[None] = self._loop.create_future()
 
     def run(self) -> None:
-        """Call the function, in whatever thread this is, unless it was called off."""
+        """Call the function in this thread, unless the call was cancelled."""
         if not self._begun.acquire(blocking=False):
             return
         try:
             django_connections.close_old()
             self._value = self._context.run(self._function, *self._arguments)
         except BaseException as error:
-            # Even what is meant to end the thread or the program: it is this job's error, and no
-            # more.
+            # Even an error that is meant to end the thread or the program is this job's alone.
             self._error = error
-        # What it did counts, whatever becomes of its connections: the next job finds out.
+        # An error of its connections is not the job's: the next one meets it.
         with suppress(Exception):
             django_connections.close_old()
-        # The loop may be closed already, when the client was told not to wait for us.
+        # The loop may be closed, where the client did not wait for this thread.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
 
     async def result(self, asked: Callable[[], None] | None) -> Any:
-        """Return what the function gave or raised."""
+        """Return what the function returned, or raise what it raised."""
         while not self._over:
             try:
                 await self._waiter

@@ -1,4 +1,4 @@
-"""Tells those who wait for jobs that this client has ended them."""
+"""Notifies programs that wait for jobs when this client has ended them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from riverui.errors import DatabaseError
 from riverui.storage.interface import NOTIFYING, Driver
 
 _REMEMBERED_SECONDS = 60.0
-"""How long a job counts as waited for: whoever waits says so anew in half the time."""
+"""How long a job counts as waited for: programs that wait repeat it in half the time."""
 _MOST = 10_000
 """Jobs that are remembered, about a megabyte; of more the oldest are forgotten, and found by
-looking.
+polls.
 """
 
 
 class WantedEnds:
-    """Jobs that somebody waits for, anywhere. Costs nothing while nobody does."""
+    """Jobs that some program waits for. It costs nothing while there are none."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class WantedEnds:
         self._clock = clock
         self._driver = driver
         self._ended: set[int] = set()
-        """Jobs to tell of."""
+        """Jobs to notify of."""
         self._logger = logger
-        self._telling: asyncio.Task[None] | None = None
+        self._notifying: asyncio.Task[None] | None = None
         self.ids: dict[int, float] = {}
-        """When the jobs are forgotten, soonest first."""
+        """When each job is forgotten, soonest first."""
 
     def want(self, message: Mapping[str, Any]) -> None:
         """Remember the jobs that a notification names."""
@@ -49,20 +49,20 @@ class WantedEnds:
         self._forget()
 
     def ended(self, ids: Iterable[int]) -> None:
-        """Tell of those jobs that somebody waits for."""
+        """Notify of those jobs that are waited for."""
         self._forget()
         ended = [job_id for job_id in ids if self.ids.pop(job_id, None) is not None]
         if ended:
             self._ended.update(ended)
-            if self._telling is None:
-                self._telling = asyncio.create_task(self._tell(), name="riverui ends of jobs")
+            if self._notifying is None:
+                self._notifying = asyncio.create_task(self._notify(), name="riverui ends of jobs")
 
     async def close(self) -> None:
-        """Wait until everything is told."""
-        if self._telling is not None:
-            await self._telling
+        """Wait until all notifications are sent."""
+        if self._notifying is not None:
+            await self._notifying
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         try:
             while self._ended:
                 ended, self._ended = self._ended, set()
@@ -71,7 +71,7 @@ class WantedEnds:
         except DatabaseError as error:
             self._logger.debug("ends of jobs could not be told: %s", error)
         finally:
-            self._telling = None
+            self._notifying = None
 
     def _forget(self) -> None:
         now, wanted = self._clock(), self.ids

@@ -1,4 +1,4 @@
-"""What a program writes: workers, and what they get and may say."""
+"""Workers, which programs define, and the jobs, errors and settings of theirs."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class JobSnooze(Exception):
 
 
 class BatchError(Exception):
-    """Raise it in `work_many` to say which jobs did not go well, and why: `{job.id: error}`.
+    """Raise it in `work_many` where some jobs failed, with their errors: `{job.id: error}`.
 
-    All others did. A JobCancel or JobSnooze is told apart as it is for a single job.
+    All others have succeeded. JobCancel and JobSnooze work as for a single job.
     """
 
     def __init__(self, errors: Mapping[int, BaseException]) -> None:
@@ -69,7 +69,7 @@ class BatchError(Exception):
 
 
 class Job(Generic[A]):
-    """A job at work: its args decoded, and what else its row says."""
+    """A job at work: its row, and its args decoded."""
 
     __slots__ = ("args", "row")
 
@@ -88,17 +88,17 @@ class Job(Generic[A]):
 
     @property
     def kind(self) -> str:
-        """Which worker it is for."""
+        """Its kind, which selects the worker."""
         return self.row.kind
 
     @property
     def queue(self) -> str:
-        """Which queue it came through."""
+        """The queue that it was fetched from."""
         return self.row.queue
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1."""
+        """The number of this attempt, from 1."""
         return self.row.attempt
 
     @property
@@ -138,12 +138,12 @@ class Job(Generic[A]):
 
     @property
     def finalized_at(self) -> datetime | None:
-        """When it ended for good."""
+        """When it was completed, cancelled or discarded."""
         return self.row.finalized_at
 
     @property
     def errors(self) -> tuple[AttemptError, ...]:
-        """What went wrong in earlier attempts, oldest first."""
+        """The errors of earlier attempts, oldest first."""
         return self.row.errors
 
     @property
@@ -158,7 +158,7 @@ class Job(Generic[A]):
 
     @property
     def output(self) -> Any:
-        """What an earlier attempt has recorded, read from its JSON; None where that is nothing."""
+        """The output that an earlier attempt has recorded, read from its JSON; None for none."""
         return self.row.output
 
     @property
@@ -189,7 +189,7 @@ class Worker(Generic[A]):
     client.
     """
     middleware: Sequence[Middleware] | _MiddlewareOf = ()
-    """Around the work of its jobs. `def middleware(self, row)` is for each job."""
+    """Runs around the work of its jobs. `def middleware(self, row)` is for each job."""
     isolation: Isolation | None = None
     """`"process"` runs a `def work` in a process of its own, which can be killed; None in a
     thread.
@@ -201,7 +201,7 @@ class Worker(Generic[A]):
     """
 
     def work(self, job: Job[A]) -> Awaitable[None] | None:
-        """Do the job. An exception is its error: JobCancel and JobSnooze are told apart."""
+        """Do the job. An exception is its error, except JobCancel and JobSnooze."""
         raise NotImplementedError
 
     def next_retry(self, job: Job[A]) -> datetime | None:
@@ -214,8 +214,8 @@ class Worker(Generic[A]):
 class BatchWorker(Worker[A]):
     """Works many jobs of one kind at once: the kind of the args type in `BatchWorker[ArgsType]`.
 
-    `work_many` may be `async def`, or `def` to run in a thread. All else that a Worker says holds
-    for each job by itself.
+    `work_many` may be `async def`, or `def` to run in a thread. All other settings of a Worker
+    apply to each job by itself.
     """
 
     max_count: int = 100
@@ -223,7 +223,7 @@ class BatchWorker(Worker[A]):
     max_delay: timedelta = timedelta(seconds=5)
     """How long the first job waits for others at most: River's figure."""
     poll_interval: timedelta = timedelta(seconds=1)
-    """Between two looks for others meanwhile: River's figure."""
+    """Between two fetches of others meanwhile: River's figure."""
     by_args: bool | Sequence[str] = False
     """True: only jobs with the same args are worked together. A list of names in JSON: only those
     whose values there are the same.
@@ -270,7 +270,7 @@ StuckHandler = Callable[[StuckJob], StuckResult | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkUnit:
-    """One kind as a client knows it."""
+    """The worker of one kind, with its settings."""
 
     kind: str
     args_type: type[Any]
@@ -281,7 +281,7 @@ class WorkUnit:
     batch: BatchSettings | None = None
     """How its jobs are gathered, where they are worked together."""
     ephemeral: bool = False
-    """Whether its jobs are removed when they have gone well."""
+    """Whether its jobs are deleted when they have succeeded."""
     retry: Retry | None = None
     """The worker's, or that of the args."""
 
@@ -292,7 +292,7 @@ class WorkUnit:
 
 
 def retry_for(unit: WorkUnit | None, default: Retry | None) -> Retry | None:
-    """Return the Retry of a kind: its own, or the client's. What nobody here works is left to
-    others: no Retry is about it.
+    """Return the Retry of a kind: its own, or the client's; None for a kind without a worker
+    here.
     """
     return None if unit is None else unit.retry or default

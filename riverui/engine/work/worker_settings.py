@@ -1,6 +1,4 @@
-"""What a worker says about its jobs besides their work: time limit and middleware, for all or for
-each.
-"""
+"""Checks and reads the settings of workers: time limits, middleware, batches, isolation."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WorkerSettings(Protocol):
-    """What a worker says besides its `work`; each may be wrong until it is checked."""
+    """The settings of a worker; each may be of a wrong type until it is checked."""
 
     timeout: Any
     retry: Any
@@ -39,7 +37,7 @@ class WorkerSettings(Protocol):
 MOST_IN_BATCH = 10_000
 """Jobs that are worked together at most: all of them are held at once, and their errors too."""
 _LEAST_POLL = timedelta(milliseconds=10)
-"""Between two looks for more jobs of a batch: each is a statement."""
+"""Between two fetches for a batch: each is a statement."""
 _NOTHING = timedelta(0)
 _LIMITS = (
     "a timedelta such as timedelta(seconds=30), NO_LIMIT, or a method that takes the job and"
@@ -69,7 +67,7 @@ class BatchSettings:
 
 
 def batch_settings(worker: Any, args_type: type[Any], name: str) -> BatchSettings:
-    """Return how a worker of batches gathers them; ConfigError where that cannot be done."""
+    """Return how a worker gathers its batches; ConfigError for settings that cannot be used."""
     count, by_args = worker.max_count, worker.by_args
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_IN_BATCH:
         raise ConfigError(f"{name}.max_count must be a whole number from 1 to {MOST_IN_BATCH:,}.")
@@ -103,7 +101,7 @@ def check_isolation(
     worker: WorkerSettings, name: str, made_of: Sequence[object], *, is_async: bool
 ) -> None:
     """Raise ConfigError where the worker's isolation or hard_timeout cannot be used. `made_of` is
-    what a process of its own must find again: its function or class, and the type of its args.
+    what a child process must import: its function or class, and the type of its args.
     """
     if worker.isolation not in (None, "process"):
         raise ConfigError(f'{name}.isolation must be "process" or None, not {worker.isolation!r}.')
@@ -229,5 +227,5 @@ def _check_method(method: Callable[..., Any], name: str, argument: str) -> None:
     except TypeError:
         raise ConfigError(f"{name} must take one argument, {argument}.") from None
     except ValueError:
-        # Made in C, without a signature: the first call will tell.
+        # It is made in C, without a signature: only a call could show.
         pass

@@ -41,7 +41,7 @@ class _BatchFunction(BatchWorker[Any]):
     def __init__(self, function: Callable[[Sequence[Job[Any]]], Any], **settings: Any) -> None:
         for name, value in settings.items():
             setattr(self, name, value)
-        # Takes the method's place, so that it is seen whether it is async.
+        # In the method's place, so that `_is_async` sees it.
         self.work_many = function  # type: ignore[method-assign, assignment]
 
 
@@ -63,8 +63,8 @@ class _Function(Worker[Any]):
         self.isolation = isolation
         self.hard_timeout = hard_timeout
         self.origin = origin or function
-        """What its module has under the function's name: the function, or its task."""
-        # Takes the method's place, so that it is seen whether it is async.
+        """The object that its module has under the function's name: the function, or its task."""
+        # In the method's place, so that `_is_async` sees it.
         self.work = function  # type: ignore[method-assign, assignment]
 
 
@@ -88,7 +88,7 @@ class Workers:
         unusable.
 
         `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
-        `ephemeral` jobs are removed when they have gone well; None leaves it to their args.
+        `ephemeral` jobs are deleted when they have succeeded; None leaves it to their args.
         """
         if not isinstance(worker, Worker):
             raise ConfigError(f"{worker!r} is not a Worker: add an instance of a subclass.")
@@ -237,7 +237,7 @@ class Workers:
                 pass_job=pass_job,
                 settings=settings,
             )
-            # Their Retry is told by the args, as those who only insert go by it as well.
+            # Their Retry is that of the args, which clients that only insert use as well.
             worker = _Function(
                 made.work,
                 settings.get("timeout"),
@@ -252,7 +252,7 @@ class Workers:
         return register if function is None else register(function)
 
     def get(self, kind: str) -> WorkUnit | None:
-        """Return who works that kind; None for nobody."""
+        """Return the worker of a kind; None where there is none."""
         return self._units.get(kind)
 
     @property
@@ -268,7 +268,7 @@ class Workers:
     def _register(self, worker: Worker[Any], args_type: type[Any], ephemeral: bool | None) -> None:
         kinds = (kind_of(args_type), *kind_aliases_of(args_type))
         check_settings(worker, name_of(worker))
-        # All or none, so the checks come first.
+        # Register all kinds or none, so check first.
         for at, kind in enumerate(kinds):
             if kind in self._units or kind in kinds[:at]:
                 raise ConfigError(f"Job kind {kind!r} already has a worker.")
@@ -330,7 +330,7 @@ def plain_function(worker: Worker[Any]) -> Callable[..., Any] | None:
 
 
 def name_of(worker: Worker[Any]) -> str:
-    """Return what to call a worker in errors: its class, or its function."""
+    """Return the name of a worker for errors: that of its class or function."""
     if (function := plain_function(worker)) is not None:
         return getattr(function, "__qualname__", repr(function))
     return type(worker).__name__
@@ -343,7 +343,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _args_type(worker_type: type[Any]) -> type[Any]:
-    """Return the type that stands for `A` in a worker's class; ConfigError where none does."""
+    """Return the args type of a worker's class; ConfigError where it does not say."""
     found = _argument(worker_type, {})
     if isinstance(found, type) or get_origin(found) is not None:
         return found  # type: ignore[return-value]

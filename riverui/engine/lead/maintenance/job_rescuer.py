@@ -167,7 +167,7 @@ class JobRescuer:
             if not is_rows_fault(error):
                 raise
             if len(rescues) == 1:
-                self._aside.tell(rescues[0].id, error)
+                self._aside.log(rescues[0].id, error)
                 return set()
         middle = len(rescues) // 2
         return await self._write(rescues[:middle], before) | await self._write(

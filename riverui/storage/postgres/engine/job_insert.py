@@ -1,4 +1,4 @@
-"""Inserting jobs: what is sent and what comes back, whichever driver carries it."""
+"""Inserting jobs: the parameters of the statements, and the rows that they return."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ _OTHER_SLOTS = {
     True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
 }
 """… and where none is."""
+UNIQUE_NONCE = "river:unique_nonce"
+"""River's key of the metadata by which a new row differs from an existing one, where rows have no
+`xmax`: it stays in the row.
+"""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -50,8 +54,8 @@ class JobInsert(Statements):
     async def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> Sequence[InsertResult]:
-        """Insert as River's JobInsertFastMany does, and tell the workers of the queues in `notify`,
-        in one statement; return one answer per job, in order.
+        """Insert as River's JobInsertFastMany does, and notify the workers of the queues in
+        `notify`, in one statement; return one result per job, in order.
         """
         if not jobs:
             return []
@@ -63,10 +67,12 @@ class JobInsert(Statements):
             sent, places = _first_of_each(jobs)
             given = columns(sent)
         payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
-        told = (
+        notification = (
             {"schema": self.schema, "payloads": array_literals.texts(payloads)} if payloads else {}
         )
-        rows = await self._insert(given, unique=unique, conflict=unique, told=told)
+        rows = await self._insert(
+            given, unique=unique, conflict=unique, notify=notification, nonce=nonce
+        )
         if len(rows) != len(sent):
             raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
         inserted = _inserted(sent, rows, _by_key(sent) if unique else None)
@@ -79,6 +85,10 @@ class JobInsert(Statements):
             answers.append(InsertResult(answer.job, True) if place in seen else answer)
             seen.add(place)
         return answers
+
+    def _nonce(self) -> str:
+        """Return a mark for the rows of this insert; empty where the server has `xmax`."""
+        return "" if self._queries.product.system_columns else secrets.token_hex(16)
 
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
@@ -95,7 +105,7 @@ class JobInsert(Statements):
                 text, _ = self._queries.render(Fragment(name, **slots))
                 await self._copy(name, text, _copy_rows(jobs, unique=unique))
             elif jobs:
-                await self._insert(columns(jobs), unique=unique, conflict=False, told={})
+                await self._insert(columns(jobs), unique=unique, conflict=False, notify={})
         except UniqueConflict as error:
             for job in jobs:
                 if job.unique_key is not None and job.unique_key == error.unique_key:
@@ -117,17 +127,18 @@ class JobInsert(Statements):
         *,
         unique: bool,
         conflict: bool,
-        told: Mapping[str, Any],
+        notify: Mapping[str, Any],
+        nonce: str = "",
     ) -> Rows:
-        """Insert jobs by their columns; `conflict` says whether a taken key gives the existing
-        row, or is an error.
+        """Insert jobs by their columns. With `conflict` a taken key returns the existing row, and
+        is an error otherwise; with a `nonce` that row is recognized by not having it.
         """
         size = len(given["args"])
         differing = [
             name for name in _LITERALS if size > 1 and given[name].count(given[name][0]) != size
         ]
         values: dict[str, Any] = {
-            **told,
+            **notify,
             "args": array_literals.texts(given["args"]),
             "size": size,
             "unique_key": array_literals.keys(given["unique_key"]) if unique else "{}",
@@ -143,21 +154,33 @@ class JobInsert(Statements):
         slots = by_source[not differing]
         if not conflict:
             slots = slots | _NO_EXISTING
-        if not told:
+        elif nonce:
+            slots = slots | _BY_NONCE
+            values["nonce"] = nonce
+        if not notify:
             slots = {**slots, "notify": EMPTY}
         return await self.prepared("job_insert_many", values, **slots)
 
 
+def _with_nonce(job: JobInsertParams, nonce: str) -> JobInsertParams:
+    """Return a job with the nonce in its metadata, where the last value of a key counts."""
+    if job.unique_key is None:
+        return job
+    rest = job.metadata.rstrip().removesuffix("}").rstrip()
+    comma = "" if rest.endswith("{") else ", "
+    return job._replace(metadata=f'{rest}{comma}"{UNIQUE_NONCE}": "{nonce}"}}')
+
+
 def insert_payload(queue: str) -> str:
-    """Return what is sent on `river_insert` for one queue."""
+    """Return the notification on `river_insert` for one queue."""
     return _encode({"queue": queue})
 
 
 def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParams], list[int]]:
-    """Return the jobs without those whose key an earlier one takes, and where among them each job's
-    row is.
+    """Return the jobs without those whose key an earlier one has, and the place of each job's row
+    among them.
 
-    One statement must not meet the same row twice, or Postgres refuses all of it.
+    Postgres rejects a statement that would touch the same row twice.
     """
     sent: list[JobInsertParams] = []
     places: list[int] = []
@@ -205,7 +228,7 @@ def _same_values(given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 
 def _small(values: Sequence[int]) -> str:
-    # River clamps as well.
+    # As River does.
     return array_literals.numbers(_clamped(values))
 
 
@@ -229,14 +252,14 @@ _LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
     "tags": _lists,
     "unique_states": array_literals.numbers,
 }
-"""How each parameter of `job_insert_each` is written."""
+"""Writes each parameter of `job_insert_each`."""
 
 
 def _inserted(
     jobs: Sequence[JobInsertParams], rows: Rows, order: Sequence[int] | None
 ) -> list[InsertResult]:
-    """Return what became of each job. `order` has the place of the job that each row answers; None
-    where no job is unique, and the rows come in the order of the jobs.
+    """Return the result of each job. `order` has the place of the job of each row; None where no
+    job is unique, and the rows are in the order of the jobs.
     """
     ids = rows.column("id")
     if order is None:
@@ -251,9 +274,7 @@ def _inserted(
 
 
 def _existing(text: str) -> JobRow:
-    """Return the row that was there before, which comes as JSON: the one form that every driver
-    reads alike.
-    """
+    """Return the existing row, which comes as JSON: every driver reads that alike."""
     row = json.loads(text)
     for name in ("attempted_at", "created_at", "finalized_at", "scheduled_at"):
         row[name] = None if row[name] is None else instant_of(row[name])
@@ -266,9 +287,7 @@ def _existing(text: str) -> JobRow:
 
 
 def instant_of(text: str) -> datetime:
-    """Return a time as Postgres writes it in ISO's form; the ends of Python's calendar for what is
-    beyond it.
-    """
+    """Return a time from Postgres's ISO form; the ends of Python's calendar for times beyond it."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
