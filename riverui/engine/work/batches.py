@@ -185,12 +185,11 @@ class Batch:
         error = self._error_for(attempt)
         del self._members[attempt.row.id]
         if not self._members:
-            # They refer to this frame.
-            self._error = self._trace = None
+            # It refers to this frame.
+            self._error = None
         try:
             if error is not None:
-                # Several attempts raise the same error: each with its original traceback.
-                raise error.with_traceback(trace)
+                raise error.with_traceback(_first_trace(error))
         finally:
             error = None
 

@@ -41,10 +41,6 @@ _OTHER_SLOTS = {
     True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
 }
 """… and where none is."""
-UNIQUE_NONCE = "river:unique_nonce"
-"""River's key of the metadata by which a new row differs from an existing one, where rows have no
-`xmax`: it stays in the row.
-"""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -70,9 +66,7 @@ class JobInsert(Statements):
         notification = (
             {"schema": self.schema, "payloads": array_literals.texts(payloads)} if payloads else {}
         )
-        rows = await self._insert(
-            given, unique=unique, conflict=unique, notify=notification, nonce=nonce
-        )
+        rows = await self._insert(given, unique=unique, conflict=unique, notify=notification)
         if len(rows) != len(sent):
             raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
         inserted = _inserted(sent, rows, _by_key(sent) if unique else None)
@@ -85,10 +79,6 @@ class JobInsert(Statements):
             answers.append(InsertResult(answer.job, True) if place in seen else answer)
             seen.add(place)
         return answers
-
-    def _nonce(self) -> str:
-        """Return a mark for the rows of this insert; empty where the server has `xmax`."""
-        return "" if self._queries.product.system_columns else secrets.token_hex(16)
 
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
@@ -128,10 +118,9 @@ class JobInsert(Statements):
         unique: bool,
         conflict: bool,
         notify: Mapping[str, Any],
-        nonce: str = "",
     ) -> Rows:
         """Insert jobs by their columns. With `conflict` a taken key returns the existing row, and
-        is an error otherwise; with a `nonce` that row is recognized by not having it.
+        is an error otherwise.
         """
         size = len(given["args"])
         differing = [
@@ -154,21 +143,9 @@ class JobInsert(Statements):
         slots = by_source[not differing]
         if not conflict:
             slots = slots | _NO_EXISTING
-        elif nonce:
-            slots = slots | _BY_NONCE
-            values["nonce"] = nonce
         if not notify:
             slots = {**slots, "notify": EMPTY}
         return await self.prepared("job_insert_many", values, **slots)
-
-
-def _with_nonce(job: JobInsertParams, nonce: str) -> JobInsertParams:
-    """Return a job with the nonce in its metadata, where the last value of a key counts."""
-    if job.unique_key is None:
-        return job
-    rest = job.metadata.rstrip().removesuffix("}").rstrip()
-    comma = "" if rest.endswith("{") else ", "
-    return job._replace(metadata=f'{rest}{comma}"{UNIQUE_NONCE}": "{nonce}"}}')
 
 
 def insert_payload(queue: str) -> str:
