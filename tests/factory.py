@@ -10,6 +10,8 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
+from riverui.domain.jobs import JobRow, JobState
+
 _FINALIZED = {"cancelled", "completed", "discarded"}
 _ATTEMPTED = {"completed", "discarded", "retryable", "running"}
 WORKER = "test_host_2026_11_21T09_00_00_000000"
@@ -96,3 +98,15 @@ def _value(column: str, value: Any) -> Any:
             else Jsonb(value, dumps=lambda v: json.dumps(v, ensure_ascii=False))
         )
     return value
+
+
+def job_row(**columns: Any) -> JobRow:
+    """Return a running job's row that is in no database."""
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    row: dict[str, Any] = {
+        "id": 1, "state": JobState.RUNNING, "attempt": 1, "max_attempts": 25, "attempted_at": at,
+        "created_at": at, "finalized_at": None, "scheduled_at": at, "priority": 1, "args": "{}",
+        "attempted_by": ("a",), "errors": (), "kind": "mail_send", "metadata": "{}",
+        "queue": "default", "tags": (), "unique_key": None, "unique_states": None,
+    }  # fmt: skip
+    return JobRow(**(row | columns))

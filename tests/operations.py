@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
+import httpx2
 from psycopg import AsyncConnection
 
 from riverui.actions.job_verbs import RETRY
@@ -109,3 +110,17 @@ async def reach(
             if found is not None and fits(found):
                 return found
             await asyncio.sleep(0.02)
+
+
+async def until_operation(
+    client: httpx2.AsyncClient,
+    address: str,
+    fits: Callable[[dict[str, Any]], object] = lambda found: found["ended_at"],
+) -> dict[str, Any]:
+    """Return the API's answer about an operation once it fits; by default once it has ended."""
+    async with asyncio.timeout(30):
+        while True:
+            found: dict[str, Any] = (await client.get(address)).json()["operation"]
+            if fits(found):
+                return found
+            await asyncio.sleep(0.01)

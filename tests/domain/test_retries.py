@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobRow
 from riverui.domain.retries import Backoff, Retry, exponential, fixed, fourth_power, linear
 from riverui.errors import ConfigError
+from tests.factory import job_row
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -20,12 +21,7 @@ SECOND = timedelta(seconds=1)
 
 
 def row(attempt: int, max_attempts: int = 25) -> JobRow:
-    return JobRow(
-        id=1, state=JobState.RUNNING, attempt=attempt, max_attempts=max_attempts, attempted_at=NOW,
-        created_at=NOW, finalized_at=None, scheduled_at=NOW, priority=1, args="{}",
-        attempted_by=(), errors=(), kind="task", metadata="{}", queue="default", tags=(),
-        unique_key=None, unique_states=None,
-    )  # fmt: skip
+    return job_row(attempt=attempt, max_attempts=max_attempts, attempted_at=NOW)
 
 
 @pytest.mark.parametrize(

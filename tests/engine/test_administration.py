@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, Unique
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.where import Where
+from tests.cases import cases
 from tests.engine.conftest import Playground, Task
 from tests.factory import job, queue
 
@@ -65,14 +67,7 @@ async def test_a_job_is_given_whole(client: Client, connection: AsyncConnection[
     assert json.loads(found.metadata) == {"m": [1]}
     assert found.tags == ("a", "b")
     assert found.errors[0].error == "it broke"
-    for name in (
-        "created_at",
-        "scheduled_at",
-        "attempted_at",
-        "finalized_at",
-        "max_attempts",
-        "queue",
-    ):
+    for name in ("created_at", "scheduled_at", "attempted_at", "finalized_at", "max_attempts"):
         assert getattr(found, name) == stored[name]
 
 
@@ -87,58 +82,50 @@ async def test_a_job_that_is_not_there_is_told(client: Client, other: AsyncConne
     await failing(client.job_update(12345, output=1))
 
 
-@pytest.mark.parametrize("state", ["available", "pending", "retryable", "scheduled"])
-async def test_a_waiting_job_is_cancelled(
-    state: str, client: Client, connection: AsyncConnection[Any]
+async def test_cancel(client: Client, connection: AsyncConnection[Any]) -> None:
+    with cases() as case:
+        for state in ("available", "pending", "retryable", "scheduled", "running"):
+            with case(state):
+                found = await client.job_cancel(await job(connection, state))
+                running = state == "running"
+                assert found.state is (JobState.RUNNING if running else JobState.CANCELLED)
+                assert (found.finalized_at is None) == running
+                assert "cancel_attempted_at" in found.metadata_dict
+        for state in ("cancelled", "completed", "discarded"):
+            with case(state):
+                before = await client.job_get(await job(connection, state))
+                assert await client.job_cancel(before.id) == before
+
+
+async def test_retry(client: Client, connection: AsyncConnection[Any]) -> None:
+    with cases() as case:
+        for state in ("cancelled", "completed", "discarded", "pending", "retryable", "scheduled"):
+            with case(state):
+                job_id = await job(connection, state, attempt=25, max_attempts=25)
+                found = await client.job_retry(job_id)
+                assert (found.state, found.finalized_at) == (JobState.AVAILABLE, None)
+                assert found.max_attempts == 26
+                assert abs(found.scheduled_at - datetime.now(UTC)) < timedelta(seconds=10)
+        for state in ("running", "available"):
+            with case(state):
+                before = await client.job_get(await job(connection, state))
+                assert await client.job_retry(before.id) == before
+
+
+async def test_move(
+    client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
 ) -> None:
-    job_id = await job(connection, state)
-    found = await client.job_cancel(job_id)
-    assert found.state is JobState.CANCELLED
-    assert found.finalized_at is not None
-    assert "cancel_attempted_at" in json.loads(found.metadata)
-
-
-async def test_a_running_job_is_asked_to_stop(
-    client: Client, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, "running")
-    found = await client.job_cancel(job_id)
-    assert (found.state, found.finalized_at) == (JobState.RUNNING, None)
-    assert "cancel_attempted_at" in json.loads(found.metadata)
-
-
-@pytest.mark.parametrize("state", ["cancelled", "completed", "discarded"])
-async def test_a_finished_job_stays_as_it_is(
-    state: str, client: Client, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, state)
-    before = await client.job_get(job_id)
-    assert await client.job_cancel(job_id) == before
-
-
-@pytest.mark.parametrize(
-    "state", ["cancelled", "completed", "discarded", "pending", "retryable", "scheduled"]
-)
-async def test_a_job_is_made_available_again(
-    state: str, client: Client, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, state, attempt=25, max_attempts=25)
-    found = await client.job_retry(job_id)
-    assert (found.state, found.finalized_at, found.max_attempts) == (JobState.AVAILABLE, None, 26)
-    assert abs(found.scheduled_at - datetime.now(UTC)) < timedelta(seconds=10)
-
-
-@pytest.mark.parametrize("state", ["available", "pending", "retryable", "scheduled"])
-async def test_a_waiting_job_is_moved(
-    state: str, client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, state)
-    found = await client.job_move(job_id, queue="other", priority=4)
-    assert (found.state, found.queue, found.priority) == (JobState(state), "other", 4)
-    assert await client.job_move(job_id, queue="other") == found
-    found = await client.job_move_tx(other, job_id, priority=2)
-    assert (found.queue, found.priority) == ("other", 2)
-    assert (await client.job_get(job_id)).priority == 4, "not before the transaction commits"
+    with cases() as case:
+        for state in ("available", "pending", "retryable", "scheduled"):
+            with case(state):
+                job_id = await job(connection, state)
+                found = await client.job_move(job_id, queue="other", priority=4)
+                assert (found.state, found.queue, found.priority) == (state, "other", 4)
+                assert await client.job_move(job_id, queue="other") == found
+                found = await client.job_move_tx(other, job_id, priority=2)
+                assert (found.queue, found.priority) == ("other", 2)
+                stored = await client.job_get(job_id)
+                assert stored.priority == 4, "not before the transaction commits"
 
 
 async def test_jobs_that_cannot_be_moved_and_places_that_are_none(
@@ -157,15 +144,6 @@ async def test_jobs_that_cannot_be_moved_and_places_that_are_none(
     assert (await client.job_get(job_id)).queue == "default"
 
 
-@pytest.mark.parametrize("state", ["running", "available"])
-async def test_a_job_that_runs_or_waits_needs_no_retry(
-    state: str, client: Client, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, state)
-    before = await client.job_get(job_id)
-    assert await client.job_retry(job_id) == before
-
-
 async def test_a_retry_may_not_make_a_second_active_twin(
     client: Client, connection: AsyncConnection[Any]
 ) -> None:
@@ -176,59 +154,51 @@ async def test_a_retry_may_not_make_a_second_active_twin(
     assert await states(connection, job_id) == ["discarded"]
 
 
-@pytest.mark.parametrize(
-    "state",
-    ["available", "cancelled", "completed", "discarded", "pending", "retryable", "scheduled"],
-)
-async def test_a_job_is_deleted_and_given(
-    state: str, client: Client, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, state)
-    before = await client.job_get(job_id)
-    assert await client.job_delete(job_id) == before
-    assert await states(connection, job_id) == [None]
-
-
-async def test_a_running_job_is_not_deleted(
+async def test_delete(
     client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
 ) -> None:
+    with cases() as case:
+        for state in set(JobState) - {JobState.RUNNING}:
+            with case(state):
+                before = await client.job_get(await job(connection, state.value))
+                assert await client.job_delete(before.id) == before
+                assert await states(connection, before.id) == [None]
     job_id = await job(connection, "running")
-    with pytest.raises(JobRunning):
-        await client.job_delete(job_id)
-    with pytest.raises(JobRunning):
-        await client.job_delete_tx(other, job_id)
+    for deleting in (client.job_delete(job_id), client.job_delete_tx(other, job_id)):
+        with pytest.raises(JobRunning):
+            await deleting
     assert await states(connection, job_id) == ["running"]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
-async def test_a_job_that_somebody_holds_for_too_long_is_told(
-    verb: str, database_url: str, connection: AsyncConnection[Any], other: AsyncConnection[Any]
+async def test_a_locked_job_raises_lock_timeout(
+    database_url: str, connection: AsyncConnection[Any], other: AsyncConnection[Any]
 ) -> None:
     job_id = await job(connection, "scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=50))
     await other.execute("select from river_job where id = %s for update", [job_id])
-    try:
+    for verb in ("cancel", "retry", "delete"):
         with pytest.raises(LockTimeout):
             await getattr(Client(driver), f"job_{verb}")(job_id)
-    finally:
-        await driver.close()
+    await driver.close()
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "delete", "update"])
-async def test_what_a_program_rolls_back_has_not_happened(
-    verb: str, client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
+async def test_a_change_is_part_of_the_callers_transaction(
+    client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
 ) -> None:
-    job_id = await job(connection, "scheduled")
-    before = await row(connection, job_id)
-    settings = {"output": 1} if verb == "update" else {}
-    found = await getattr(client, f"job_{verb}_tx")(other, job_id, **settings)
-    assert found.id == job_id
-    assert await row(connection, job_id) == before
-    await other.rollback()
-    assert await row(connection, job_id) == before
-    await getattr(client, f"job_{verb}_tx")(other, job_id, **settings)
-    await other.commit()
-    assert await row(connection, job_id) != before
+    with cases() as case:
+        for verb in ("cancel", "retry", "delete", "update"):
+            with case(verb):
+                job_id = await job(connection, "scheduled")
+                before = await row(connection, job_id)
+                settings = {"output": 1} if verb == "update" else {}
+                found = await getattr(client, f"job_{verb}_tx")(other, job_id, **settings)
+                assert found.id == job_id
+                assert await row(connection, job_id) == before
+                await other.rollback()
+                assert await row(connection, job_id) == before
+                await getattr(client, f"job_{verb}_tx")(other, job_id, **settings)
+                await other.commit()
+                assert await row(connection, job_id) != before
 
 
 async def test_reading_in_a_transaction_sees_what_it_wrote(
@@ -313,30 +283,12 @@ async def test_lists_are_filtered(client: Client, connection: AsyncConnection[An
     assert await ids(kinds=[]) == []
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize(
-    ("order", "wanted"),
-    [
-        ("id", None),
-        ("scheduled_at", None),
-        ("finalized_at", None),
-        ("time", None),
-        ("time", ["retryable", "completed"]),
-        ("time", ["running", "available", "pending"]),
-        ("time", ["completed", "cancelled"]),
-        ("time", ["completed", "running", "available"]),
-    ],
-)
 async def test_pages_follow_one_another_without_gaps(
-    order: str,
-    wanted: list[str] | None,
-    descending: bool,
-    client: Client,
-    connection: AsyncConnection[Any],
+    client: Client, connection: AsyncConnection[Any]
 ) -> None:
     for number in range(24):
         state = list(JobState)[number % 8]
-        # Several jobs at the same time, and running ones that tell no start.
+        # Several jobs at the same time, and running ones without a start.
         at = T0 + timedelta(hours=number // 9)
         await job(
             connection,
@@ -345,7 +297,18 @@ async def test_pages_follow_one_another_without_gaps(
             finalized_at=at if state in ("cancelled", "completed", "discarded") else None,
             attempted_at=None if number % 3 else at,
         )
-    params: dict[str, Any] = {"order_by": order, "states": wanted, "descending": descending}
+    orders: list[tuple[str, list[str] | None]] = [
+        ("id", None), ("scheduled_at", None), ("finalized_at", None), ("time", None),
+        ("time", ["retryable", "completed"]), ("time", ["running", "available", "pending"]),
+        ("time", ["completed", "cancelled"]), ("time", ["completed", "running", "available"]),
+    ]  # fmt: skip
+    with cases() as case:
+        for (order, wanted), descending in product(orders, (False, True)):
+            with case((order, wanted, descending)):
+                await _read_pages(client, order_by=order, states=wanted, descending=descending)
+
+
+async def _read_pages(client: Client, **params: Any) -> None:
     whole = await client.job_list(JobListParams(**params, first=100))
     assert len(whole.jobs) >= 6
     pages: list[JobRow] = []
@@ -353,14 +316,12 @@ async def test_pages_follow_one_another_without_gaps(
     cursor: Any = None
     for _ in range(30):
         page = await client.job_list(JobListParams(**params, first=2, after=cursor))
-        by_row = await client.job_list(
-            JobListParams(**params, first=2, after=rows[-1] if rows else None)
-        )
+        last = rows[-1] if rows else None
+        rows.extend((await client.job_list(JobListParams(**params, first=2, after=last))).jobs)
         if not page.jobs:
             assert page.last_cursor is None
             break
         pages.extend(page.jobs)
-        rows.extend(by_row.jobs)
         cursor = str(page.last_cursor)
     assert pages == rows == list(whole.jobs)
 
@@ -393,14 +354,28 @@ async def test_many_jobs_are_deleted_with_the_transaction(
     assert await states(connection, free, held) == [None, "completed"]
 
 
-async def test_queues_are_given_by_name(client: Client, connection: AsyncConnection[Any]) -> None:
-    for name in ("b", "a", "c"):
+async def test_queues(
+    client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
+) -> None:
+    for name in ("b", "a"):
         await queue(connection, name, metadata={"of": name})
-    assert [each.name for each in await client.queue_list()] == ["a", "b", "c"]
-    assert [each.name for each in await client.queue_list(first=2)] == ["a", "b"]
+    assert [each.name for each in await client.queue_list()] == ["a", "b"]
+    assert [each.name for each in await client.queue_list(first=1)] == ["a"]
     assert json.loads((await client.queue_get("b")).metadata.text) == {"of": "b"}
     with pytest.raises(ValueError, match="1 to 10,000"):
         await client.queue_list(first=0)
+    found = await client.queue_update("b", metadata={"concurrency": {"global_limit": 5}})
+    assert json.loads(found.metadata.text) == {"concurrency": {"global_limit": 5}}
+    assert (await client.queue_update_tx(other, "b", metadata={})).metadata.text == "{}"
+    assert (await client.queue_get("b")).metadata.text != "{}"
+    await other.commit()
+    assert await client.queue_pause("a") == ["a"]
+    assert await client.queue_pause("*") == ["b"]
+    assert await client.queue_resume_tx(other, "b") == ["b"]
+    assert (await client.queue_get("b")).paused_at is not None
+    await other.commit()
+    assert (await client.queue_get("b")).paused_at is None
+    assert await client.queue_resume("*") == ["a"]
 
 
 async def test_a_queue_that_is_not_there_is_told(
@@ -417,113 +392,60 @@ async def test_a_queue_that_is_not_there_is_told(
             await call
 
 
-async def test_queues_are_paused_and_resumed(
+async def test_changes_are_notified(
     client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
-) -> None:
-    for name in ("a", "b"):
-        await queue(connection, name)
-    assert await client.queue_pause("a") == ["a"]
-    assert await client.queue_pause("*") == ["b"]
-    assert await client.queue_resume_tx(other, "b") == ["b"]
-    assert (await client.queue_get("b")).paused_at is not None
-    await other.commit()
-    assert (await client.queue_get("b")).paused_at is None
-    assert await client.queue_resume("*") == ["a"]
-
-
-async def test_the_metadata_of_a_queue_is_replaced(
-    client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
-) -> None:
-    await queue(connection, "q", metadata={"old": 1})
-    found = await client.queue_update("q", metadata={"concurrency": {"global_limit": 5}})
-    assert json.loads(found.metadata.text) == {"concurrency": {"global_limit": 5}}
-    found = await client.queue_update_tx(other, "q", metadata={})
-    assert found.metadata.text == "{}"
-    assert (await client.queue_get("q")).metadata.text != "{}"
-
-
-@pytest.mark.parametrize(
-    ("call", "topic", "payload"),
-    [
-        ("job_cancel", "river_control", {"action": "cancel", "queue": "default"}),
-        ("job_move", "river_insert", {"queue": "q"}),
-        ("queue_pause", "river_control", {"action": "pause", "queue": "q"}),
-        ("queue_resume", "river_control", {"action": "resume", "queue": "q"}),
-        (
-            "queue_update",
-            "river_control",
-            {"action": "metadata_changed", "queue": "q", "metadata": {"a": [1]}},
-        ),
-        ("request_resign", "river_leadership", {"action": "request_resign", "leader_id": ""}),
-    ],
-)
-@pytest.mark.parametrize("in_transaction", [False, True])
-async def test_clients_are_told(
-    call: str,
-    topic: str,
-    payload: dict[str, Any],
-    in_transaction: bool,
-    client: Client,
-    connection: AsyncConnection[Any],
-    other: AsyncConnection[Any],
 ) -> None:
     await queue(connection, "q")
-    arguments: list[Any] = []
-    settings: dict[str, Any] = {}
-    if call == "job_cancel":
-        job_id = await job(connection, "running")
-        arguments, payload = [job_id], {**payload, "job_id": job_id}
-    elif call == "job_move":
-        arguments, settings = [await job(connection)], {"queue": "q"}
-    elif call.startswith("queue"):
-        arguments = ["q"]
-    if call == "queue_update":
-        settings = {"metadata": {"a": [1]}}
-    await connection.execute(f'listen "public.{topic}"'.encode())
-    if in_transaction:
-        await getattr(client, f"{call}_tx")(other, *arguments, **settings)
-        assert [told async for told in connection.notifies(timeout=0.05)] == []
-        await other.commit()
-    else:
-        await getattr(client, call)(*arguments, **settings)
-    (told,) = [message async for message in connection.notifies(timeout=10, stop_after=1)]
-    assert json.loads(told.payload) == payload
+    running, waiting = await job(connection, "running"), await job(connection)
+    metadata: dict[str, Any] = {"metadata": {"a": [1]}}
+    control, cancel = "river_control", {"action": "cancel", "queue": "default", "job_id": running}
+    resign = {"action": "request_resign", "leader_id": ""}
+    changes: list[tuple[str, list[Any], dict[str, Any], str, dict[str, Any]]] = [
+        ("job_cancel", [running], {}, control, cancel),
+        ("job_move", [waiting], {"queue": "q"}, "river_insert", {"queue": "q"}),
+        ("queue_pause", ["q"], {}, control, {"action": "pause", "queue": "q"}),
+        ("queue_resume", ["q"], {}, control, {"action": "resume", "queue": "q"}),
+        ("queue_update", ["q"], metadata, control,
+         {"action": "metadata_changed", "queue": "q", **metadata}),
+        ("request_resign", [], {}, "river_leadership", resign),
+    ]  # fmt: skip
+    for topic in (control, "river_insert", "river_leadership"):
+        await connection.execute(f'listen "public.{topic}"'.encode())
+    with cases() as case:
+        for call, arguments, settings, topic, payload in changes:
+            with case(call):
+                await getattr(client, f"{call}_tx")(other, *arguments, **settings)
+                assert [sent async for sent in connection.notifies(timeout=0.02)] == []
+                await other.rollback()
+                await getattr(client, call)(*arguments, **settings)
+                (sent,) = [each async for each in connection.notifies(timeout=9, stop_after=1)]
+                assert (sent.channel, json.loads(sent.payload)) == (f"public.{topic}", payload)
 
 
-@pytest.mark.parametrize(
-    ("condition", "found"),
-    [
+async def test_a_list_and_a_deletion_take_conditions(
+    client: Client, connection: AsyncConnection[Any]
+) -> None:
+    path = {"path": "$.to", "value": Jsonb("bob")}
+    conditions: list[tuple[Any, list[str]]] = [
         (Where("args ->> 'to' = any(@names)", {"names": ["ann", "cy"]}), ["ann", "cy"]),
-        (
-            Where(
-                "jsonb_path_query_first(args, @path::jsonpath) = @value",
-                {"path": "$.to", "value": Jsonb("bob")},
-            ),
-            ["bob"],
-        ),
+        (Where("jsonb_path_query_first(args, @path::jsonpath) = @value", path), ["bob"]),
         (Where("args @> @part", {"part": Jsonb({"to": "ann"})}), ["ann"]),
         (Where("priority > @least and kind = 'mail' -- or so", {"least": 1}), []),
-        (
-            [
-                Where("args ->> 'to' <> @a", {"a": "ann"}),
-                Where("args ->> 'to' <> @a", {"a": "bob"}),
-            ],
-            ["cy"],
-        ),
+        ([Where("args ->> 'to' <> @a", {"a": name}) for name in ("ann", "bob")], ["cy"]),
         (Where("args ->> 'to' = @name", {"name": "' or true --"}), []),
         (Where("kind = ':queue' or args ->> 'to' = 'bob'"), ["bob"]),
-    ],
-)
-async def test_conditions_of_ones_own(
-    client: Client, connection: AsyncConnection[Any], condition: Any, found: list[str]
-) -> None:
-    for name in ("ann", "bob", "cy"):
-        await job(connection, kind="mail", args={"to": name})
+    ]
     await job(connection, kind="other", args={"to": "ann"}, queue="other")
-    listed = await client.job_list(JobListParams(kinds=["mail"], where=condition))
-    assert [json.loads(row.args)["to"] for row in listed.jobs] == found
-    deleted = await client.job_delete_many(JobDeleteManyParams(queues=["default"], where=condition))
-    assert [json.loads(row.args)["to"] for row in deleted] == found
+    with cases() as case:
+        for where, found in conditions:
+            for name in ("ann", "bob", "cy"):
+                await job(connection, kind="mail", args={"to": name})
+            with case(where):
+                listed = await client.job_list(JobListParams(kinds=["mail"], where=where))
+                assert [row.args_dict["to"] for row in listed.jobs] == found
+                few = JobDeleteManyParams(queues=["default"], where=where)
+                assert [row.args_dict["to"] for row in await client.job_delete_many(few)] == found
+            await client.job_delete_many(JobDeleteManyParams(kinds=["mail"]))
 
 
 async def test_a_condition_is_a_filter_and_widens_none(
@@ -544,19 +466,17 @@ async def test_a_condition_is_a_filter_and_widens_none(
         JobListParams(where="true")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        ("no_such_column = 1", "no_such_column"),
-        ("no_such_function(id)", "no_such_function"),
-        ("kind = = 'a'", "syntax error"),
-        ("(args ->> 'to')::int = 1", "invalid input syntax"),
-        ("kind", "boolean"),
-    ],
-)
-async def test_the_database_s_words_for_conditions_that_it_refuses(
-    client: Client, connection: AsyncConnection[Any], sql: str, words: str
+async def test_a_condition_that_the_database_rejects_is_a_bad_request(
+    client: Client, connection: AsyncConnection[Any]
 ) -> None:
     await job(connection, args={"to": "ann"})
-    with pytest.raises(BadRequest, match=f"rejects the condition: .*{words}"):
-        await client.job_list(JobListParams(where=Where(sql)))
+    with cases() as case:
+        for sql, words in (
+            ("no_such_column = 1", "no_such_column"),
+            ("no_such_function(id)", "no_such_function"),
+            ("kind = = 'a'", "syntax error"),
+            ("(args ->> 'to')::int = 1", "invalid input syntax"),
+            ("kind", "boolean"),
+        ):
+            with case(sql), pytest.raises(BadRequest, match=f"the condition: .*{words}"):
+                await client.job_list(JobListParams(where=Where(sql)))

@@ -8,11 +8,13 @@ import asyncio
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.config import QueueConfig
@@ -26,7 +28,7 @@ from riverui.engine.work.completer import Completer
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.worker import Job
 from riverui.storage.connect import connect
-from riverui.storage.interface import Executor
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import JobFetchParams
 from tests.conftest import with_database
 from tests.engine.conftest import Playground, Task
@@ -98,6 +100,23 @@ class Bench:
         return [
             row["state"] for row in await self.play.rows("select state from river_job order by id")
         ]
+
+    async def begin_beside(self, driver: Driver | None = None, **limits: Any) -> None:
+        """Begin another completer with these limits and a second connection."""
+        timeout = EngineLimits().statement_timeout
+        self.beside = DedicatedConnection(driver or self.driver, timeout=timeout)
+        await self.begin_anew(**limits)
+
+    @asynccontextmanager
+    async def held_up(self, held: Attempt, *others: Attempt) -> AsyncIterator[None]:
+        """End all attempts, while the write of the first one waits for a lock until the end."""
+        async with self.play.connection.transaction():
+            await self.play.rows("select 1 from river_job where id = %s for update", held.row.id)
+            self.completer.succeed(held)
+            await self.play.until_waited_for()
+            for attempt in others:
+                self.completer.succeed(attempt)
+            yield
 
     async def close(self) -> None:
         """Write what is left."""
@@ -190,16 +209,10 @@ async def test_a_full_completer_makes_jobs_wait(bench: Bench) -> None:
 
 
 async def test_what_piles_up_is_written_on_a_second_connection(bench: Bench) -> None:
-    bench.beside = DedicatedConnection(bench.driver, timeout=EngineLimits().statement_timeout)
-    await bench.begin_anew(completions_beside=3, outcomes_at_once=1)
+    await bench.begin_beside(completions_beside=3, outcomes_at_once=1)
     told = bench.events.subscribe("job_completed")
     held, *others = await bench.attempts(7)
-    async with bench.play.connection.transaction():
-        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
-        bench.completer.succeed(held)
-        await bench.play.until_waited_for()
-        for attempt in others:
-            bench.completer.succeed(attempt)
+    async with bench.held_up(held, *others):
 
         async def written() -> bool:
             return (await bench.states()).count("completed") == 6
@@ -242,16 +255,10 @@ async def test_what_piles_up_is_written_in_a_second_transaction_where_a_feature_
     bench: Bench,
 ) -> None:
     bench.features = (feature := Ends(),)
-    bench.beside = DedicatedConnection(bench.driver, timeout=EngineLimits().statement_timeout)
-    await bench.begin_anew(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
+    await bench.begin_beside(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
     told = bench.events.subscribe("job_completed")
     held, *others = await bench.attempts(9)
-    async with bench.play.connection.transaction():
-        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
-        bench.completer.succeed(held)
-        await bench.play.until_waited_for()
-        for attempt in others:
-            bench.completer.succeed(attempt)
+    async with bench.held_up(held, *others):
 
         async def written() -> bool:
             return (await bench.states()).count("completed") == 8
@@ -271,16 +278,10 @@ async def test_what_a_second_transaction_cannot_write_is_written_by_the_first(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     bench.features = (feature := Ends(),)
-    bench.beside = DedicatedConnection(bench.driver, timeout=EngineLimits().statement_timeout)
-    await bench.begin_anew(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
+    await bench.begin_beside(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
     held, *others = await bench.attempts(5)
     feature.fails = {others[0].row.id}
-    async with bench.play.connection.transaction():
-        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
-        bench.completer.succeed(held)
-        await bench.play.until_waited_for()
-        for attempt in others:
-            bench.completer.succeed(attempt)
+    async with bench.held_up(held, *others):
         await bench.play.until(lambda: "cannot be written on a second connection" in caplog.text)
         assert await bench.states() == ["running"] * 5
         assert bench.completer.waiting == 4
@@ -296,15 +297,9 @@ async def test_outcomes_are_written_without_a_second_connection(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     nowhere = connect(with_database(bench.play.database_url, "riverui_is_not_there"))
-    bench.beside = DedicatedConnection(nowhere, timeout=EngineLimits().statement_timeout)
-    await bench.begin_anew(completions_beside=3, outcomes_at_once=1)
+    await bench.begin_beside(nowhere, completions_beside=3, outcomes_at_once=1)
     held, *others = await bench.attempts(7)
-    async with bench.play.connection.transaction():
-        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
-        bench.completer.succeed(held)
-        await bench.play.until_waited_for()
-        for attempt in others:
-            bench.completer.succeed(attempt)
+    async with bench.held_up(held, *others):
         await bench.play.until(lambda: "cannot be written on a second connection" in caplog.text)
         assert bench.completer.waiting == 6
     await bench.close()
@@ -364,7 +359,9 @@ async def test_nothing_is_lost_while_the_database_is_away(
     await play.until(lambda: client.running == 10)
     (database,) = await play.rows("select current_database() as name")
     await play.rows("select set_config('statement_timeout', '0', false)")
-    async with _admin(play) as admin:
+    async with await AsyncConnection.connect(
+        with_database(play.database_url, "postgres"), autocommit=True
+    ) as admin:
         await admin.execute(f'alter database "{database["name"]}" with allow_connections false')
         await play.cut_connections()
         worker.let_go.set()
@@ -378,24 +375,6 @@ async def test_nothing_is_lost_while_the_database_is_away(
     assert client.running == 0
     again = await play.work()
     assert again["state"] == "completed", "it goes on working"
-
-
-def _admin(play: Playground) -> Any:
-    import psycopg
-
-    from tests.conftest import with_database
-
-    class Connecting:
-        async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
-            self.connection = await psycopg.AsyncConnection.connect(
-                with_database(play.database_url, "postgres"), autocommit=True
-            )
-            return self.connection
-
-        async def __aexit__(self, *_: object) -> None:
-            await self.connection.close()
-
-    return Connecting()
 
 
 async def test_a_cut_connection_is_replaced_at_once(play: Playground) -> None:

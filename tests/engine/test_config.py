@@ -137,48 +137,18 @@ def test_when_jobs_are_rescued(settings: dict[str, Any], hours: int) -> None:
     assert ClientConfig(**settings).rescue_after == timedelta(hours=hours)
 
 
-@pytest.mark.parametrize(
-    ("name", "good"),
-    [
-        ("default", True),
-        ("a", True),
-        ("9", True),
-        ("a_b-c|d", True),
-        ("x" * 64, True),
-        ("", False),
-        ("x" * 65, False),
-        ("A", False),
-        ("a__b", False),
-        ("_a", False),
-        ("a-", False),
-        ("a b", False),
-        ("a\n", False),
-        ("é", False),
-        ("a" * 63 + "!", False),
-    ],
-)
-def test_queue_names(name: str, good: bool) -> None:
-    assert is_queue_name(name) == good
+def test_queue_names() -> None:
+    for name in ("default", "a", "9", "a_b-c|d", "x" * 64):
+        assert is_queue_name(name), name
+    for name in ("", "x" * 65, "A", "a__b", "_a", "a-", "a b", "a\n", "é", "a" * 63 + "!"):
+        assert not is_queue_name(name), name
 
 
-@pytest.mark.parametrize(
-    ("name", "good"),
-    [
-        ("task", True),
-        ("Mail.Send:v2/[x]<y>+·", True),
-        ("_x", True),
-        ("x", False),
-        ("", False),
-        ("a,b", False),
-        ("-a", False),
-        ("a b", False),
-        ("ab\n", False),
-        ("éé", False),
-        ("x" * 128, False),
-    ],
-)
-def test_kinds(name: str, good: bool) -> None:
-    assert is_kind(name) == good
+def test_kinds() -> None:
+    for name in ("task", "Mail.Send:v2/[x]<y>+·", "_x"):
+        assert is_kind(name), name
+    for name in ("x", "", "a,b", "-a", "a b", "ab\n", "éé", "x" * 128):
+        assert not is_kind(name), name
 
 
 @dataclass
@@ -276,16 +246,6 @@ def test_objects_may_work_too() -> None:
     unit = found.get("task")
     assert unit is not None
     assert unit.is_async
-
-
-class Between(MailWorker):
-    """Knows its kind through its parent."""
-
-
-def test_kind_through_other_classes() -> None:
-    found = Workers()
-    found.add(Between())
-    assert "mail" in found.kinds
 
 
 def test_kind_through_generic_classes() -> None:

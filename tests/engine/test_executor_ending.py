@@ -12,9 +12,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from psycopg.rows import DictRow
 
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import CANCEL
+from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, QueueConfig
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import running
@@ -65,6 +67,25 @@ def fail(error: BaseException) -> Callable[[], None]:
     return then
 
 
+async def at_work(play: Playground, worker: Hanging, **settings: Any) -> tuple[Client, int]:
+    """Return a client and the id of the job that it is at work on."""
+    play.worker(worker)
+    client = await play.start(**settings)
+    job_id = await play.insert()
+    await worker.begun.wait()
+    return client, job_id
+
+
+async def cancelled(play: Playground, worker: Hanging, **settings: Any) -> DictRow:
+    """Return the row of a job that was cancelled by somebody while it ran."""
+    _, job_id = await at_work(play, worker, **settings)
+    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
+    event = await play.event(job_id)
+    row = await play.row(job_id)
+    assert event.kind == f"job_{row['state']}"
+    return row
+
+
 @pytest.mark.parametrize(
     "then",
     [None, fail(ValueError("x")), fail(JobSnooze(timedelta(hours=1)))],
@@ -73,15 +94,7 @@ def fail(error: BaseException) -> Callable[[], None]:
 async def test_remote_cancel_cancels_whatever_the_job_raises(
     play: Playground, then: Callable[[], None] | None
 ) -> None:
-    worker = Hanging(then)
-    play.worker(worker)
-    await play.start()
-    job_id = await play.insert()
-    await worker.begun.wait()
-    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
-    event = await play.event(job_id)
-    row = await play.row(job_id)
-    assert event.kind == "job_cancelled"
+    row = await cancelled(play, Hanging(then))
     assert (row["state"], row["attempt"]) == ("cancelled", 1)
     assert row["errors"][0]["error"] == "JobCancelError: job cancelled remotely"
     assert row["errors"][0]["trace"] == ""
@@ -89,26 +102,14 @@ async def test_remote_cancel_cancels_whatever_the_job_raises(
 
 
 async def test_remote_cancel_leaves_a_job_that_ends_well(play: Playground) -> None:
-    worker = Hanging(lambda: None)
-    play.worker(worker)
-    await play.start()
-    job_id = await play.insert()
-    await worker.begun.wait()
-    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
-    await play.event(job_id)
-    row = await play.row(job_id)
+    row = await cancelled(play, Hanging(lambda: None))
     assert (row["state"], row["errors"]) == ("completed", None)
 
 
-async def test_cancel_without_notifications_is_found_by_looking(play: Playground) -> None:
-    worker = Hanging()
-    play.worker(worker)
-    await play.start(poll_only=True, limits=EngineLimits(look_seconds_without_notifier=0.05))
-    job_id = await play.insert()
-    await worker.begun.wait()
-    await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
-    await play.event(job_id)
-    assert (await play.row(job_id))["state"] == "cancelled"
+async def test_a_cancel_without_notifications_is_found_by_polling(play: Playground) -> None:
+    limits = EngineLimits(look_seconds_without_notifier=0.05)
+    row = await cancelled(play, Hanging(), poll_only=True, limits=limits)
+    assert row["state"] == "cancelled"
 
 
 async def test_time_limit_of_the_worker(play: Playground) -> None:

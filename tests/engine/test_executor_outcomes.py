@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,9 +11,12 @@ from typing import Any
 import pytest
 
 from riverui.domain.jobs import JobRow
+from riverui.engine.config import QueueConfig
+from riverui.engine.events import Event
 from riverui.engine.hooks import Hook
 from riverui.engine.work.context import metadata_set
 from riverui.engine.work.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker
+from tests.cases import cases
 from tests.engine.conftest import Playground, Task, about
 
 
@@ -28,156 +29,98 @@ def raising(error: BaseException) -> Callable[[Job[Task]], Any]:
     return work
 
 
-async def well(job: Job[Task]) -> None:
-    """End well."""
-
-
 def fourth_power(failures: int) -> timedelta:
     return timedelta(seconds=failures**4)
 
 
 EARLIER = {"at": "2026-11-21T09:00:00Z", "attempt": 1, "error": "before", "trace": ""}
 
-# worker, columns before → state, attempt, number of errors, scheduled in, metadata, event; None: as
-# it was
-OUTCOMES: dict[str, tuple[Callable[[Job[Task]], Any], dict[str, Any], tuple[Any, ...]]] = {
-    "success": (well, {}, ("completed", 1, 0, None, {}, "job_completed")),
-    "success keeps errors": (
-        well,
-        {"attempt": 1, "errors": [EARLIER]},
-        ("completed", 2, 1, None, {}, "job_completed"),
-    ),
-    "first failure, retried at once": (
-        raising(ValueError("x")),
-        {},
-        ("available", 1, 1, fourth_power(1), {}, "job_failed"),
-    ),
-    "second failure, retried by the scheduler": (
-        raising(ValueError("x")),
-        {"attempt": 1, "errors": [EARLIER]},
-        ("retryable", 2, 2, fourth_power(2), {}, "job_failed"),
-    ),
-    "errors count, attempts do not": (
-        raising(ValueError("x")),
-        {"attempt": 7},
-        ("available", 8, 1, fourth_power(1), {}, "job_failed"),
-    ),
-    "last failure": (
-        raising(ValueError("x")),
-        {"max_attempts": 1},
-        ("discarded", 1, 1, None, {}, "job_failed"),
-    ),
-    "cancelled from within": (
-        raising(JobCancel("enough")),
-        {},
-        ("cancelled", 1, 1, None, {}, "job_cancelled"),
-    ),
-    "cancelled from within at the last attempt": (
-        raising(JobCancel("enough")),
-        {"max_attempts": 1},
-        ("cancelled", 1, 1, None, {}, "job_cancelled"),
-    ),
-    "short snooze": (
-        raising(JobSnooze(timedelta(seconds=5))),
-        {},
-        ("available", 0, 0, timedelta(seconds=5), {"snoozes": 1}, "job_snoozed"),
-    ),
-    "no snooze at all": (
-        raising(JobSnooze(timedelta(0))),
-        # Far away, or it would be snoozed again at once.
-        {"metadata": {"snoozes": 4}, "queue": "default", "max_attempts": 1},
-        ("available", 0, 0, timedelta(0), {"snoozes": 5}, "job_snoozed"),
-    ),
-    "long snooze": (
-        raising(JobSnooze(timedelta(hours=1))),
-        {"attempt": 3, "metadata": {"a": 1}},
-        ("scheduled", 3, 0, timedelta(hours=1), {"a": 1, "snoozes": 1}, "job_snoozed"),
-    ),
-    "snooze at the last attempt": (
-        raising(JobSnooze(timedelta(hours=1))),
-        {"max_attempts": 1},
-        ("scheduled", 0, 0, timedelta(hours=1), {"snoozes": 1}, "job_snoozed"),
-    ),
-    "snoozes that are no number": (
-        raising(JobSnooze(timedelta(hours=1))),
-        {"metadata": {"snoozes": "many"}},
-        ("scheduled", 0, 0, timedelta(hours=1), {"snoozes": 1}, "job_snoozed"),
-    ),
-    "an error, with a cancellation that came before the row was written": (
-        raising(ValueError("x")),
-        {"metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
-        ("cancelled", 1, 1, None, {"cancel_attempted_at": "2026-11-21T09:00:00Z"}, "job_cancelled"),
-    ),
-    "a snooze, with a cancellation that came before the row was written": (
-        raising(JobSnooze(timedelta(seconds=1))),
-        {"metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
-        (
-            "cancelled",
-            1,
-            0,
-            None,
-            {"cancel_attempted_at": "2026-11-21T09:00:00Z", "snoozes": 1},
-            "job_cancelled",
-        ),
-    ),
-    "success, with a cancellation that came before the row was written": (
-        well,
-        {"metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
-        ("completed", 1, 0, None, {"cancel_attempted_at": "2026-11-21T09:00:00Z"}, "job_completed"),
-    ),
-    "a group of errors with a cancellation in it": (
-        raising(
-            ExceptionGroup(
-                "several", [ValueError("x"), ExceptionGroup("inner", [JobCancel("enough")])]
-            )
-        ),
-        {},
-        ("cancelled", 1, 1, None, {}, "job_cancelled"),
-    ),
-    "the end of the program": (
-        raising(SystemExit(1)),
-        {},
-        ("available", 1, 1, fourth_power(1), {}, "job_failed"),
-    ),
-    "an interruption": (
-        raising(KeyboardInterrupt()),
-        {},
-        ("available", 1, 1, fourth_power(1), {}, "job_failed"),
-    ),
-    "a cancellation of its own": (
-        raising(asyncio.CancelledError()),
-        {},
-        ("available", 1, 1, fourth_power(1), {}, "job_failed"),
-    ),
-}
+CANCELLED = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
+X = ValueError("x")
+ENOUGH = JobCancel("enough")
+HOUR = timedelta(hours=1)
+GROUP = ExceptionGroup("several", [X, ExceptionGroup("inner", [ENOUGH])])
+AGAIN: tuple[Any, ...] = ("available", 1, 1, fourth_power(1), {}, "job_failed")
+STOPPED: tuple[Any, ...] = ("cancelled", 1, 1, None, {}, "job_cancelled")
+
+# name, what the job raises, columns before → state, attempt, number of errors, delay until
+# scheduled_at (None: as it was), metadata, event
+OUTCOMES: list[tuple[str, BaseException | None, dict[str, Any], tuple[Any, ...]]] = [
+    ("success", None, {}, ("completed", 1, 0, None, {}, "job_completed")),
+    ("success keeps errors", None, {"attempt": 1, "errors": [EARLIER]},
+     ("completed", 2, 1, None, {}, "job_completed")),
+    ("first failure, retried at once", X, {}, AGAIN),
+    ("second failure, retried by the scheduler", X, {"attempt": 1, "errors": [EARLIER]},
+     ("retryable", 2, 2, fourth_power(2), {}, "job_failed")),
+    ("errors count, attempts do not", X, {"attempt": 7},
+     ("available", 8, 1, fourth_power(1), {}, "job_failed")),
+    ("last failure", X, {"max_attempts": 1}, ("discarded", 1, 1, None, {}, "job_failed")),
+    ("cancelled from within", ENOUGH, {}, STOPPED),
+    ("cancelled from within at the last attempt", ENOUGH, {"max_attempts": 1}, STOPPED),
+    ("short snooze", JobSnooze(timedelta(seconds=5)), {},
+     ("available", 0, 0, timedelta(seconds=5), {"snoozes": 1}, "job_snoozed")),
+    ("no snooze at all", JobSnooze(timedelta(0)), {"metadata": {"snoozes": 4}, "max_attempts": 1},
+     ("available", 0, 0, timedelta(0), {"snoozes": 5}, "job_snoozed")),
+    ("long snooze", JobSnooze(HOUR), {"attempt": 3, "metadata": {"a": 1}},
+     ("scheduled", 3, 0, HOUR, {"a": 1, "snoozes": 1}, "job_snoozed")),
+    ("snooze at the last attempt", JobSnooze(HOUR), {"max_attempts": 1},
+     ("scheduled", 0, 0, HOUR, {"snoozes": 1}, "job_snoozed")),
+    ("snoozes that are no number", JobSnooze(HOUR), {"metadata": {"snoozes": "many"}},
+     ("scheduled", 0, 0, HOUR, {"snoozes": 1}, "job_snoozed")),
+    # A cancellation that came before the row was written:
+    ("an error, cancelled meanwhile", X, {"metadata": CANCELLED},
+     ("cancelled", 1, 1, None, CANCELLED, "job_cancelled")),
+    ("a snooze, cancelled meanwhile", JobSnooze(HOUR), {"metadata": CANCELLED},
+     ("cancelled", 1, 0, None, CANCELLED | {"snoozes": 1}, "job_cancelled")),
+    ("success, cancelled meanwhile", None, {"metadata": CANCELLED},
+     ("completed", 1, 0, None, CANCELLED, "job_completed")),
+    ("a group of errors with a cancellation in it", GROUP, {}, STOPPED),
+    ("SystemExit", SystemExit(1), {}, AGAIN),
+    ("KeyboardInterrupt", KeyboardInterrupt(), {}, AGAIN),
+    ("a CancelledError of its own", asyncio.CancelledError(), {}, AGAIN),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
-async def test_row_after_an_attempt(play: Playground, name: str) -> None:
-    work, columns, (state, attempt, errors, delay, metadata, event) = OUTCOMES[name]
-    worked = threading.Event()
+async def test_row_after_an_attempt(play: Playground) -> None:
+    worked: set[int] = set()
 
     async def once(job: Job[Task]) -> None:
-        # What is available again at once must not be worked again before we look.
-        if worked.is_set():
+        # What is available again at once must not be worked again.
+        if job.id in worked:
             await asyncio.Event().wait()
-        worked.set()
-        await work(job)
+        worked.add(job.id)
+        error = OUTCOMES[job.args.number][1]
+        if error is not None:
+            raise error
 
     play.worker(once)
-    job_id = await play.insert(**columns)
-    before = await play.row(job_id)
+    ids = [
+        await play.insert(Task(number=number), **columns)
+        for number, (_, _, columns, _) in enumerate(OUTCOMES)
+    ]
+    before = [await play.row(job_id) for job_id in ids]
     began = datetime.now(UTC)
-    await play.start()
-    told = await play.event(job_id)
+    await play.start(queues={"default": QueueConfig(max_workers=2 * len(ids))})
+    with cases() as case:
+        for job_id, row, (name, _, _, expected) in zip(ids, before, OUTCOMES, strict=True):
+            event = await play.event(job_id)
+            with case(name):
+                _check_outcome(event, row, began, expected)
+                assert event.job is not None
+                assert event.job.attempted_by == (play.client.id,)
 
-    # The row as the event tells it: a job that is available again may run again by now.
-    after, stats = told.job, told.stats
+
+def _check_outcome(
+    event: Event, before: dict[str, Any], began: datetime, expected: tuple[Any, ...]
+) -> None:
+    state, attempt, errors, delay, metadata, kind = expected
+    # The row of the event: a job that is available again may run again by now.
+    after, stats = event.job, event.stats
     assert after is not None
     assert stats is not None
-    assert told.kind == event
+    assert event.kind == kind
     assert (after.state, after.attempt, len(after.errors)) == (state, attempt, errors)
-    assert json.loads(after.metadata) == metadata
+    assert after.metadata_dict == metadata
     assert (after.finalized_at is not None) == (state in ("cancelled", "completed", "discarded"))
     if after.finalized_at is not None:
         assert about(after.finalized_at, datetime.now(UTC))
@@ -185,7 +128,6 @@ async def test_row_after_an_attempt(play: Playground, name: str) -> None:
         assert after.scheduled_at == before["scheduled_at"]
     else:
         assert about(after.scheduled_at, began + delay, 2 + delay.total_seconds() * 0.1)
-    assert after.attempted_by == (play.client.id,)
     if errors > len(before["errors"] or ()):
         assert after.errors[-1].attempt == before["attempt"] + 1
         assert after.errors[-1].at is not None
@@ -234,31 +176,34 @@ def caused(error: BaseException, cause: BaseException) -> BaseException:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("x"), "ValueError: x"),
-        (KeyError("x"), "KeyError: 'x'"),
-        (ValueError(), "ValueError"),
-        (Silent(), "Silent"),
-        (JobCancel("enough"), "JobCancelError: enough"),
-        (JobCancel(), "JobCancelError: job cancelled"),
-        (Silent(SystemExit()), "Silent"),
-        (caused(JobCancel(), Silent(SystemExit())), "JobCancelError: job cancelled"),
-        (caused(JobCancel(), ValueError("why")), "JobCancelError: why"),
-        (GeneratorExit(), "GeneratorExit"),
-        (SystemExit("out"), "SystemExit: out"),
-        (asyncio.CancelledError(), "CancelledError"),
-        (
-            ValueError("a NUL \0 and half a pair \ud800"),
-            "ValueError: a NUL \ufffd and half a pair \ufffd",
-        ),
-        (ValueError("é \U0001f600 <&>\u2028"), "ValueError: é \U0001f600 <&>\u2028"),
-    ],
-)
-async def test_words_of_an_error(play: Playground, error: BaseException, text: str) -> None:
-    row = await play.work(raising(error))
-    assert row["errors"][0]["error"] == text
+async def test_text_of_an_error(play: Playground) -> None:
+    texts = {
+        ValueError("x"): "ValueError: x",
+        KeyError("x"): "KeyError: 'x'",
+        ValueError(): "ValueError",
+        Silent(): "Silent",
+        JobCancel("enough"): "JobCancelError: enough",
+        JobCancel(): "JobCancelError: job cancelled",
+        Silent(SystemExit()): "Silent",
+        caused(JobCancel(), Silent(SystemExit())): "JobCancelError: job cancelled",
+        caused(JobCancel(), ValueError("why")): "JobCancelError: why",
+        GeneratorExit(): "GeneratorExit",
+        SystemExit("out"): "SystemExit: out",
+        asyncio.CancelledError(): "CancelledError",
+        ValueError("a NUL \0, half a pair \ud800"): "ValueError: a NUL \ufffd, half a pair \ufffd",
+        ValueError("é \U0001f600 <&>\u2028"): "ValueError: é \U0001f600 <&>\u2028",
+    }
+    errors = list(texts)
+
+    async def work(job: Job[Task]) -> None:
+        raise errors[job.args.number]
+
+    play.worker(work)
+    with cases() as case:
+        for number, (error, text) in enumerate(texts.items()):
+            with case(repr(text)):
+                row = await play.work(args=Task(number=number), max_attempts=1)
+                assert row["errors"][0]["error"] == text, error
 
 
 async def test_a_huge_error_loses_its_middle(play: Playground) -> None:
@@ -367,16 +312,6 @@ async def test_error_handler_may_cancel(play: Playground, is_async: bool) -> Non
     assert row["errors"][0]["error"] == "ValueError: x"
 
 
-async def test_error_handler_may_fail(play: Playground) -> None:
-    def handle(row: Any, error: BaseException) -> ErrorResult:
-        raise RuntimeError("what now")
-
-    play.worker(raising(ValueError("x")))
-    await play.start(error_handler=handle)
-    row = await play.work()
-    assert (row["state"], row["errors"][0]["error"]) == ("available", "ValueError: x")
-
-
 async def test_a_job_that_cancels_its_own_task_has_an_outcome(play: Playground) -> None:
     async def work(job: Job[Task]) -> None:
         task = asyncio.current_task()
@@ -474,7 +409,8 @@ async def test_a_generator_s_exit_is_an_error_like_others(is_async: bool, play: 
 
 
 @pytest.mark.parametrize(
-    "error", [SystemExit(), KeyboardInterrupt(), GeneratorExit(), Silent(SystemExit())]
+    "error",
+    [RuntimeError(), SystemExit(), KeyboardInterrupt(), GeneratorExit(), Silent(SystemExit())],
 )
 async def test_an_error_handler_ends_no_process(
     error: BaseException, play: Playground, caplog: pytest.LogCaptureFixture

@@ -14,8 +14,7 @@ import pytest
 from riverui.domain.jobs import JobRow
 from riverui.engine import hooks
 from riverui.engine.client import client_from_context
-from riverui.engine.config import ClientConfig
-from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin, settle
+from riverui.engine.hooks import Hook, Middleware, Plugin
 from riverui.engine.work.context import metadata_set
 from riverui.engine.work.worker import Job, JobSnooze, Worker
 from tests import factory
@@ -191,35 +190,6 @@ async def test_middleware_may_leave_out_the_work(play: Playground) -> None:
     play.worker(lambda job: 1 / 0)
     await play.start(middleware=[Skipping()])
     assert (await play.work())["state"] == "completed"
-
-
-def test_only_what_is_overridden_is_called() -> None:
-    class Beginning(Plugin):
-        def work_begin(self, job: JobRow) -> None: ...
-
-    class Inserting(Middleware):
-        async def insert_many(self, requests: Any, do_inner: Any) -> Any: ...
-
-    one, two, both = Beginning(), Inserting(), Noting("x", [])
-    found = ClientConfig(hooks=[one, both], middleware=[two, both], plugins=[one]).extensions
-    assert found == Extensions(
-        insert_many=(two,), work=(both,), work_begin=(one, one, both), work_end=(both,)
-    )
-
-
-async def test_settle() -> None:
-    async def later() -> int:
-        return 1
-
-    given: list[Awaitable[int] | int] = [later(), 2]
-    assert [await settle(one) for one in given] == [1, 2]
-
-
-@pytest.mark.parametrize("error", [None, ValueError("x")])
-async def test_hooks_of_hooks(error: Exception | None) -> None:
-    hook = Hook()
-    assert hook.work_begin(None) is None  # type: ignore[arg-type]
-    assert await settle(hook.work_end(None, error)) is error  # type: ignore[arg-type]
 
 
 _HOUR = timedelta(hours=1)

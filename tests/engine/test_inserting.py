@@ -100,32 +100,14 @@ async def test_a_job_is_as_river_would_have_inserted_it(client: Client, rows: Ro
     assert json.loads(job.args) == row["args"]
 
 
-async def test_results_come_in_order_and_tell_twins_apart(client: Client, rows: Rows) -> None:
+async def test_results_come_in_order_with_duplicates_marked(client: Client, rows: Rows) -> None:
     there = (await client.insert(Sort(["there"]), UNIQUE)).job
     results = await client.insert_many(
-        [
-            Sort(["plain"]),
-            unique("a"),
-            unique("there"),
-            unique("a"),
-            InsertManyParams(Sort(["a"])),
-        ]
+        [Sort(["plain"]), unique("a"), unique("there"), unique("a"), InsertManyParams(Sort(["a"]))]
     )
-
-    assert [result.unique_skipped_as_duplicate for result in results] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert [result.unique_skipped_as_duplicated for result in results] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-    ]
+    skipped = [False, False, True, True, False]
+    assert [result.unique_skipped_as_duplicate for result in results] == skipped
+    assert [result.unique_skipped_as_duplicated for result in results] == skipped
     assert results[2].job.id == there.id
     assert results[3].job.id == results[1].job.id
     assert len({result.job.id for result in results}) == 4
@@ -336,19 +318,20 @@ async def heard(database_url: str) -> AsyncIterator[Callable[[], Awaitable[list[
         yield read
 
 
+SLOW = ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2))
+
+
 async def test_workers_are_woken_once_for_each_queue(
     driver: Driver, heard: Callable[[], Awaitable[list[Any]]]
 ) -> None:
     client = Client(driver, limits=EngineLimits(insert_rows=2))
     params = [
         InsertManyParams(Sort([]), InsertOpts(queue=queue, scheduled_at=at))
-        for queue, at in (
-            ("a", None),
-            ("b", None),
-            ("a", None),
+        for queue, at in [
+            *((name, None) for name in "aba"),
             ("later", datetime.now(UTC)),
             ("b", None),
-        )
+        ]
     ]
     await client.insert_many(params)
     assert await heard() == [{"queue": "a"}, {"queue": "b"}]
@@ -357,10 +340,7 @@ async def test_workers_are_woken_once_for_each_queue(
 async def test_workers_are_not_woken_all_the_time(
     driver: Driver, heard: Callable[[], Awaitable[list[Any]]]
 ) -> None:
-    client = Client(
-        driver,
-        ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2)),
-    )
+    client = Client(driver, SLOW)
     for _ in range(3):
         await client.insert(Sort([]))
         await client.insert_many_fast([Sort([])])
@@ -374,10 +354,7 @@ async def test_workers_are_not_woken_all_the_time(
 async def test_a_wake_up_that_failed_is_not_counted(
     driver: Driver, heard: Callable[[], Awaitable[list[Any]]]
 ) -> None:
-    client = Client(
-        driver,
-        ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2)),
-    )
+    client = Client(driver, SLOW)
     await client.insert_many_fast([replace(unique("a"), insert_opts=replace(UNIQUE, queue="once"))])
     with pytest.raises(UniqueConflict):
         await client.insert_many_fast([unique("a")])

@@ -83,18 +83,6 @@ async def test_a_leader_can_be_asked_to_resign_by_any_client(play: Playground) -
     await play.until(elected_anew)
 
 
-async def test_periodic_jobs_can_be_added_to_a_leader(play: Playground) -> None:
-    play.worker(_nothing, Tick)
-    one = await started(play, "one", poll_only=True)
-    await play.until(lambda: one.is_leader)
-    one.periodic_jobs.add(periodic("added"))
-
-    async def both_inserted() -> bool:
-        return sorted(await ticks(play)) == ["added", "one"]
-
-    await play.until(both_inserted)
-
-
 async def test_who_declines_does_not_lead(play: Playground) -> None:
     play.worker(_nothing, Tick)
     one = await play.start(leader_election_disabled=True)

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobRow
 from riverui.engine.work.outcome import next_snoozes
 from riverui.engine.work.progress import Progress
+from tests.factory import job_row
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEEP = "[" * 5_000 + "]" * 5_000
 DIGITS = "9" * 5_000
 
 
 def row(metadata: str) -> JobRow:
-    return JobRow(
-        id=1,
-        state=JobState.RUNNING,
-        attempt=1,
-        max_attempts=25,
-        attempted_at=NOW,
-        created_at=NOW,
-        finalized_at=None,
-        scheduled_at=NOW,
-        priority=1,
-        args="{}",
-        attempted_by=("client",),
-        errors=(),
-        kind="odd",
-        metadata=metadata,
-        queue="default",
-        tags=(),
-        unique_key=None,
-        unique_states=None,
-    )
+    return job_row(metadata=metadata)
 
 
 @pytest.mark.parametrize(

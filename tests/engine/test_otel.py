@@ -29,28 +29,13 @@ from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import InsertResult
+from tests.factory import job_row
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, 250_000, tzinfo=UTC)
-JOB = JobRow(
-    id=42,
-    state=JobState.RUNNING,
-    attempt=3,
-    max_attempts=25,
-    attempted_at=NOW,
-    created_at=NOW - timedelta(minutes=1),
-    finalized_at=None,
-    scheduled_at=NOW,
-    priority=2,
-    args="{}",
-    attempted_by=("here",),
-    errors=(),
-    kind="mail",
-    metadata="{}",
-    queue="mailers",
-    tags=("eu", "vip"),
-    unique_key=None,
-    unique_states=None,
-)
+JOB = job_row(
+    id=42, attempt=3, attempted_at=NOW, created_at=NOW - timedelta(minutes=1), scheduled_at=NOW,
+    priority=2, kind="mail", queue="mailers", tags=("eu", "vip"),
+)  # fmt: skip
 
 
 class Telemetry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,7 +39,7 @@ from riverui.engine.pilot import (
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, Worker
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, DatabaseError
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
@@ -53,11 +54,8 @@ from tests.engine.conftest import Playground, Task
 from tests.operations import idle
 from tests.web.stand_ins import browser
 
-HOUR = timedelta(hours=1)
 LONG_AGO = timedelta(days=30)
 """Past every time for which finished jobs are kept, and after which jobs count as stuck."""
-NEVER = timedelta(hours=1)
-"""Between two polls: longer than any test."""
 
 
 @dataclass
@@ -327,9 +325,6 @@ async def test_an_end_that_a_feature_fails_is_undone_and_tried_again(
 ) -> None:
     notes.fails = "end_task_completed"
 
-    async def work(job: Job[Task]) -> None: ...
-
-    play.worker(work)
     await play.start(features=[notes])
     job_id = await play.insert()
     await play.until(lambda: "outcomes could not be written" in caplog.text)
@@ -358,11 +353,8 @@ async def test_a_fetch_that_a_feature_fails_takes_no_jobs(
                 raise ConfigError("the limit cannot be read")
             return rows
 
-    async def work(job: Job[Task]) -> None: ...
-
     refuses = Refuses()
     job_id = await play.insert()
-    play.worker(work)
     await play.start(features=[refuses])
     await play.until(lambda: "the limit cannot be read" in caplog.text)
     assert (await play.row(job_id))["state"] == "available"
@@ -411,9 +403,6 @@ def _only(job_id: int) -> Any:
 
 
 async def test_a_feature_may_leave_no_row(play: Playground) -> None:
-    async def work(job: Job[Task]) -> None: ...
-
-    play.worker(work)
     await play.start(features=[Vanishing()])
     event = await play.event(await play.insert())
     assert (event.kind, event.job and event.job.state) == ("job_completed", JobState.COMPLETED)
@@ -436,9 +425,6 @@ class Staging(Feature):
 
 
 async def test_a_feature_may_change_other_jobs_with_an_end(play: Playground) -> None:
-    async def work(job: Job[Task]) -> None: ...
-
-    play.worker(work)
     await play.start(features=[Staging()])
     waiting = await play.insert(state="pending")
     await play.event(await play.insert())
@@ -554,9 +540,6 @@ async def test_rescue_goes_through_a_feature(
 async def test_a_leader_does_the_services_of_features_and_leaves_their_queues_alone(
     play: Playground, notes: Notes
 ) -> None:
-    async def work(job: Job[Task]) -> None: ...
-
-    play.worker(work)
     for queue in ("default", "kept"):
         await play.insert(state="completed", queue=queue, finalized_at="2020-01-01Z")
     await play.start(features=[notes], leader_election_disabled=False)
@@ -613,9 +596,6 @@ async def test_a_queue_that_a_feature_refuses_is_not_worked(play: Playground, no
 async def test_a_feature_that_cannot_take_note_stops_nobody(
     play: Playground, notes: Notes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(job: Job[Task]) -> None: ...
-
-    play.worker(work)
     notes.fails = "alive_1_0"
     client = await play.start(features=[notes], limits=EngineLimits(keep_alive_seconds=0.01))
     await play.until(lambda: notes.heard.count("alive_1_0") > 2)
@@ -693,24 +673,67 @@ def test_features_that_cannot_be_used(features: Any, words: str) -> None:
 
 
 async def test_only_known_kinds_are_fetched(play: Playground) -> None:
-    async def work(job: Job[Task]) -> None: ...
-
-    play.worker(work)
     foreign, later = await play.insert(Other()), await play.insert(Other(), queue="more")
     client = await play.start()
     await play.event(await play.insert())
     assert (await play.row(foreign))["state"] == "available"
     # A worker that came before the queue counts for it.
-    play.worker(work, Other)
+    play.workers.work(Other)(lambda job: None)
     await client.queues.add("more", QueueConfig(max_workers=1))
     await play.event(later)
 
 
-async def test_other_kinds_are_fetched_when_asked_for(play: Playground) -> None:
-    async def work(job: Job[Task]) -> None: ...
+# Many jobs
 
-    play.worker(work)
-    foreign = await play.insert(Other(), max_attempts=1)
-    await play.start(fetch_only_known_kinds=False)
-    await play.event(foreign)
-    assert (await play.row(foreign))["state"] == "discarded"
+
+class Sizes(Feature):
+    """Notes how many jobs are inserted at a time, and how many were then in the table."""
+
+    def __init__(self) -> None:
+        self.noted: list[int] = []
+
+    async def insert_many(
+        self,
+        executor: Executor,
+        batch: InsertBatch,
+        do_inner: Inner[InsertBatch, Sequence[InsertResult]],
+    ) -> Sequence[InsertResult]:
+        self.noted.append(len(batch.jobs))
+        inserted = await do_inner(batch)
+        assert len(inserted) == (0 if batch.fast else len(batch.jobs))
+        return inserted
+
+
+@pytest.mark.parametrize("method", ["insert_many", "insert_many_fast"])
+async def test_a_feature_is_shown_5000_jobs_at_most(play: Playground, method: str) -> None:
+    sizes, jobs = Sizes(), [Task(number=at) for at in range(5_001)]
+    config = ClientConfig(features=[sizes])
+    client = play.make(features=[sizes], skip_unknown_job_check=True)
+    given = await getattr(client, method)(jobs)
+    async with await psycopg.AsyncConnection.connect(play.database_url) as tx:
+        given_tx = await getattr(client, f"{method}_tx")(tx, jobs)
+    with SyncClient(play.database_url, config) as sync_client:
+        given_sync = getattr(sync_client, method)(jobs)
+        with psycopg.connect(play.database_url) as sync_tx:
+            given_sync_tx = getattr(sync_client, f"{method}_tx")(sync_tx, jobs)
+    assert sizes.noted == [5_000, 1] * 4
+    assert await play.rows("select from river_job") == [{}] * 4 * 5_001
+    for one in (given, given_tx, given_sync, given_sync_tx):
+        if method == "insert_many":
+            assert [json.loads(result.job.args)["number"] for result in one] == list(range(5_001))
+        else:
+            assert one == 5_001
+
+
+@pytest.mark.parametrize("fast", [False, True])
+async def test_many_jobs_are_inserted_all_or_none(play: Playground, fast: bool) -> None:
+    async with await psycopg.AsyncConnection.connect(play.database_url) as connection:
+        await connection.execute("alter table river_job add check (args ->> 'number' <> '5000')")
+    jobs = [Task(number=at) for at in range(5_001)]
+    client = play.make(features=[Sizes()], skip_unknown_job_check=True)
+    with SyncClient(play.database_url, ClientConfig(features=[Sizes()])) as sync_client:
+        with pytest.raises(DatabaseError):
+            await (client.insert_many_fast if fast else client.insert_many)(jobs)
+        with pytest.raises(DatabaseError):
+            (sync_client.insert_many_fast if fast else sync_client.insert_many)(jobs)
+    assert await play.rows("select from river_job") == []

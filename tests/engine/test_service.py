@@ -10,15 +10,15 @@ from weakref import ref
 
 import pytest
 
-from riverui.domain.jobs import AttemptError, JobRow, JobState
+from riverui.domain.jobs import AttemptError, JobRow
 from riverui.domain.retries import default_retry, retry_delay
 from riverui.engine.service import WakeUp, keep_running
-from riverui.engine.waiting import backoff
 from riverui.engine.work.attempt import Attempt, Slots
 from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.threads import WorkerThreads
 from riverui.errors import RiveruiError
 from tests.engine.conftest import until
+from tests.factory import job_row
 
 LOG = logging.getLogger("riverui.engine")
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -29,32 +29,7 @@ ERROR = AttemptError(at=NOW, attempt=1, error="x", trace="")
 
 def row(errors: int = 0) -> JobRow:
     """Return a running job that has failed so often."""
-    return JobRow(
-        id=1,
-        state=JobState.RUNNING,
-        attempt=1,
-        max_attempts=25,
-        attempted_at=NOW,
-        created_at=NOW,
-        finalized_at=None,
-        scheduled_at=NOW,
-        priority=1,
-        args="{}",
-        attempted_by=(),
-        errors=(ERROR,) * errors,
-        kind="task",
-        metadata="{}",
-        queue="default",
-        tags=(),
-        unique_key=None,
-        unique_states=None,
-    )
-
-
-@pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (7, 64), (8, 1), (14, 64)])
-def test_backoff(failures: int, seconds: int) -> None:
-    for _ in range(20):
-        assert seconds * 0.9 <= backoff(failures) <= seconds * 1.1
+    return job_row(attempted_at=NOW, errors=(ERROR,) * errors)
 
 
 @pytest.mark.parametrize(("errors", "seconds"), [(0, 1), (1, 16), (2, 81), (24, 390_625)])

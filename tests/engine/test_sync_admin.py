@@ -7,7 +7,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -78,8 +86,8 @@ async def seed(connection: AsyncConnection[Any]) -> None:
     )
 
 
-async def story(call: Call) -> list[Any]:
-    """Do everything there is to be done to jobs and queues; return all answers."""
+def asking(call: Call) -> tuple[list[Any], Call]:
+    """Return a list of answers, and the call that adds to it what is answered or raised."""
     answers: list[Any] = []
 
     async def ask(name: str, *args: Any, **given: Any) -> Any:
@@ -90,6 +98,12 @@ async def story(call: Call) -> list[Any]:
         answers.append((name, told(answer)))
         return answer
 
+    return answers, ask
+
+
+async def story(call: Call) -> list[Any]:
+    """Do everything there is to be done to jobs and queues; return all answers."""
+    answers, ask = asking(call)
     for job_id in (1, 5, 9, 10, 11, 404):
         await ask("job_get", job_id)
     listed = await ask("job_list", JobListParams(first=3))
@@ -152,11 +166,11 @@ def told(value: Any) -> Any:
     return type(value).__name__, value
 
 
-async def stored(connection: AsyncConnection[Any]) -> Any:
+async def stored(connection: AsyncConnection[Any]) -> list[Any]:
     """Return what is in the tables afterwards."""
     # What psycopg cannot read.
     await connection.execute("delete from river_job where scheduled_at = 'infinity'")
-    found = []
+    found: list[Any] = []
     for table in ("river_job", "river_queue", "riverui_dead_job"):
         cursor = await connection.execute(f"select * from {table} order by 1".encode())
         found += told(await cursor.fetchall())
@@ -208,9 +222,16 @@ DATABASES: dict[str, Callable[[str], Iterator[Any]]] = {
 
 
 async def compare(
-    url: str, connection: AsyncConnection[Any], expected: Any, by: Callable[[str], Iterator[Call]]
+    url: str,
+    connection: AsyncConnection[Any],
+    expected: Any,
+    by: Callable[[str], Iterator[Call]],
+    *,
+    story: Callable[[Call], Coroutine[Any, Any, list[Any]]] = story,
+    seed: Callable[[AsyncConnection[Any]], Awaitable[object]] = seed,
+    stored: Callable[[AsyncConnection[Any]], Awaitable[list[Any]]] = stored,
 ) -> None:
-    """Tell the story by the asyncio client and by another; both say and leave the same."""
+    """Tell a story by the asyncio client and by another; both say and leave the same."""
     await seed(connection)
     async with expected(url) as call:
         answers = await story(call)
@@ -229,17 +250,9 @@ async def compare(
         assert here == there
 
 
-@pytest.fixture
-async def prepared(connection: AsyncConnection[Any], database_url: str) -> AsyncConnection[Any]:
-    """Return a connection to a database with all tables."""
-    driver = connect(database_url)
-    await migrate(driver, "up", line="riverui")
-    await driver.close()
-    return connection
+def by_client(kind: str) -> Callable[[str], Iterator[Call]]:
+    """Return calls of a SyncClient that was given a database of this kind."""
 
-
-@pytest.mark.parametrize("kind", DATABASES)
-async def test_by_itself(kind: str, prepared: AsyncConnection[Any], database_url: str) -> None:
     def by(url: str) -> Iterator[Call]:
         with contextmanager(DATABASES[kind])(url) as database, SyncClient(database) as client:
 
@@ -248,19 +261,12 @@ async def test_by_itself(kind: str, prepared: AsyncConnection[Any], database_url
 
             yield call
 
-    await compare(database_url, prepared, asyncio_client, by)
+    return by
 
 
-_SHORT = ("psycopg", "psycopg2", "sqlalchemy session psycopg")
+def by_guest(kind: str) -> Callable[[str], Iterator[Call]]:
+    """Return calls of a SyncClient, each in a transaction of the caller's."""
 
-
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind in _SHORT else pytest.mark.long) for kind in GUESTS],
-)
-async def test_in_a_transaction_of_the_callers(
-    kind: str, prepared: AsyncConnection[Any], database_url: str
-) -> None:
     def by(url: str) -> Iterator[Call]:
         begin = GUESTS[kind](url)
         with SyncClient("postgresql://nobody@127.0.0.1:9/nowhere") as client:
@@ -276,7 +282,34 @@ async def test_in_a_transaction_of_the_callers(
 
             yield call
 
-    await compare(database_url, prepared, asyncio_client_tx, by)
+    return by
+
+
+@pytest.fixture
+async def prepared(connection: AsyncConnection[Any], database_url: str) -> AsyncConnection[Any]:
+    """Return a connection to a database with all tables."""
+    driver = connect(database_url)
+    await migrate(driver, "up", line="riverui")
+    await driver.close()
+    return connection
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_by_itself(kind: str, prepared: AsyncConnection[Any], database_url: str) -> None:
+    await compare(database_url, prepared, asyncio_client, by_client(kind))
+
+
+_SHORT = ("psycopg", "psycopg2", "sqlalchemy session psycopg")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in _SHORT else pytest.mark.long) for kind in GUESTS],
+)
+async def test_in_a_transaction_of_the_callers(
+    kind: str, prepared: AsyncConnection[Any], database_url: str
+) -> None:
+    await compare(database_url, prepared, asyncio_client_tx, by_guest(kind))
 
 
 ABOUT_RUNNING = {

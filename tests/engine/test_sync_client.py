@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import psycopg
-import psycopg2
 import pytest
-import sqlalchemy as sa
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
-from sqlalchemy.orm import Session
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook, Plugin
@@ -29,6 +24,7 @@ from riverui.engine.sync_client import SyncClient
 from riverui.errors import ArgsError, DatabaseUnavailable, InsertError, UniqueConflict
 from riverui.storage.connect import connect_sync
 from riverui.storage.interface.engine_params import InsertResult
+from tests.guests import GUESTS
 
 
 @dataclass
@@ -128,121 +124,16 @@ def in_transaction(client: SyncClient, tx: object) -> None:
     assert client.insert_many_fast_tx(tx, [Sort(["fast"])]) == 1
 
 
-ALL = [["one"], ["many"], ["fast"]]
-
-
-def test_psycopg(inside: SyncClient, database_url: str, seen: Seen) -> None:
-    with psycopg.connect(database_url) as connection:
-        in_transaction(inside, connection)
-        assert seen() == []
-        connection.rollback()
-        assert seen() == []
-        in_transaction(inside, connection)
-        connection.commit()
-        assert seen() == ALL
-
-
-def test_psycopg2(inside: SyncClient, database_url: str, seen: Seen) -> None:
-    connection = psycopg2.connect(database_url)
-    try:
-        in_transaction(inside, connection)
-        assert seen() == []
-        connection.rollback()
-        assert seen() == []
-        in_transaction(inside, connection)
-        connection.commit()
-        assert seen() == ALL
-    finally:
-        connection.close()
-
-
-@pytest.fixture(params=["psycopg", "psycopg2"])
-def engine(request: pytest.FixtureRequest, database_url: str) -> Iterator[sa.Engine]:
-    engine = sa.create_engine(
-        sa.make_url(database_url).set(drivername=f"postgresql+{request.param}")
-    )
-    yield engine
-    engine.dispose()
-
-
-def test_sqlalchemy_sessions(inside: SyncClient, engine: sa.Engine, seen: Seen) -> None:
-    with Session(engine) as session:
-        in_transaction(inside, session)
-        assert session.scalar(sa.text("select count(*) from river_job")) == 3
-        assert seen() == []
-        session.rollback()
-        assert seen() == []
-    with Session(engine) as session, session.begin():
-        session.execute(sa.text("select 1"))
-        in_transaction(inside, session)
-    assert seen() == ALL
-
-
-def test_sqlalchemy_connections(inside: SyncClient, engine: sa.Engine, seen: Seen) -> None:
-    with engine.connect() as connection:
-        in_transaction(inside, connection)
-        connection.rollback()
-        assert seen() == []
-    with engine.begin() as connection:
-        in_transaction(inside, connection)
-        assert seen() == []
-    assert seen() == ALL
-
-
-_DJANGO = """
-import sys
-from dataclasses import dataclass
-from typing import ClassVar
-
-import django
-from django.conf import settings
-from psycopg.conninfo import conninfo_to_dict
-
-url = conninfo_to_dict(sys.argv[1])
-settings.configure(DATABASES={"default": {
-    "ENGINE": "django.db.backends.postgresql", "NAME": url["dbname"], "USER": url.get("user", ""),
-    "PASSWORD": url.get("password", ""), "HOST": url.get("host", ""), "PORT": url.get("port", ""),
-}})
-django.setup()
-
-from django.db import connection, transaction
-from riverui.engine.sync_client import SyncClient
-
-@dataclass
-class Sort:
-    kind: ClassVar[str] = "sort"
-    strings: list[str]
-
-river = SyncClient()
-try:
-    with transaction.atomic():
-        river.insert_tx(connection, Sort(["lost"]))
-        raise ZeroDivisionError
-except ZeroDivisionError:
-    pass
-with transaction.atomic():
-    river.insert_tx(connection, Sort(["one"]))
-    try:
-        with transaction.atomic():
-            river.insert_many_tx(connection, [Sort(["lost"])])
-            raise ZeroDivisionError
-    except ZeroDivisionError:
-        pass
-    river.insert_many_tx(connection, [Sort(["many"])])
-    assert river.insert_many_fast_tx(connection, [Sort(["fast"])]) == 1
-    with connection.cursor() as cursor:
-        cursor.execute("select count(*) from river_job")
-        assert cursor.fetchone() == (3,)
-connection.close()
-"""
-
-
-def test_django(database_url: str, seen: Seen) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _DJANGO, database_url], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert seen() == ALL
+@pytest.mark.parametrize("kind", GUESTS)
+def test_inserts_are_part_of_the_callers_transaction(
+    kind: str, inside: SyncClient, database_url: str, seen: Seen
+) -> None:
+    begin = GUESTS[kind](database_url)
+    for keep in (False, True):
+        with begin(keep) as tx:
+            in_transaction(inside, tx)
+            assert seen() == []
+        assert seen() == ([["one"], ["many"], ["fast"]] if keep else [])
 
 
 def test_what_is_no_transaction(inside: SyncClient) -> None:
@@ -269,11 +160,6 @@ class Patient(Plugin):
         return results
 
 
-class Impatient(Hook):
-    async def insert_begin(self, request: InsertRequest) -> None:
-        await asyncio.sleep(0)
-
-
 def test_hooks_and_middleware(database_url: str) -> None:
     plugin = Patient()
     with SyncClient(database_url, ClientConfig(plugins=[plugin])) as client:
@@ -281,24 +167,17 @@ def test_hooks_and_middleware(database_url: str) -> None:
     assert plugin.notes == ["before", "begin", "after"]
 
 
-def test_nothing_waits(database_url: str, seen: Seen) -> None:
-    with (
-        SyncClient(database_url, ClientConfig(hooks=[Impatient()])) as client,
-        pytest.raises(InsertError, match="awaits something"),
-    ):
-        client.insert(Sort([]))
-    assert seen() == []
+@pytest.mark.parametrize("seconds", [0, 0.01])
+async def test_a_hook_that_waits_is_rejected(database_url: str, seen: Seen, seconds: float) -> None:
+    """Where a loop runs as well as where none does."""
 
+    class Waiting(Hook):
+        async def insert_begin(self, request: InsertRequest) -> None:
+            await asyncio.sleep(seconds)
 
-class Slow(Hook):
-    async def insert_begin(self, request: InsertRequest) -> None:
-        await asyncio.sleep(0.01)
-
-
-async def test_nothing_waits_where_a_loop_runs_or_none_does(database_url: str, seen: Seen) -> None:
     def insert() -> None:
         with (
-            SyncClient(database_url, ClientConfig(hooks=[Slow()])) as client,
+            SyncClient(database_url, ClientConfig(hooks=[Waiting()])) as client,
             pytest.raises(InsertError, match="awaits something"),
         ):
             client.insert(Sort([]))
@@ -311,12 +190,3 @@ async def test_nothing_waits_where_a_loop_runs_or_none_does(database_url: str, s
 async def test_it_works_where_a_loop_runs(client: SyncClient, seen: Seen) -> None:
     client.insert(Sort(["x"]))
     assert seen() == [["x"]]
-
-
-def test_threads_share_a_client(client: SyncClient, seen: Seen) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(8) as threads:
-        results: list[Any] = list(threads.map(lambda n: client.insert(Sort([str(n)])), range(40)))
-    assert len({result.job.id for result in results}) == 40
-    assert sorted(seen()) == sorted([str(n)] for n in range(40))

@@ -4,9 +4,6 @@ for a job are moved with it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -16,17 +13,17 @@ from psycopg import AsyncConnection, sql
 
 from riverui import InsertManyParams, InsertOpts, SequenceOpts, SyncClient
 from riverui.features.workflows.waits.domain import SignalTerm, Wait
-from riverui.storage.interface import at_once
 from tests.engine.test_sync_admin import (
-    DATABASES,
-    ERRORS,
     Call,
+    asking,
     asyncio_client,
     asyncio_client_tx,
+    by_client,
+    by_guest,
+    compare,
     prepared,  # noqa: F401  # a fixture
     told,
 )
-from tests.guests import GUESTS
 
 OF_A_KIND = InsertOpts(sequence=SequenceOpts(continue_on_cancelled=True))
 
@@ -55,16 +52,7 @@ def waiting(id: str) -> list[InsertManyParams]:
 
 async def story(call: Call) -> list[Any]:
     """Do what moves other jobs; return all answers."""
-    answers: list[Any] = []
-
-    async def ask(name: str, *args: Any, **given: Any) -> Any:
-        try:
-            answer = await call(name, *args, **given)
-        except ERRORS as error:
-            answer = (type(error), str(error))
-        answers.append((name, told(answer)))
-        return answer
-
+    answers, ask = asking(call)
     for number in range(3):
         await ask("insert_many", chain(f"w{number}"))
     await ask("job_cancel", 1)
@@ -94,23 +82,26 @@ async def story(call: Call) -> list[Any]:
     return answers
 
 
-async def clean(connection: AsyncConnection[Any]) -> list[str]:
-    """Empty all tables that there are; return their names."""
+async def tables(connection: AsyncConnection[Any]) -> list[str]:
+    """Return the names of all tables of River's and riverui's rows."""
     cursor = await connection.execute(
         "select string_agg(relname, ' ' order by relname) as names from pg_class"
         " where relkind = 'r' and relname similar to 'riverui_%|river_job|river_queue'"
     )
     (row,) = await cursor.fetchall()
-    names = str(row["names"]).split()
-    every = sql.SQL(", ").join(map(sql.Identifier, names))
+    return str(row["names"]).split()
+
+
+async def clean(connection: AsyncConnection[Any]) -> None:
+    """Empty all tables that there are."""
+    every = sql.SQL(", ").join(map(sql.Identifier, await tables(connection)))
     await connection.execute(sql.SQL("truncate {} restart identity").format(every))
-    return names
 
 
-async def stored(connection: AsyncConnection[Any], names: list[str]) -> list[Any]:
+async def stored(connection: AsyncConnection[Any]) -> list[Any]:
     """Return what is in the tables."""
     rows = []
-    for name in names:
+    for name in await tables(connection):
         table = sql.Identifier(name)
         cursor = await connection.execute(
             sql.SQL("select to_jsonb(t) as row from {} t order by to_jsonb(t)::text").format(table)
@@ -130,65 +121,23 @@ def timeless(value: Any) -> Any:
     return [timeless(each) for each in value] if isinstance(value, list) else value
 
 
-async def compare(
-    url: str, connection: AsyncConnection[Any], expected: Any, by: Callable[[], Iterator[Call]]
-) -> None:
-    """Tell the story by the asyncio client and by another; both say and leave the same."""
-    names = await clean(connection)
-    async with expected(url) as call:
-        answers = await story(call)
-    rows = await stored(connection, names)
-    await clean(connection)
-
-    def tell() -> list[Any]:
-        with contextmanager(by)() as call:
-            return at_once(story(call))
-
-    for ours, theirs in zip(await asyncio.to_thread(tell), answers, strict=True):
-        assert ours == theirs
-    for here, there in zip(await stored(connection, names), rows, strict=True):
-        assert here == there
-
-
-@pytest.mark.parametrize("kind", ["url", "engine psycopg2"])
-async def test_by_itself(
-    kind: str,
+@pytest.mark.parametrize(
+    ("expected", "by"),
+    [
+        *((asyncio_client, by_client(kind)) for kind in ("url", "engine psycopg2")),
+        *(
+            (asyncio_client_tx, by_guest(kind))
+            for kind in ("psycopg", "django", "sqlalchemy session psycopg2")
+        ),
+    ],
+)
+async def test_the_same_story(
+    expected: Any,
+    by: Any,
     prepared: AsyncConnection[Any],  # noqa: F811
     database_url: str,
 ) -> None:
-    def by() -> Iterator[Call]:
-        with contextmanager(DATABASES[kind])(database_url) as database:
-            client = SyncClient(database)
-
-            async def call(name: str, *args: Any, **given: Any) -> Any:
-                return attrgetter(name)(client)(*args, **given)
-
-            yield call
-            client.close()
-
-    await compare(database_url, prepared, asyncio_client, by)
-
-
-@pytest.mark.parametrize("kind", ["psycopg", "django", "sqlalchemy session psycopg2"])
-async def test_in_a_transaction_of_the_callers(
-    kind: str,
-    prepared: AsyncConnection[Any],  # noqa: F811
-    database_url: str,
-) -> None:
-    def by() -> Iterator[Call]:
-        begin, client = GUESTS[kind](database_url), SyncClient()
-
-        async def call(name: str, *args: Any, **given: Any) -> Any:
-            with begin(True) as tx:
-                try:
-                    return attrgetter(f"{name}_tx")(client)(tx, *args, **given)
-                except ERRORS as error:
-                    failed = error
-            raise failed
-
-        yield call
-
-    await compare(database_url, prepared, asyncio_client_tx, by)
+    await compare(database_url, prepared, expected, by, story=story, seed=clean, stored=stored)
 
 
 async def test_how_far_a_wait_is(

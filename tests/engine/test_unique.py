@@ -17,6 +17,7 @@ from riverui.engine.args.job_args import JsonArgs, Unique, encode, unique_form
 from riverui.engine.args.unique import key_text, unique_args, unique_key, uniqueness
 from riverui.engine.insert.insert_opts import UniqueOpts
 from riverui.errors import InsertError
+from tests.cases import cases
 
 AT = datetime(2026, 8, 7, 19, 34, 56, 789_000, tzinfo=UTC)
 
@@ -58,58 +59,40 @@ class Task:
     task_id: str = "task_123"
 
 
-@pytest.mark.parametrize(
-    ("kind", "args", "opts", "key"),
-    [
-        (
-            "worker_1",
-            Email("user@example.com", "Test Email"),
-            {"by_args": True},
-            "924d0ae47cfc7fa39a6ac83c366368583aa6406612772dd007cad2527989ed80",
-        ),
-        (
-            "worker_3",
-            Generic(),
-            {"by_args": True},
-            "57514e752744015802c9d4d4935f9d216a943cf859a21e577b65741dac7302e4",
-        ),
-        (
-            "worker_1",
-            Empty(),
-            {"by_args": True},
-            "8a7ac299a41c27cd6f9fd578368f1330752168a7bf53761a5baba22ec7ab226a",
-        ),
-        (
-            "worker_5",
-            Task(),
-            {"by_args": True, "exclude_kind": True},
-            "4b48cf5f2559d1de919b01391108cc5577d10e6e56a10bda33618b98b6054252",
-        ),
-        (
-            "worker_6",
-            Task(),
-            {"by_queue": True},
-            "26b1abe28abd7a0d215b0881bff7a77e408d71da6166d43272c0179ea058d3dc",
-        ),
-        (
-            "worker_7",
-            Task(),
-            {"by_state": []},
-            "6ad46d4771a5db81e05a454f0cae07dc75bd0a77152255d4852a7463161df3cb",
-        ),
-        (
-            "worker_4",
-            Task(),
-            {"by_period": timedelta(hours=1)},
-            "114688228fada13bf03015e1165a5d9117385f5233db648dbc612795afb76a12",
-        ),
-    ],
-)
-def test_the_keys_are_rivers(kind: str, args: Any, opts: dict[str, Any], key: str) -> None:
-    unique = uniqueness(UniqueOpts(**opts))
-    assert unique is not None
-    counted = unique_args(encode(args), type(args))
-    assert unique_key(kind, unique, counted, "email_queue", AT).hex() == key
+KEYS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "924d0ae47cfc7fa39a6ac83c366368583aa6406612772dd007cad2527989ed80": (
+        "worker_1", Email("user@example.com", "Test Email"), {"by_args": True}
+    ),
+    "57514e752744015802c9d4d4935f9d216a943cf859a21e577b65741dac7302e4": (
+        "worker_3", Generic(), {"by_args": True}
+    ),
+    "8a7ac299a41c27cd6f9fd578368f1330752168a7bf53761a5baba22ec7ab226a": (
+        "worker_1", Empty(), {"by_args": True}
+    ),
+    "4b48cf5f2559d1de919b01391108cc5577d10e6e56a10bda33618b98b6054252": (
+        "worker_5", Task(), {"by_args": True, "exclude_kind": True}
+    ),
+    "26b1abe28abd7a0d215b0881bff7a77e408d71da6166d43272c0179ea058d3dc": (
+        "worker_6", Task(), {"by_queue": True}
+    ),
+    "6ad46d4771a5db81e05a454f0cae07dc75bd0a77152255d4852a7463161df3cb": (
+        "worker_7", Task(), {"by_state": []}
+    ),
+    "114688228fada13bf03015e1165a5d9117385f5233db648dbc612795afb76a12": (
+        "worker_4", Task(), {"by_period": timedelta(hours=1)}
+    ),
+}  # fmt: skip
+"""Keys that River gives jobs of a kind, with their args and options."""
+
+
+def test_the_keys_are_rivers() -> None:
+    with cases() as case:
+        for key, (kind, args, opts) in KEYS.items():
+            with case((kind, opts)):
+                unique = uniqueness(UniqueOpts(**opts))
+                assert unique is not None
+                counted = unique_args(encode(args), type(args))
+                assert unique_key(kind, unique, counted, "email_queue", AT).hex() == key
 
 
 @pytest.mark.parametrize(

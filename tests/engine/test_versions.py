@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, TypedDict
 
 import msgspec
@@ -20,6 +19,7 @@ from riverui.engine.insert.job_inserter import JobInserter
 from riverui.engine.work.worker import Job
 from riverui.errors import ArgsError, ConfigError, OutputError
 from tests.engine.conftest import Playground
+from tests.factory import job_row
 
 
 def in_parts(args: dict[str, Any]) -> dict[str, Any]:
@@ -91,13 +91,7 @@ class Sorted(TypedDict):
 
 
 def row(args: str = "{}", metadata: str = "{}") -> JobRow:
-    now = datetime.now().astimezone()
-    return JobRow(
-        id=1, state=JobState.COMPLETED, attempt=1, max_attempts=25, attempted_at=now,
-        created_at=now, finalized_at=now, scheduled_at=now, priority=1, args=args,
-        attempted_by=(), errors=(), kind="sort", metadata=metadata, queue="default", tags=(),
-        unique_key=None, unique_states=None,
-    )  # fmt: skip
+    return job_row(state=JobState.COMPLETED, args=args, kind="sort", metadata=metadata)
 
 
 @pytest.mark.parametrize("cls", [Greet, GreetModel, GreetStruct])

@@ -1,15 +1,22 @@
-"""What tests of workflows have in common: a client, its tables, and steps that do as they say."""
+"""What tests of features have in common: a client with riverui's tables, a browser for its
+dashboard, and workflows whose steps do as they say.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+import httpx2
 import psycopg
 import pytest
+from starlette.applications import Starlette
 
 from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.work.worker import Job, JobCancel
 from riverui.features.workflows.engine.workflow import Workflow
 from riverui.storage.interface import Driver
@@ -25,6 +32,8 @@ from tests.storage.conftest import (
 )
 from tests.web.api.conftest import api, get
 from tests.web.conftest import app, client, dashboard_limits, htmx, reader
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
 
 __all__ = [
     "api",
@@ -139,3 +148,34 @@ async def shop(
     yield workshop
     await workshop.consistent()
     await workshop.close()
+
+
+@pytest.fixture
+async def own(
+    connection: psycopg.AsyncConnection[Any], own_tables: None
+) -> psycopg.AsyncConnection[Any]:
+    """Return a connection to a database with riverui's own tables."""
+    return connection
+
+
+@pytest.fixture
+async def pages(own: object, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield a browser for a dashboard whose database has riverui's own tables."""
+    async with browser(app) as opened:
+        yield opened
+
+
+async def shown(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
+    """Return the page at a path, which answers with this status."""
+    answer = await client.get(path)
+    assert answer.status_code == status, (path[:200], answer.status_code, answer.text[:500])
+    return parse(answer.text)
+
+
+def service_context(driver: Driver, **given: Any) -> ServiceContext:
+    """Return what a leader gives its services."""
+    defaults: dict[str, Any] = {
+        "clock": lambda: datetime.now(UTC),
+        "logger": logging.getLogger("test"),
+    }
+    return ServiceContext(driver=driver, **(defaults | given))

@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.retries import Retry
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer, Rescued
 from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
+from tests.cases import cases
 from tests.engine.maintenance.conftest import NewServiceParts, ServiceParts
 from tests.engine.ticking import Ticking
 from tests.factory import attempt_error, job
 
-HOUR = timedelta(hours=1)
 LONG_AGO = timedelta(hours=5)
 """When a stuck job began: well past the hour after which River rescues."""
 RETRY = datetime(2031, 1, 1, tzinfo=UTC)
@@ -106,156 +106,129 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.parametrize(
-    ("columns", "settings"),
-    [
-        # Of another program, perhaps one in Go.
-        ({"kind": "gone"}, {}),
-        ({"kind": "gone", "attempt": 5}, {}),
-        # The worker's own timeout, or else the client's.
-        ({"kind": "slow"}, {}),
-        ({"kind": "endless", "attempted_at": "2001-01-01Z"}, {}),
-        ({}, {"job_timeout": NO_LIMIT}),
-        ({}, {"job_timeout": timedelta(hours=4.5)}),
-        ({}, {"rescue_stuck_jobs_after": timedelta(hours=6)}),
-        # The worker's own for this very job; zero is the client's.
-        ({"kind": "patient", "args": {"hours": 6}}, {}),
-        ({"kind": "patient", "args": {"limit": "endless"}}, {}),
-        ({"kind": "patient", "args": {"limit": "client's"}}, {"job_timeout": NO_LIMIT}),
-        ({"kind": "patient", "args": {"hours": 0}}, {"job_timeout": NO_LIMIT}),
-    ],
-)
-async def test_a_job_that_may_run_for_more_than_five_hours_is_left_alone(
-    columns: dict[str, Any],
-    settings: dict[str, Any],
-    service_parts: NewServiceParts,
-    connection: AsyncConnection[Any],
+CANCEL = {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}
+UNFIT = {"number": "many"}
+AFTER_SIX_HOURS = {"rescue_stuck_jobs_after": timedelta(hours=6)}
+
+LEFT: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    # Of another program, perhaps one in Go.
+    ({"kind": "gone"}, {}),
+    ({"kind": "gone", "attempt": 5}, {}),
+    # The worker's own timeout, or else the client's.
+    ({"kind": "slow"}, {}),
+    ({"kind": "endless", "attempted_at": "2001-01-01Z"}, {}),
+    ({}, {"job_timeout": NO_LIMIT}),
+    ({}, {"job_timeout": timedelta(hours=4.5)}),
+    ({}, AFTER_SIX_HOURS),
+    # The worker's own for this very job; zero is the client's.
+    ({"kind": "patient", "args": {"hours": 6}}, {}),
+    ({"kind": "patient", "args": {"limit": "endless"}}, {}),
+    ({"kind": "patient", "args": {"limit": "client's"}}, {"job_timeout": NO_LIMIT}),
+    ({"kind": "patient", "args": {"hours": 0}}, {"job_timeout": NO_LIMIT}),
+    # Not yet for an hour.
+    ({"attempted_at": timedelta(0)}, {}),
+    ({"attempted_at": timedelta(minutes=59)}, {}),
+]
+"""Columns of a stuck job, how long ago it began among them, and settings of the client."""
+
+RESCUED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {}, "retryable"),
+    ({"kind": "known_of_old"}, {}, "retryable"),
+    ({"attempt": 4}, {}, "retryable"),
+    ({"attempt": 5}, {}, "discarded"),
+    ({"attempt": 7}, {}, "discarded"),
+    # Asked to be cancelled, whatever else.
+    ({"metadata": CANCEL}, {}, "cancelled"),
+    ({"attempt": 5, "metadata": CANCEL}, {}, "cancelled"),
+    ({"kind": "gone", "metadata": CANCEL}, {}, "cancelled"),
+    ({"kind": "endless", "metadata": CANCEL}, {}, "cancelled"),
+    ({"metadata": {"cancel_attempted_at": None}}, {}, "retryable"),
+    ({"metadata": {"note": "cancel_attempted_at"}}, {}, "retryable"),
+    # Of a kind that is unknown here.
+    ({"kind": "gone"}, {"discard_unknown_stuck_jobs": True}, "discarded"),
+    # Args that the worker cannot read, whatever its timeout.
+    ({"args": UNFIT}, {}, "retryable"),
+    ({"args": UNFIT, "attempt": 5}, {}, "discarded"),
+    ({"args": UNFIT}, {"job_timeout": NO_LIMIT}, "retryable"),
+    # The worker's own timeout, or else the client's.
+    ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {}, "retryable"),
+    # The worker's own for this very job; zero is the client's.
+    ({"kind": "patient", "args": {"hours": 4}}, {}, "retryable"),
+    ({"kind": "patient", "args": {"limit": "client's"}}, {}, "retryable"),
+    ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {"job_timeout": NO_LIMIT}, "retryable"),
+    ({}, {"job_timeout": timedelta(hours=3)}, "retryable"),
+    ({"attempted_at": "2001-01-01Z"}, AFTER_SIX_HOURS, "retryable"),
+]
+
+
+async def test_a_job_that_may_still_run_is_left_alone(
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    parts = service_parts(workers=workers(), **settings)
-    job_id = await stuck(connection, parts, **columns)
-    before = await row(connection, job_id)
-    assert before["state"] == "running"
-    done = await JobRescuer(*parts).run_once()
-    assert (done.retried, done.discarded, done.cancelled) == (0, 0, 0)
-    assert await row(connection, job_id) == before
+    with cases() as case:
+        for columns, settings in LEFT:
+            with case((columns, settings)):
+                await connection.execute("delete from river_job")
+                parts = service_parts(workers=workers(), **settings)
+                ago = columns.get("attempted_at")
+                began = (
+                    {"attempted_at": parts.context.clock() - ago}
+                    if isinstance(ago, timedelta)
+                    else {}
+                )
+                job_id = await stuck(connection, parts, **columns | began)
+                before = await row(connection, job_id)
+                assert before["state"] == "running"
+                done = await JobRescuer(*parts).run_once()
+                assert (done.retried, done.discarded, done.cancelled) == (0, 0, 0)
+                assert await row(connection, job_id) == before
 
 
-@pytest.mark.parametrize(
-    ("columns", "settings", "state"),
-    [
-        ({}, {}, "retryable"),
-        ({"kind": "known_of_old"}, {}, "retryable"),
-        ({"attempt": 4}, {}, "retryable"),
-        ({"attempt": 5}, {}, "discarded"),
-        ({"attempt": 7}, {}, "discarded"),
-        # Asked to be cancelled, whatever else.
-        ({"metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}}, {}, "cancelled"),
-        (
-            {"attempt": 5, "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}},
-            {},
-            "cancelled",
-        ),
-        (
-            {"kind": "gone", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
-            {},
-            "cancelled",
-        ),
-        (
-            {"kind": "endless", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
-            {},
-            "cancelled",
-        ),
-        ({"metadata": {"cancel_attempted_at": None}}, {}, "retryable"),
-        ({"metadata": {"note": "cancel_attempted_at"}}, {}, "retryable"),
-        # Of a kind that is unknown here.
-        ({"kind": "gone"}, {"discard_unknown_stuck_jobs": True}, "discarded"),
-        # Args that the worker cannot read, whatever its timeout.
-        ({"args": {"number": "many"}}, {}, "retryable"),
-        ({"args": {"number": "many"}, "attempt": 5}, {}, "discarded"),
-        ({"args": {"number": "many"}}, {"job_timeout": NO_LIMIT}, "retryable"),
-        # The worker's own timeout, or else the client's.
-        ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {}, "retryable"),
-        # The worker's own for this very job; zero is the client's.
-        ({"kind": "patient", "args": {"hours": 4}}, {}, "retryable"),
-        ({"kind": "patient", "args": {"limit": "client's"}}, {}, "retryable"),
-        ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {"job_timeout": NO_LIMIT}, "retryable"),
-        ({}, {"job_timeout": timedelta(hours=3)}, "retryable"),
-        (
-            {"attempted_at": "2001-01-01Z"},
-            {"rescue_stuck_jobs_after": timedelta(hours=6)},
-            "retryable",
-        ),
-    ],
-)
 async def test_what_becomes_of_a_job_that_has_run_for_too_long(
-    columns: dict[str, Any],
-    settings: dict[str, Any],
-    state: str,
-    service_parts: NewServiceParts,
-    connection: AsyncConnection[Any],
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    parts = service_parts(workers=workers(), **settings)
+    with cases() as case:
+        for columns, settings, state in RESCUED:
+            with case((columns, settings)):
+                await connection.execute("delete from river_job")
+                parts = service_parts(workers=workers(), **settings)
+                await _check_rescue(connection, parts, columns, state)
+
+
+async def _check_rescue(
+    connection: AsyncConnection[Any], parts: ServiceParts, columns: dict[str, Any], state: str
+) -> None:
     job_id = await stuck(connection, parts, **columns)
     before = await row(connection, job_id)
     done = await JobRescuer(*parts).run_once()
     after = await row(connection, job_id)
+    now = parts.context.clock()
     assert after["state"] == state
     counts = (done.retried, done.discarded, done.cancelled)
     assert counts == tuple(int(state == each) for each in ("retryable", "discarded", "cancelled"))
     assert after["metadata"] == {**before["metadata"], "river:rescue_count": 1}
     (error,) = after["errors"]
-    assert (
-        error.pop("at")
-        == f"{parts.context.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
-    )
-    assert error == {
-        "attempt": before["attempt"],
-        "error": "Stuck job rescued by JobRescuer",
-        "trace": "",
-    }
-    unchanged = [
-        "attempt",
-        "attempted_at",
-        "attempted_by",
-        "max_attempts",
-        "args",
-        "queue",
-        "created_at",
-    ]
-    assert [after[name] for name in unchanged] == [before[name] for name in unchanged]
+    assert error.pop("at") == f"{now:%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
+    words = "Stuck job rescued by JobRescuer"
+    assert error == {"attempt": before["attempt"], "error": words, "trace": ""}
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed <= {"errors", "finalized_at", "metadata", "scheduled_at", "state"}
     if state == "retryable":
         assert after["finalized_at"] is None
         # River's policy for the first error: a second, more or less.
-        assert timedelta(0) < after["scheduled_at"] - parts.context.clock() < timedelta(seconds=2)
+        assert timedelta(0) < after["scheduled_at"] - now < timedelta(seconds=2)
     else:
-        assert after["finalized_at"] == parts.context.clock()
+        assert after["finalized_at"] == now
         assert after["scheduled_at"] == before["scheduled_at"]
-
-
-@pytest.mark.parametrize("started_before", [timedelta(0), timedelta(minutes=59)])
-async def test_what_has_not_run_for_an_hour_is_left_alone(
-    started_before: timedelta, service_parts: NewServiceParts, connection: AsyncConnection[Any]
-) -> None:
-    parts = service_parts(workers=workers())
-    job_id = await stuck(connection, parts, attempted_at=parts.context.clock() - started_before)
-    assert await JobRescuer(*parts).run_once() == Rescued()
-    assert (await row(connection, job_id))["state"] == "running"
 
 
 async def test_other_states_are_left_alone(
     service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     parts = service_parts(workers=workers())
-    for state in (
-        "available",
-        "cancelled",
-        "completed",
-        "discarded",
-        "pending",
-        "retryable",
-        "scheduled",
-    ):
-        await job(connection, state, kind="known", attempted_at=parts.context.clock() - LONG_AGO)
+    for state in set(JobState) - {JobState.RUNNING}:
+        await job(
+            connection, state.value, kind="known", attempted_at=parts.context.clock() - LONG_AGO
+        )
     assert await JobRescuer(*parts).run_once() == Rescued()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from psycopg import AsyncConnection
 
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
@@ -37,38 +36,31 @@ async def row(connection: AsyncConnection[Any], id: int) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.parametrize(
-    ("state", "due_in", "then"),
-    [
-        ("scheduled", -60, "available"),
-        ("scheduled", 0, "available"),
-        ("scheduled", 4.9, "available"),
-        ("scheduled", 5.5, "scheduled"),
-        ("retryable", -60, "available"),
-        ("retryable", 4.9, "available"),
-        ("retryable", 5.5, "retryable"),
-        ("available", 60, "available"),
-        ("pending", -60, "pending"),
-        ("running", -60, "running"),
-        ("completed", -60, "completed"),
-        ("cancelled", -60, "cancelled"),
-        ("discarded", -60, "discarded"),
-    ],
-)
 async def test_what_is_due_by_the_next_round_becomes_available(
-    state: str,
-    due_in: float,
-    then: str,
-    service_parts: NewServiceParts,
-    clock: Ticking,
-    connection: AsyncConnection[Any],
+    service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
-    due = clock.now() + timedelta(seconds=due_in)
-    job_id = await job(connection, state, scheduled_at=due)
-    before = await row(connection, job_id)
+    others = ("pending", "running", "completed", "cancelled", "discarded")
+    due = [
+        *(("scheduled", seconds) for seconds in (-60, 0, 4.9)),
+        ("retryable", -60),
+        ("retryable", 4.9),
+    ]
+    stay = [
+        ("scheduled", 5.5),
+        ("retryable", 5.5),
+        ("available", 60),
+        *((state, -60) for state in others),
+    ]
+    before = {}
+    for state, due_in in (*due, *stay):
+        at = clock.now() + timedelta(seconds=due_in)
+        job_id = await job(connection, state, scheduled_at=at)
+        before[job_id] = await row(connection, job_id)
     moved = await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
-    assert moved == (state != then)
-    assert await row(connection, job_id) == {**before, "state": then}
+    assert moved == len(due)
+    for number, (job_id, was) in enumerate(before.items()):
+        then = "available" if number < len(due) else was["state"]
+        assert await row(connection, job_id) == {**was, "state": then}
 
 
 async def test_a_job_with_an_active_twin_is_discarded(

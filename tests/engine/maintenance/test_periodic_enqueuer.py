@@ -45,6 +45,31 @@ def every(seconds: float, made: Any = None, **opts: Any) -> PeriodicJob:
     return PeriodicJob(PeriodicInterval(timedelta(seconds=seconds)), lambda: made, **opts)
 
 
+@dataclass
+class Bench:
+    """A leader's periodic jobs, and what becomes of them."""
+
+    new: New
+    """Makes the service of a client with these settings."""
+    jobs: PeriodicJobs
+    clock: Ticking
+    connection: AsyncConnection[Any]
+
+    async def rows(self) -> list[dict[str, Any]]:
+        """Return the jobs that were inserted."""
+        found = await self.connection.execute("select * from river_job order by id")
+        return [dict(row) for row in await found.fetchall()]
+
+    async def kinds(self) -> list[str]:
+        """Return the names of the reports that were inserted."""
+        return [row["args"]["name"] for row in await self.rows()]
+
+
+@pytest.fixture
+def bench(new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]) -> Bench:
+    return Bench(new, jobs, clock, connection)
+
+
 @pytest.fixture
 def jobs() -> PeriodicJobs:
     return PeriodicJobs()
@@ -68,96 +93,77 @@ def new(driver: Driver, service_parts: NewServiceParts, clock: Ticking, jobs: Pe
     return make
 
 
-async def rows(connection: AsyncConnection[Any]) -> list[dict[str, Any]]:
-    found = await connection.execute("select * from river_job order by id")
-    return [dict(row) for row in await found.fetchall()]
-
-
-async def kinds(connection: AsyncConnection[Any]) -> list[str]:
-    return [row["args"]["name"] for row in await rows(connection)]
-
-
-async def test_a_job_is_inserted_as_available_with_its_planned_time(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    enqueuer = new()
-    jobs.add(every(60, id="reports.daily"))
-    jobs.add(every(3600))
+async def test_a_job_is_inserted_as_available_with_its_planned_time(bench: Bench) -> None:
+    enqueuer = bench.new()
+    bench.jobs.add(every(60, id="reports.daily"))
+    bench.jobs.add(every(3600))
     await enqueuer.start()
     assert await enqueuer.run_once() == 0
-    began = clock.now()
-    clock.advance(61.5)
+    began = bench.clock.now()
+    bench.clock.advance(61.5)
     assert await enqueuer.run_once() == 1
     assert await enqueuer.run_once() == 0
-    (row,) = await rows(connection)
+    (row,) = await bench.rows()
     assert row["kind"] == "report"
     assert row["state"] == "available"
     assert row["scheduled_at"] == began + MINUTE
-    assert row["created_at"] == clock.now()
+    assert row["created_at"] == bench.clock.now()
     assert row["metadata"] == {"periodic": True, "river:periodic_job_id": "reports.daily"}
 
 
-async def test_what_is_due_within_a_tenth_of_a_second_goes_along(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    enqueuer = new()
+async def test_what_is_due_within_a_tenth_of_a_second_goes_along(bench: Bench) -> None:
+    enqueuer = bench.new()
     for seconds, name in [(10, "a"), (10.09, "b"), (10.11, "c")]:
-        jobs.add(every(seconds, Report(name)))
-    began = clock.now()
+        bench.jobs.add(every(seconds, Report(name)))
+    began = bench.clock.now()
     await enqueuer.run_once()
-    clock.advance(10)
+    bench.clock.advance(10)
     assert await enqueuer.run_once() == 2
-    assert sorted(await kinds(connection)) == ["a", "b"]
+    assert sorted(await bench.kinds()) == ["a", "b"]
     # The next time counts from the planned one, not from the one at which it was noticed.
-    clock.advance(10.09)
+    bench.clock.advance(10.09)
     assert await enqueuer.run_once() == 3
-    assert sorted(row["scheduled_at"] for row in await rows(connection)) == [
+    assert sorted(row["scheduled_at"] for row in await bench.rows()) == [
         began + timedelta(seconds=each) for each in (10, 10.09, 10.11, 20, 20.18)
     ]
 
 
-async def test_what_was_missed_is_made_up_for_in_order(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    enqueuer = new()
-    jobs.add(every(60))
-    began = clock.now()
+async def test_what_was_missed_is_made_up_for_in_order(bench: Bench) -> None:
+    enqueuer = bench.new()
+    bench.jobs.add(every(60))
+    began = bench.clock.now()
     await enqueuer.run_once()
-    clock.advance(3.5 * 60)
+    bench.clock.advance(3.5 * 60)
     assert await enqueuer.run_once() == 3
     assert await enqueuer.run_once() == 0
-    assert [row["scheduled_at"] for row in await rows(connection)] == [
+    assert [row["scheduled_at"] for row in await bench.rows()] == [
         began + number * MINUTE for number in (1, 2, 3)
     ]
 
 
-async def test_run_on_start_inserts_once_a_term_and_goes_on_by_the_schedule(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    enqueuer = new()
-    jobs.add(every(60, Report("starting"), run_on_start=True))
-    jobs.add(every(60, Report("waiting")))
+async def test_run_on_start_inserts_once_a_term_and_goes_on_by_the_schedule(bench: Bench) -> None:
+    enqueuer = bench.new()
+    bench.jobs.add(every(60, Report("starting"), run_on_start=True))
+    bench.jobs.add(every(60, Report("waiting")))
     await enqueuer.start()
     assert await enqueuer.run_once() == 1
     assert await enqueuer.run_once() == 0
-    (row,) = await rows(connection)
-    assert row["scheduled_at"] == clock.now()
+    (row,) = await bench.rows()
+    assert row["scheduled_at"] == bench.clock.now()
     assert row["metadata"] == {"periodic": True}
-    clock.advance(60)
+    bench.clock.advance(60)
     assert await enqueuer.run_once() == 2
     # Another term: what was planned in the one before is forgotten.
-    clock.advance(30)
+    bench.clock.advance(30)
     await enqueuer.start()
     assert await enqueuer.run_once() == 1
-    clock.advance(30)
+    bench.clock.advance(30)
     assert await enqueuer.run_once() == 0
-    assert await kinds(connection) == ["starting", "starting", "waiting", "starting"]
+    assert await bench.kinds() == ["starting", "starting", "waiting", "starting"]
 
 
-async def test_options_of_the_job_are_kept(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    later = clock.now() + timedelta(days=1)
+async def test_options_of_the_job_are_kept(bench: Bench) -> None:
+    later = bench.clock.now() + timedelta(days=1)
     opts = InsertOpts(
         queue="reports",
         priority=2,
@@ -166,74 +172,63 @@ async def test_options_of_the_job_are_kept(
         metadata={"by": "cron"},
         scheduled_at=later,
     )
-    jobs.add(every(60, (Report(), opts), run_on_start=True, id="it"))
-    await new().run_once()
-    (row,) = await rows(connection)
-    assert (row["queue"], row["priority"], row["max_attempts"], row["tags"]) == (
-        "reports",
-        2,
-        3,
-        ["night"],
-    )
+    bench.jobs.add(every(60, (Report(), opts), run_on_start=True, id="it"))
+    await bench.new().run_once()
+    (row,) = await bench.rows()
+    assert (row["queue"], row["priority"], row["max_attempts"]) == ("reports", 2, 3)
+    assert row["tags"] == ["night"]
     assert row["metadata"] == {"by": "cron", "periodic": True, "river:periodic_job_id": "it"}
     assert (row["state"], row["scheduled_at"]) == ("scheduled", later)
 
 
-async def test_a_pending_job_stays_pending(
-    new: New, jobs: PeriodicJobs, connection: AsyncConnection[Any]
-) -> None:
-    jobs.add(every(60, InsertManyParams(Report(), InsertOpts(pending=True)), run_on_start=True))
-    await new().run_once()
-    assert [row["state"] for row in await rows(connection)] == ["pending"]
+async def test_a_pending_job_stays_pending(bench: Bench) -> None:
+    bench.jobs.add(
+        every(60, InsertManyParams(Report(), InsertOpts(pending=True)), run_on_start=True)
+    )
+    await bench.new().run_once()
+    assert [row["state"] for row in await bench.rows()] == ["pending"]
 
 
-async def test_a_unique_job_is_inserted_once_a_period_whoever_leads(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    clock.advance(3600 - clock.now().timestamp() % 3600)
+async def test_a_unique_job_is_inserted_once_a_period_whoever_leads(bench: Bench) -> None:
+    bench.clock.advance(3600 - bench.clock.now().timestamp() % 3600)
     unique = InsertOpts(unique_opts=UniqueOpts(by_period=timedelta(hours=1)))
-    jobs.add(every(1800, (Report(), unique), run_on_start=True))
-    first, second = new(), new()
+    bench.jobs.add(every(1800, (Report(), unique), run_on_start=True))
+    first, second = bench.new(), bench.new()
     await first.run_once()
     await second.run_once()
-    clock.advance(1800)
+    bench.clock.advance(1800)
     await first.run_once()
     await second.run_once()
-    assert len(await rows(connection)) == 1
+    assert len(await bench.rows()) == 1
     # A little early, and planned for the next hour: that is the one that counts.
-    clock.advance(1799.95)
+    bench.clock.advance(1799.95)
     assert await first.run_once() == 1
-    assert len(await rows(connection)) == 2
+    assert len(await bench.rows()) == 2
 
 
-async def test_nothing_is_inserted_where_the_constructor_makes_nothing(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
+async def test_nothing_is_inserted_where_the_constructor_makes_nothing(bench: Bench) -> None:
     made: list[Any] = [None, (None, InsertOpts()), Report("third")]
-    jobs.add(PeriodicJob(PeriodicInterval(MINUTE), lambda: made.pop(0)))
-    enqueuer = new()
+    bench.jobs.add(PeriodicJob(PeriodicInterval(MINUTE), lambda: made.pop(0)))
+    enqueuer = bench.new()
     await enqueuer.run_once()
     for expected in (0, 0, 1):
-        clock.advance(60)
+        bench.clock.advance(60)
         assert await enqueuer.run_once() == expected
-    assert await kinds(connection) == ["third"]
+    assert await bench.kinds() == ["third"]
 
 
 async def test_a_job_that_cannot_be_made_does_not_take_others_along(
-    new: New,
-    jobs: PeriodicJobs,
-    connection: AsyncConnection[Any],
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, bench: Bench
 ) -> None:
     def fail() -> Report:
         raise RuntimeError("no args today")
 
-    jobs.add(PeriodicJob(PeriodicInterval(MINUTE), fail, run_on_start=True, id="failing"))
-    jobs.add(every(60, (Report(), InsertOpts(queue="Not A Queue")), run_on_start=True))
-    jobs.add(every(60, object(), run_on_start=True))
-    jobs.add(every(60, Report("good"), run_on_start=True))
-    assert await new().run_once() == 1
-    assert await kinds(connection) == ["good"]
+    bench.jobs.add(PeriodicJob(PeriodicInterval(MINUTE), fail, run_on_start=True, id="failing"))
+    bench.jobs.add(every(60, (Report(), InsertOpts(queue="Not A Queue")), run_on_start=True))
+    bench.jobs.add(every(60, object(), run_on_start=True))
+    bench.jobs.add(every(60, Report("good"), run_on_start=True))
+    assert await bench.new().run_once() == 1
+    assert await bench.kinds() == ["good"]
     assert "'failing' could not be built" in caplog.text
     assert "no args today" in caplog.text
     assert caplog.text.count("could not be built") == 3
@@ -241,12 +236,7 @@ async def test_a_job_that_cannot_be_made_does_not_take_others_along(
 
 @pytest.mark.parametrize("broken", ["raises", "stands still", "knows no zone"])
 async def test_a_broken_schedule_does_not_take_others_along(
-    broken: str,
-    new: New,
-    jobs: PeriodicJobs,
-    clock: Ticking,
-    connection: AsyncConnection[Any],
-    caplog: pytest.LogCaptureFixture,
+    broken: str, caplog: pytest.LogCaptureFixture, bench: Bench
 ) -> None:
     class Broken:
         def next(self, after: datetime) -> datetime:
@@ -254,27 +244,25 @@ async def test_a_broken_schedule_does_not_take_others_along(
                 raise RuntimeError("no calendar")
             return after if broken == "stands still" else after.replace(tzinfo=None) + MINUTE
 
-    jobs.add(PeriodicJob(Broken(), Report, id="broken"))
-    jobs.add(every(60, Report("good")))
-    enqueuer = new()
+    bench.jobs.add(PeriodicJob(Broken(), Report, id="broken"))
+    bench.jobs.add(every(60, Report("good")))
+    enqueuer = bench.new()
     await enqueuer.run_once()
-    clock.advance(60)
+    bench.clock.advance(60)
     assert await enqueuer.run_once() == 1
     assert "the schedule of 'broken' failed" in caplog.text
     assert caplog.text.count("of 'broken' failed") == 1
 
 
-async def test_never_is_never(new: New, jobs: PeriodicJobs, clock: Ticking) -> None:
-    jobs.add(PeriodicJob(NeverSchedule(), Report, run_on_start=True))
-    enqueuer = new()
+async def test_never_is_never(bench: Bench) -> None:
+    bench.jobs.add(PeriodicJob(NeverSchedule(), Report, run_on_start=True))
+    enqueuer = bench.new()
     assert await enqueuer.run_once() == 1
-    clock.advance(1e9)
+    bench.clock.advance(1e9)
     assert await enqueuer.run_once() == 0
 
 
-async def test_jobs_go_the_client_s_usual_way(
-    new: New, jobs: PeriodicJobs, connection: AsyncConnection[Any]
-) -> None:
+async def test_jobs_go_the_client_s_usual_way(bench: Bench) -> None:
     seen: list[str] = []
 
     class Tagging(Middleware):
@@ -286,10 +274,10 @@ async def test_jobs_go_the_client_s_usual_way(
         def insert_begin(self, request: Any) -> None:
             request.tags = ["seen"]
 
-    jobs.add(every(60, run_on_start=True))
-    await new(middleware=[Tagging()], hooks=[Renaming()]).run_once()
+    bench.jobs.add(every(60, run_on_start=True))
+    await bench.new(middleware=[Tagging()], hooks=[Renaming()]).run_once()
     assert seen == ["report"]
-    assert [row["tags"] for row in await rows(connection)] == [["seen"]]
+    assert [row["tags"] for row in await bench.rows()] == [["seen"]]
 
 
 async def test_hooks_are_told_of_each_beginning_and_may_prevent_it(new: New) -> None:
@@ -311,30 +299,26 @@ async def test_hooks_are_told_of_each_beginning_and_may_prevent_it(new: New) -> 
 
 
 async def test_what_the_database_does_not_take_is_inserted_when_it_does(
-    new: New,
-    jobs: PeriodicJobs,
-    clock: Ticking,
-    connection: AsyncConnection[Any],
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, bench: Bench
 ) -> None:
     caplog.set_level(logging.INFO)
-    jobs.add(every(60))
-    enqueuer = new()
-    began = clock.now()
+    bench.jobs.add(every(60))
+    enqueuer = bench.new()
+    began = bench.clock.now()
     await enqueuer.run_once()
-    clock.advance(60)
-    await connection.execute("alter table river_job rename to river_job_away")
+    bench.clock.advance(60)
+    await bench.connection.execute("alter table river_job rename to river_job_away")
     assert await enqueuer.run_once() == 0
-    clock.advance(60)
+    bench.clock.advance(60)
     assert await enqueuer.run_once() == 0
     assert caplog.text.count("could not be inserted yet") == 1
-    await connection.execute("alter table river_job_away rename to river_job")
+    await bench.connection.execute("alter table river_job_away rename to river_job")
     assert await enqueuer.run_once() == 2
     assert await enqueuer.run_once() == 0
     assert "all due jobs are inserted again" in caplog.text
-    clock.advance(60)
+    bench.clock.advance(60)
     assert await enqueuer.run_once() == 1
-    assert [row["scheduled_at"] for row in await rows(connection)] == [
+    assert [row["scheduled_at"] for row in await bench.rows()] == [
         began + number * MINUTE for number in (1, 2, 3)
     ]
 
@@ -372,46 +356,39 @@ class Losing:
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_a_lost_answer_makes_no_job_twice_and_loses_none(
-    committed: bool,
-    driver: Driver,
-    service_parts: NewServiceParts,
-    clock: Ticking,
-    jobs: PeriodicJobs,
-    connection: AsyncConnection[Any],
+    committed: bool, driver: Driver, service_parts: NewServiceParts, bench: Bench
 ) -> None:
     parts = service_parts()
-    client = Client(driver, parts.config, clock=clock.now)
+    client = Client(driver, parts.config, clock=bench.clock.now)
     losing = Losing(client, committed=committed)
     enqueuer = PeriodicJobEnqueuer(
-        parts.context, jobs, prepare=client.prepare_insert, insert_requests=losing.insert
+        parts.context, bench.jobs, prepare=client.prepare_insert, insert_requests=losing.insert
     )
-    jobs.add(every(60, run_on_start=True))
-    jobs.add(every(60, run_on_start=True))
+    bench.jobs.add(every(60, run_on_start=True))
+    bench.jobs.add(every(60, run_on_start=True))
     round_ = asyncio.create_task(enqueuer.run_once())
-    await eventually(lambda: clock.sleeping)
-    clock.advance(2)
+    await eventually(lambda: bench.clock.sleeping)
+    bench.clock.advance(2)
     assert await round_ == 2
-    assert len(await rows(connection)) == 2
+    assert len(await bench.rows()) == 2
     assert losing.tries == (1 if committed else 2)
 
 
-async def test_the_plan_goes_on_with_the_term_and_ends_with_it(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
-) -> None:
-    jobs.add(every(20))
-    jobs.add(every(3600, run_on_start=True))
-    enqueuer = new()
+async def test_the_plan_goes_on_with_the_term_and_ends_with_it(bench: Bench) -> None:
+    bench.jobs.add(every(20))
+    bench.jobs.add(every(3600, run_on_start=True))
+    enqueuer = bench.new()
     await enqueuer.start()
     assert await enqueuer.run_once() == 1
-    began = clock.now()
+    began = bench.clock.now()
     # The database was away, and nobody else has led.
-    clock.advance(50)
+    bench.clock.advance(50)
     await enqueuer.start(goes_on=True)
     assert await enqueuer.run_once() == 2
-    clock.advance(50)
+    bench.clock.advance(50)
     await enqueuer.start()
     assert await enqueuer.run_once() == 1
-    assert [(row["scheduled_at"] - began).total_seconds() for row in await rows(connection)] == [
+    assert [(row["scheduled_at"] - began).total_seconds() for row in await bench.rows()] == [
         0,
         20,
         40,
@@ -420,25 +397,21 @@ async def test_the_plan_goes_on_with_the_term_and_ends_with_it(
 
 
 async def test_more_than_ten_minutes_of_every_two_seconds_are_not_made_up_for(
-    new: New,
-    jobs: PeriodicJobs,
-    clock: Ticking,
-    connection: AsyncConnection[Any],
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, bench: Bench
 ) -> None:
-    jobs.add(every(2))
-    jobs.add(every(3600, Report("hourly")))
-    enqueuer = new()
+    bench.jobs.add(every(2))
+    bench.jobs.add(every(3600, Report("hourly")))
+    enqueuer = bench.new()
     await enqueuer.run_once()
-    clock.advance(4000)
+    bench.clock.advance(4000)
     assert await enqueuer.run_once() == 301
     assert "missed more than 300 runs" in caplog.text
-    clock.advance(2)
+    bench.clock.advance(2)
     assert await enqueuer.run_once() == 1
 
 
 async def test_a_job_that_cannot_be_inserted_does_not_take_others_along(
-    new: New, jobs: PeriodicJobs, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, bench: Bench
 ) -> None:
     class Refusing(Hook):
         def insert_begin(self, request: Any) -> None:
@@ -446,29 +419,27 @@ async def test_a_job_that_cannot_be_inserted_does_not_take_others_along(
                 raise ValueError("not this one")
 
     for name in ("one", "bad", "two"):
-        jobs.add(every(60, Report(name), run_on_start=True))
-    assert await new(hooks=[Refusing()]).run_once() == 2
-    assert await kinds(connection) == ["one", "two"]
+        bench.jobs.add(every(60, Report(name), run_on_start=True))
+    assert await bench.new(hooks=[Refusing()]).run_once() == 2
+    assert await bench.kinds() == ["one", "two"]
     assert caplog.text.count("a job could not be inserted") == 1
     assert "not this one" in caplog.text
 
 
 @pytest.mark.parametrize("hours", [2, -2])
-async def test_intervals_go_on_whatever_the_clock_is_set_to(
-    hours: float, new: New, jobs: PeriodicJobs, clock: Ticking
-) -> None:
-    jobs.add(every(60))
-    enqueuer = new()
+async def test_intervals_go_on_whatever_the_clock_is_set_to(hours: float, bench: Bench) -> None:
+    bench.jobs.add(every(60))
+    enqueuer = bench.new()
     await enqueuer.run_once()
-    clock.advance(30)
-    clock.set_by(hours * 3600)
+    bench.clock.advance(30)
+    bench.clock.set_by(hours * 3600)
     assert await enqueuer.run_once() == 0
     for _ in range(5):
-        clock.advance(60)
+        bench.clock.advance(60)
         assert await enqueuer.run_once() == 1
     # Time in which the database was away counts nevertheless.
-    clock.advance(180)
-    clock.set_by(hours * 3600)
+    bench.clock.advance(180)
+    bench.clock.set_by(hours * 3600)
     assert await enqueuer.run_once() == 3
 
 
@@ -478,130 +449,122 @@ def at_half_past(clock: Ticking) -> None:
 
 
 async def test_a_clock_set_forward_has_a_schedule_come_once_for_all_that_it_left_out(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+    bench: Bench,
 ) -> None:
-    at_half_past(clock)
-    jobs.add(PeriodicJob(CronSchedule("* * * * *"), Report))
-    jobs.add(PeriodicJob(CronSchedule("0 13 * * *"), lambda: Report("noon")))
-    jobs.add(PeriodicJob(CronSchedule("0 20 * * *"), lambda: Report("night")))
-    enqueuer = new()
+    at_half_past(bench.clock)
+    bench.jobs.add(PeriodicJob(CronSchedule("* * * * *"), Report))
+    bench.jobs.add(PeriodicJob(CronSchedule("0 13 * * *"), lambda: Report("noon")))
+    bench.jobs.add(PeriodicJob(CronSchedule("0 20 * * *"), lambda: Report("night")))
+    enqueuer = bench.new()
     await enqueuer.run_once()
     # Two minutes really pass.
-    clock.advance(120)
-    clock.set_by(7207)
+    bench.clock.advance(120)
+    bench.clock.set_by(7207)
     assert await enqueuer.run_once() == 2 + 1 + 1
     assert await enqueuer.run_once() == 0
     for _ in range(3):
-        clock.advance(60)
+        bench.clock.advance(60)
         assert await enqueuer.run_once() == 1
-    assert sorted(await kinds(connection)) == ["daily"] * 6 + ["noon"]
+    assert sorted(await bench.kinds()) == ["daily"] * 6 + ["noon"]
 
 
 async def test_a_clock_set_back_does_not_stop_a_schedule_nor_repeat_a_rare_one(
-    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+    bench: Bench,
 ) -> None:
-    at_half_past(clock)
-    jobs.add(PeriodicJob(CronSchedule("* * * * *"), Report))
-    jobs.add(PeriodicJob(CronSchedule("31 12 * * *"), lambda: Report("noon")))
-    enqueuer = new()
+    at_half_past(bench.clock)
+    bench.jobs.add(PeriodicJob(CronSchedule("* * * * *"), Report))
+    bench.jobs.add(PeriodicJob(CronSchedule("31 12 * * *"), lambda: Report("noon")))
+    enqueuer = bench.new()
     await enqueuer.run_once()
-    clock.advance(30)
+    bench.clock.advance(30)
     assert await enqueuer.run_once() == 2
-    clock.set_by(-7207)
+    bench.clock.set_by(-7207)
     assert await enqueuer.run_once() == 0
     for _ in range(3):
-        clock.advance(60)
+        bench.clock.advance(60)
         assert await enqueuer.run_once() == 1
-    clock.advance(7207)
+    bench.clock.advance(7207)
     await enqueuer.run_once()
-    assert (await kinds(connection)).count("noon") == 1
+    assert (await bench.kinds()).count("noon") == 1
 
 
 async def test_a_clock_that_is_slewed_changes_nothing(
-    new: New, jobs: PeriodicJobs, clock: Ticking, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, bench: Bench
 ) -> None:
-    jobs.add(every(60))
-    enqueuer = new()
+    bench.jobs.add(every(60))
+    enqueuer = bench.new()
     await enqueuer.run_once()
     for _ in range(3):
-        clock.advance(60)
-        clock.set_by(0.1)
+        bench.clock.advance(60)
+        bench.clock.set_by(0.1)
         assert await enqueuer.run_once() == 1
     assert "the clock was set" not in caplog.text
 
 
 async def test_a_connection_cut_while_nothing_was_due_costs_no_job(
-    new: New, jobs: PeriodicJobs, clock: Ticking, driver: Driver, connection: AsyncConnection[Any]
+    driver: Driver, bench: Bench
 ) -> None:
     async with driver.autocommit() as executor:
         assert await executor.leader_get() is None
-    jobs.add(every(60, run_on_start=True))
-    await connection.execute(
+    bench.jobs.add(every(60, run_on_start=True))
+    await bench.connection.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
-    round_ = asyncio.create_task(new().run_once())
-    await eventually(lambda: round_.done() or clock.sleeping)
-    clock.advance(2)
+    round_ = asyncio.create_task(bench.new().run_once())
+    await eventually(lambda: round_.done() or bench.clock.sleeping)
+    bench.clock.advance(2)
     assert await round_ == 1
-    assert len(await rows(connection)) == 1
+    assert len(await bench.rows()) == 1
 
 
-async def test_jobs_can_be_added_and_removed_while_it_runs(
-    new: New,
-    jobs: PeriodicJobs,
-    clock: Ticking,
-    term: LeaderTerm,
-    connection: AsyncConnection[Any],
-) -> None:
-    enqueuer = new()
+async def test_jobs_can_be_added_and_removed_while_it_runs(term: LeaderTerm, bench: Bench) -> None:
+    enqueuer = bench.new()
     term.trusted_until = 1_000_000
     await enqueuer.start()
     task = asyncio.create_task(enqueuer.run(term))
 
     async def inserted(*names: str) -> None:
         async def they_are() -> bool:
-            return sorted(await kinds(connection)) == sorted(names)
+            return sorted(await bench.kinds()) == sorted(names)
 
         await eventually(they_are)
-        await eventually(lambda: clock.sleeping)
+        await eventually(lambda: bench.clock.sleeping)
 
     await inserted()
-    jobs.add(every(50, Report("a"), run_on_start=True))
+    bench.jobs.add(every(50, Report("a"), run_on_start=True))
     await inserted("a")
-    assert clock.soonest == pytest.approx(50)
-    clock.advance(20)
-    second, _ = jobs.add_many(
+    assert bench.clock.soonest == pytest.approx(50)
+    bench.clock.advance(20)
+    second, _ = bench.jobs.add_many(
         [every(10, Report("b"), id="the_b"), every(10, Report("c"), id="the_c")]
     )
-    await eventually(lambda: clock.soonest == pytest.approx(10))
-    clock.advance(10)
+    await eventually(lambda: bench.clock.soonest == pytest.approx(10))
+    bench.clock.advance(10)
     await inserted("a", "b", "c")
-    assert jobs.remove_by_id("the_c")
-    clock.advance(10)
+    assert bench.jobs.remove_by_id("the_c")
+    bench.clock.advance(10)
     await inserted("a", "b", "c", "b")
-    jobs.remove(second)
-    clock.advance(10)
+    bench.jobs.remove(second)
+    bench.clock.advance(10)
     await inserted("a", "b", "c", "b", "a")
-    jobs.clear()
-    clock.advance(1000)
+    bench.jobs.clear()
+    bench.clock.advance(1000)
     await settled()
     await inserted("a", "b", "c", "b", "a")
     # From another thread, as a synchronous worker would.
-    await asyncio.to_thread(jobs.add, every(1, Report("d"), run_on_start=True))
+    await asyncio.to_thread(bench.jobs.add, every(1, Report("d"), run_on_start=True))
     await inserted("a", "b", "c", "b", "a", "d")
     task.cancel()
 
 
-async def test_nothing_is_inserted_in_a_term_that_is_over(
-    new: New, jobs: PeriodicJobs, clock: Ticking, term: LeaderTerm, connection: AsyncConnection[Any]
-) -> None:
-    jobs.add(every(20))
-    enqueuer = new()
+async def test_nothing_is_inserted_in_a_term_that_is_over(term: LeaderTerm, bench: Bench) -> None:
+    bench.jobs.add(every(20))
+    enqueuer = bench.new()
     task = asyncio.create_task(enqueuer.run(term))
-    await eventually(lambda: clock.sleeping)
-    clock.advance(20)
+    await eventually(lambda: bench.clock.sleeping)
+    bench.clock.advance(20)
     await settled()
-    assert clock.sleeping
-    assert await rows(connection) == []
+    assert bench.clock.sleeping
+    assert await bench.rows() == []
     task.cancel()

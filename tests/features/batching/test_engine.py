@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from random import Random
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -170,7 +168,7 @@ async def test_other_kinds_run_beside_a_batch_in_the_slots_that_it_gave_back(
     post = Post(max_delay=timedelta(milliseconds=20))
     post.gate = asyncio.Event()
     play.worker(post)
-    play.worker(_quick)
+    play.worker(lambda job: None)
     ids = await mails(play, 6)
     await play.start(queues={"default": QueueConfig(max_workers=2)})
     await until(lambda: len(post.batches) == 1)
@@ -179,10 +177,6 @@ async def test_other_kinds_run_beside_a_batch_in_the_slots_that_it_gave_back(
     assert len(post.ids[0]) == 6
     post.gate.set()
     await ended(play, ids)
-
-
-async def _quick(job: Job[Task]) -> None:
-    pass
 
 
 @pytest.mark.parametrize("by_args", [("customer",), True])
@@ -539,21 +533,6 @@ async def test_a_hard_stop_while_it_gathers_gives_all_jobs_back(play: Playground
     assert post.batches == []
 
 
-async def test_two_clients_work_every_job_once(play: Playground) -> None:
-    posts = []
-    for _ in range(2):
-        play.workers = Workers()
-        posts.append(Post(max_count=7, max_delay=timedelta(milliseconds=20)))
-        play.worker(posts[-1])
-        await play.start(queues={"default": QueueConfig(max_workers=3)})
-    ids = await mails(play, 100)
-    await ended(play, ids)
-    worked = [job_id for post in posts for job_id in post.all]
-    assert sorted(worked) == ids
-    assert all(len(batch) <= 7 for post in posts for batch in post.ids)
-    assert await states(play) == {"completed": 100}
-
-
 async def test_the_jobs_of_a_killed_client_are_rescued_and_worked_again(play: Playground) -> None:
     """Killed between the fetch and the end of a batch: leader and followers alike."""
     killed = Post(max_delay=timedelta(0))
@@ -583,71 +562,6 @@ async def test_the_jobs_of_a_killed_client_are_rescued_and_worked_again(play: Pl
     await ended(play, ids)
     rows = [await play.row(job_id) for job_id in ids]
     assert [(row["state"], row["attempt"]) for row in rows] == [("completed", 2)] * 4
-
-
-async def test_whatever_happens_each_job_goes_well_once(play: Playground) -> None:
-    """Batches that fail, in whole and in part, snooze and are interrupted, on clients that come
-    and go.
-    """
-    chance = Random(12)
-    at_work: set[int] = set()
-    done: list[int] = []
-
-    async def send(jobs: Sequence[Job[Mail]]) -> None:
-        ids = {job.id for job in jobs}
-        assert len(jobs) <= 9
-        assert len({job.args.customer for job in jobs}) == 1
-        assert not ids & at_work, "no job is worked twice at a time"
-        at_work.update(ids)
-        errors: dict[int, BaseException] = {}
-        try:
-            await asyncio.sleep(chance.random() / 100)
-            match chance.randrange(5):
-                case 0:
-                    errors = dict.fromkeys(ids, ValueError("all"))
-                    raise ValueError("all")
-                case 1:
-                    unlucky = chance.sample(sorted(ids), k=len(ids) // 2)
-                    errors = {job_id: _an_error(chance) for job_id in unlucky}
-                    raise BatchError(errors)
-        except asyncio.CancelledError:
-            errors = dict.fromkeys(ids, asyncio.CancelledError())
-            raise
-        finally:
-            at_work.difference_update(ids)
-            done.extend(ids - errors.keys())
-
-    play.workers.work_many(
-        Mail, max_count=9, max_delay=SOON, poll_interval=timedelta(milliseconds=10), by_args=True
-    )(send)
-    settings: dict[str, Any] = {
-        "queues": {"default": QueueConfig(max_workers=2)},
-        "retry_policy": lambda row: datetime.now(UTC) + timedelta(milliseconds=1),
-    }
-    ids: list[int] = []
-    for turn in range(6):
-        client = await play.start(**settings)
-        ids += await mails(play, 40)
-        await until(partial(_as_many, done, turn * 35))
-        if turn % 2:
-            await client.stop_and_cancel()
-        elif turn:
-            await client.stop()
-    await play.start(**settings)
-
-    async def all_completed() -> bool:
-        return await states(play) == {"completed": len(ids)}
-
-    await until(all_completed)
-    assert sorted(done) == ids
-
-
-def _as_many(done: Sequence[int], least: int) -> bool:
-    return len(done) >= least
-
-
-def _an_error(chance: Random) -> BaseException:
-    return chance.choice([ValueError("some"), JobSnooze(timedelta(0))])
 
 
 async def test_a_test_works_a_batch_of_one(play: Playground) -> None:

@@ -6,12 +6,10 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 
 import pytest
 
 from riverui.domain.partitions import Partition
-from riverui.errors import SchemaMissing
 from riverui.features.concurrency.store import (
     LeaseParams,
     LimitedFetch,
@@ -21,6 +19,7 @@ from riverui.features.concurrency.store import (
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.features.concurrency.test_store import Lender
 from tests.storage.conftest import Make
 
 BY_KEY = Partition(by_args=("key",))
@@ -32,20 +31,8 @@ async def fetcher(driver: PostgresDriver, make: Make, own_tables: None) -> Fetch
     return Fetcher(driver, make)
 
 
-class Fetcher:
+class Fetcher(Lender):
     """Fetches from the queue `default`; keys are told by the number that they have."""
-
-    def __init__(self, driver: PostgresDriver, make: Make) -> None:
-        self.driver = driver
-        self.make = make
-
-    async def life(self, name: str) -> ClientLife:
-        """Register a client."""
-        (row,) = await self.make.rows(
-            f"insert into riverui_client (id, heartbeat_interval) values ('{name}', '20 s')"
-            " returning id, registered_at"
-        )
-        return ClientLife(**row)
 
     async def jobs(self, *keys: int) -> list[int]:
         """Insert a job for each key, and return their ids."""
@@ -81,27 +68,12 @@ class Fetcher:
                 ),
             )
 
-    async def lease(self, life: ClientLife, wanted: Mapping[int, int], most: int) -> None:
-        async with self.driver.autocommit() as executor:
-            await LimitStore(executor).limit_lease(
-                LeaseParams(
-                    life=life,
-                    queue="default",
-                    most=most,
-                    wanted={_key(number): count for number, count in wanted.items()},
-                )
-            )
+    async def lease_keys(self, life: ClientLife, wanted: Mapping[int, int], most: int) -> None:
+        await self.lease(life, {_key(number): count for number, count in wanted.items()}, most)
 
     async def held(self, life: ClientLife) -> dict[str, int]:
         async with self.driver.autocommit() as executor:
             return dict(await LimitStore(executor).limit_held_list(life, "default"))
-
-    async def taken(self) -> dict[str, int]:
-        """Return the slots taken by key; the sum and its parts are held to be the same."""
-        rows = await self.make.rows("select * from riverui_limit order by key")
-        for row in rows:
-            assert sum(row["leases"].values()) == row["taken"]
-        return {row["key"]: row["taken"] for row in rows}
 
 
 def _key(number: int) -> str:
@@ -134,8 +106,8 @@ async def test_each_key_has_as_many_as_the_limit_lets_run(fetcher: Fetcher) -> N
 
 async def test_slots_that_are_there_and_not_in_use_are_used(fetcher: Fetcher) -> None:
     a, b = await fetcher.life("a"), await fetcher.life("b")
-    await fetcher.lease(a, {1: 2}, most=3)
-    await fetcher.lease(b, {1: 1}, most=3)
+    await fetcher.lease_keys(a, {1: 2}, most=3)
+    await fetcher.lease_keys(b, {1: 1}, most=3)
     jobs = await fetcher.jobs(1, 1, 1)
     found = await fetcher.fetch(a, most=3, used={1: 1})
     assert found is not None
@@ -167,7 +139,7 @@ async def test_jobs_and_slots_that_others_take_at_this_moment_are_passed_over(
     fetcher: Fetcher,
 ) -> None:
     a, b = await fetcher.life("a"), await fetcher.life("b")
-    await fetcher.lease(a, {1: 1, 2: 1}, most=9)
+    await fetcher.lease_keys(a, {1: 1, 2: 1}, most=9)
     jobs = await fetcher.jobs(1, 2, 3, 4)
     async with fetcher.driver.transaction() as other:
         await LimitStore(other).limit_lease(
@@ -222,9 +194,3 @@ async def test_never_more_than_the_limit_whoever_fetches_at_once(fetcher: Fetche
         await asyncio.gather(*(client(name) for name in "abcd"))
     assert done == set(jobs)
     assert max((await fetcher.taken()).values()) <= most
-
-
-async def test_without_the_tables_it_is_said_so(driver: PostgresDriver, make: Make) -> None:
-    life = ClientLife(id="a", registered_at=datetime.now(UTC))
-    with pytest.raises(SchemaMissing):
-        await Fetcher(driver, make).fetch(life)

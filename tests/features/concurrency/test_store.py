@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,8 +10,7 @@ from typing import Any
 import pytest
 
 from riverui.domain.partitions import Partition
-from riverui.errors import SchemaMissing
-from riverui.features.concurrency.store import LIMIT_TABLE, LeaseParams, LimitStore
+from riverui.features.concurrency.store import LeaseParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientStatus, ClientStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
@@ -167,62 +164,14 @@ async def test_workers_are_told_of_slots_that_somebody_wanted(lender: Lender) ->
         assert len(await hear()) == 1, "told once, until somebody wants more again"
 
 
-async def test_never_more_than_the_limit_whoever_borrows_at_once(
-    lender: Lender, database_url: str
-) -> None:
-    """Clients borrow, give back and die in any order and all at once."""
-    keys = ["x", "y", "z"]
-
-    async def live(number: int) -> None:
-        chance = random.Random(number)
-        name = f"c{number}"
-        driver = connect(database_url)
-        life = await lender_life(driver, name)
-        for turn in range(40):
-            wanted = {key: chance.randrange(4) for key in chance.sample(keys, chance.randint(1, 3))}
-            async with driver.autocommit() as executor:
-                params = LeaseParams(life=life, queue="default", most=5, wanted=wanted)
-                got = await LimitStore(executor).limit_lease(params)
-                assert got is not None
-                assert all(0 <= got[key] <= wanted[key] for key in wanted)
-                if turn % 15 == 14:
-                    await LimitStore(executor).limit_free_dead()
-            if chance.random() < 0.05:
-                async with driver.autocommit() as executor:
-                    await ClientStore(executor).client_declare_dead(by="me", after=0, id=name)
-                life = await lender_life(driver, name)
-        await driver.close()
-
-    async def watch() -> None:
-        while True:
-            assert all(taken <= 5 for taken in (await lender.taken()).values())
-            await asyncio.sleep(0.005)
-
-    watching = asyncio.create_task(watch())
-    await asyncio.gather(*(live(number) for number in range(6)))
-    watching.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await watching
-    assert all(taken <= 5 for taken in (await lender.taken()).values())
-
-
-async def lender_life(driver: Any, name: str) -> ClientLife:
+async def register(driver: Driver, name: str) -> ClientLife:
     """Register a client by the driver."""
     params = ClientParams(
-        id=name,
-        started_at=datetime.now(UTC),
-        heartbeat_interval=timedelta(seconds=20),
-        host="",
-        pid=0,
-        language="",
-        version="",
-        release="",
-    )
+        id=name, started_at=datetime.now(UTC), heartbeat_interval=timedelta(seconds=20),
+        host="", pid=0, language="", version="", release="",
+    )  # fmt: skip
     async with driver.autocommit() as executor:
-        life: ClientLife = await ClientStore(executor).client_register(
-            params, ClientStatus(queues={})
-        )
-        return life
+        return await ClientStore(executor).client_register(params, ClientStatus(queues={}))
 
 
 async def test_keys_that_nobody_uses_are_forgotten(lender: Lender) -> None:
@@ -230,15 +179,10 @@ async def test_keys_that_nobody_uses_are_forgotten(lender: Lender) -> None:
     await lender.lease(a, {"used": 1, "idle": 1})
     await lender.lease(a, {"idle": 0})
     async with lender.driver.autocommit() as executor:
-        now = datetime.now(UTC)
-        assert (
-            await LimitStore(executor).limit_delete_idle(before=now - timedelta(hours=1), limit=9)
-            == 0
-        )
-        assert (
-            await LimitStore(executor).limit_delete_idle(before=now + timedelta(hours=1), limit=9)
-            == 1
-        )
+        for hours, forgotten in ((-1, 0), (1, 1)):
+            before = datetime.now(UTC) + timedelta(hours=hours)
+            found = await LimitStore(executor).limit_delete_idle(before=before, limit=9)
+            assert found == forgotten
     assert await lender.taken() == {"used": 1}
 
 
@@ -262,31 +206,20 @@ async def test_what_a_page_is_told(lender: Lender) -> None:
 
 async def test_clients_of_limited_queues(lender: Lender) -> None:
     async with lender.driver.autocommit() as executor:
-        told = {"client_id": "a", "queue": "default", "concurrency": '{"global_limit": 3}'}
-        await LimitStore(executor).limited_producer_upsert(max_workers=5, running="{}", **told)
-        await LimitStore(executor).limited_producer_upsert(
-            max_workers=6, running='{"x": 2}', **told
-        )
-        long_ago = datetime.now(UTC) - timedelta(hours=1)
-        (found,) = await LimitStore(executor).limited_producer_list(
-            "default", updated_after=long_ago, limit=10
-        )
-        assert (found.client_id, found.max_workers) == ("a", 6)
-        assert json.loads(found.running) == {"x": 2}
-        later = datetime.now(UTC) + timedelta(hours=1)
-        assert (
-            await LimitStore(executor).limited_producer_list(
-                "default", updated_after=later, limit=9
-            )
-            == []
-        )
-        await LimitStore(executor).limited_producer_delete(client_id="a", queue="default")
-        assert (
-            await LimitStore(executor).limited_producer_list(
-                "default", updated_after=long_ago, limit=9
-            )
-            == []
-        )
+        limits = LimitStore(executor)
+
+        async def listed(hours: float) -> list[Any]:
+            after = datetime.now(UTC) + timedelta(hours=hours)
+            found = await limits.limited_producer_list("default", updated_after=after, limit=10)
+            return [(each.client_id, each.max_workers, each.running) for each in found]
+
+        given = {"client_id": "a", "queue": "default", "concurrency": '{"global_limit": 3}'}
+        await limits.limited_producer_upsert(max_workers=5, running="{}", **given)
+        await limits.limited_producer_upsert(max_workers=6, running='{"x": 2}', **given)
+        assert await listed(-1) == [("a", 6, '{"x": 2}')]
+        assert await listed(1) == []
+        await limits.limited_producer_delete(client_id="a", queue="default")
+        assert await listed(-1) == []
 
 
 async def test_keys_of_jobs(lender: Lender) -> None:
@@ -299,17 +232,10 @@ async def test_keys_of_jobs(lender: Lender) -> None:
     assert keys == {one: '{"n": 1}', two: '{"n": null}'}
 
 
-async def test_without_the_tables(driver: Driver) -> None:
-    async with driver.autocommit() as executor:
-        assert not await LIMIT_TABLE.exists(executor)
-        with pytest.raises(SchemaMissing):
-            await LimitStore(executor).limit_list("default", cap=1, limit=1)
-
-
 async def test_in_a_schema_of_its_own(schema_database_url: str) -> None:
     driver = connect(schema_database_url, schema="Jobs_1")
     await migrate(driver, "up", line="riverui")
-    life = await lender_life(driver, "a")
+    life = await register(driver, "a")
     async with driver.autocommit() as executor:
         params = LeaseParams(life=life, queue="default", most=1, wanted={"": 2})
         assert await LimitStore(executor).limit_lease(params) == {"": 1}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import httpx2
@@ -14,6 +12,7 @@ from starlette.applications import Starlette
 from riverui.storage.interface import Driver
 from tests.factory import job
 from tests.features.dead_letters.test_section import Connection, dead, left
+from tests.operations import until_operation
 from tests.web.html import Element, parse
 
 PATH = "/dead-letters"
@@ -33,21 +32,9 @@ async def start(client: httpx2.AsyncClient, page: Element, verb: str, **more: st
     return str(answer.headers["location"])
 
 
-async def until(
-    client: httpx2.AsyncClient, address: str, fits: Callable[[dict[str, Any]], bool]
-) -> dict[str, Any]:
-    """Return the operation once it fits."""
-    async with asyncio.timeout(30):
-        while True:
-            found: dict[str, Any] = (await client.get(f"/api{address}")).json()["operation"]
-            if fits(found):
-                return found
-            await asyncio.sleep(0.05)
-
-
 async def ended(client: httpx2.AsyncClient, address: str) -> dict[str, Any]:
     """Return the operation once it has ended."""
-    return await until(client, address, lambda found: found["ended_at"] is not None)
+    return await until_operation(client, f"/api{address}")
 
 
 async def states(connection: AsyncConnection[Any]) -> dict[int, str]:
@@ -127,7 +114,7 @@ async def test_another_dashboard_goes_on(
 ) -> None:
     page = await preview(client, "verb=retry")
     address = await start(client, page, "retry", per_minute="1")
-    await until(client, address, lambda found: found["changed"] > 0)
+    await until_operation(client, f"/api{address}", lambda found: found["changed"] > 0)
     await app.state.dashboard.operations.close()
     await connection.execute("update riverui_operation set pace = '{}'")
     found = await ended(client, address)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from riverui.engine.feature_list import plain_pilot
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
-from riverui.storage.interface.job_actions import SkipReason
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from tests.factory import attempt_error, job
 from tests.web.html import parse
 
@@ -115,16 +115,11 @@ async def test_without_the_table_a_job_is_deleted_for_good(
     assert "migration 013" in answer.text
 
 
-@pytest.mark.parametrize("deleted", ["", "yesterday", "2026-11-22"])
-async def test_a_time_that_is_none(
-    client: httpx2.AsyncClient, own_tables: None, deleted: str
+async def test_requests_that_undo_nothing(
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, own_tables: None
 ) -> None:
-    assert (await client.post("/jobs/undelete", data={"deleted": deleted})).status_code == 400
-
-
-async def test_who_may_only_look_undoes_nothing(
-    reader: httpx2.AsyncClient, own_tables: None
-) -> None:
+    for deleted in ("", "yesterday", "2026-11-22"):
+        assert (await client.post("/jobs/undelete", data={"deleted": deleted})).status_code == 400
     given = {"deleted": "2026-11-22T00:00:00+00:00"}
     assert (await reader.post("/jobs/undelete", data=given)).status_code == 403
 
@@ -144,20 +139,26 @@ async def test_the_shelf_tells_who_deleted_it(
     assert (await rows(connection, "river_job"))[found]["metadata"] == {"trace": "a1"}
 
 
+async def delete_as(driver: Driver, ids: Sequence[int], user: str = "") -> datetime:
+    """Delete jobs to the dead letters, and return when."""
+    deleted = await dead_letters.delete_jobs(driver, ids, user=user, pilot=plain_pilot())
+    assert deleted.died_at is not None
+    return deleted.died_at
+
+
+async def undo(driver: Driver, deleted_at: datetime, user: str = "") -> JobChanges:
+    return await dead_letters.undo(driver, deleted_at, user=user, pilot=plain_pilot())
+
+
 async def test_each_undoes_only_what_is_their_own(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     first, second = [await job(connection, "completed") for _ in range(2)]
-    deleted = await dead_letters.delete_jobs(driver, [first], user="ann", pilot=plain_pilot())
-    await dead_letters.delete_jobs(driver, [second], user="bob", pilot=plain_pilot())
-    assert deleted.died_at is not None
-    await connection.execute("update riverui_dead_job set died_at = %s", [deleted.died_at])
-    assert (
-        await dead_letters.undo(driver, deleted.died_at, user="eve", pilot=plain_pilot())
-    ).changed == ()
-    assert (
-        await dead_letters.undo(driver, deleted.died_at, user="ann", pilot=plain_pilot())
-    ).changed == (first,)
+    deleted_at = await delete_as(driver, [first], user="ann")
+    await delete_as(driver, [second], user="bob")
+    await connection.execute("update riverui_dead_job set died_at = %s", [deleted_at])
+    assert (await undo(driver, deleted_at, user="eve")).changed == ()
+    assert (await undo(driver, deleted_at, user="ann")).changed == (first,)
     assert list(await rows(connection, "riverui_dead_job")) == [second]
 
 
@@ -167,10 +168,9 @@ async def test_whose_unique_key_is_taken_stays_a_dead_letter(
     unique: dict[str, Any] = {"unique_key": b"\x05", "unique_states": "10000001"}
     blocked = await job(connection, "available", **unique)
     free = await job(connection, "available")
-    deleted = await dead_letters.delete_jobs(driver, [blocked, free], user="", pilot=plain_pilot())
-    assert deleted.died_at is not None
+    deleted_at = await delete_as(driver, [blocked, free])
     await job(connection, "available", **unique)
-    changes = await dead_letters.undo(driver, deleted.died_at, user="", pilot=plain_pilot())
+    changes = await undo(driver, deleted_at)
     assert changes.changed == (free,)
     assert changes.skipped == ((blocked, SkipReason.UNIQUE_CONFLICT),)
     assert list(await rows(connection, "riverui_dead_job")) == [blocked]
@@ -185,9 +185,8 @@ async def test_metadata_that_are_no_object(
             "update river_job set metadata = %s::text::jsonb where id = %s", [metadata, found]
         )
     before = await rows(connection, "river_job")
-    deleted = await dead_letters.delete_jobs(driver, ids, user="ann", pilot=plain_pilot())
-    assert deleted.died_at is not None
-    await dead_letters.undo(driver, deleted.died_at, user="ann", pilot=plain_pilot())
+    deleted_at = await delete_as(driver, ids, user="ann")
+    await undo(driver, deleted_at, user="ann")
     assert await rows(connection, "river_job") == before
 
 
@@ -195,7 +194,7 @@ async def test_a_number_that_a_dead_letter_has_already_is_not_deleted(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed")
-    await dead_letters.delete_jobs(driver, [found], user="", pilot=plain_pilot())
+    await delete_as(driver, [found])
     await connection.execute(
         "insert into river_job (id, args, kind, max_attempts, state, finalized_at)"
         " values (%s, '{}', 'other', 1, 'completed', now())",
@@ -215,12 +214,10 @@ async def test_a_job_of_a_sequence_gets_back_into_line(
         sequences = SequenceStore(executor)
         await sequences.sequence_claim(["order"])
         await sequences.sequence_put([("order", ids[0])], [("order", ids[1])])
-    pilot = plain_pilot()
-    deleted = await dead_letters.delete_jobs(driver, ids[:1], user="", pilot=pilot)
-    assert deleted.died_at is not None
+    deleted_at = await delete_as(driver, ids[:1])
     states = {key: row["state"] for key, row in (await rows(connection, "river_job")).items()}
     assert states == {ids[1]: "available"}
-    changes = await dead_letters.undo(driver, deleted.died_at, user="", pilot=pilot)
+    changes = await undo(driver, deleted_at)
     assert changes.changed == (ids[0],)
     states = {key: row["state"] for key, row in (await rows(connection, "river_job")).items()}
     # Never two at once.
@@ -232,9 +229,8 @@ async def test_a_waiting_task_of_a_workflow_stays_a_dead_letter(
 ) -> None:
     waiting = await job(connection, "available", metadata={"workflow_id": "w", "task": "a"})
     ended = await job(connection, "completed", metadata={"workflow_id": "w", "task": "b"})
-    deleted = await dead_letters.delete_jobs(driver, [waiting, ended], user="", pilot=plain_pilot())
-    assert deleted.died_at is not None
-    changes = await dead_letters.undo(driver, deleted.died_at, user="", pilot=plain_pilot())
+    deleted_at = await delete_as(driver, [waiting, ended])
+    changes = await undo(driver, deleted_at)
     assert changes.changed == (ended,)
     assert changes.skipped == ((waiting, SkipReason.WORKFLOW),)
 
@@ -243,11 +239,10 @@ async def test_workers_are_told_of_what_is_available_again(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "available", queue="mail")
-    deleted = await dead_letters.delete_jobs(driver, [found], user="", pilot=plain_pilot())
-    assert deleted.died_at is not None
+    deleted_at = await delete_as(driver, [found])
     schema = await (await connection.execute("select current_schema() as name")).fetchone()
     assert schema is not None
     await connection.execute(f'listen "{schema["name"]}.river_insert"'.encode())
-    await dead_letters.undo(driver, deleted.died_at, user="", pilot=plain_pilot())
+    await undo(driver, deleted_at)
     told = [each.payload async for each in connection.notifies(timeout=10, stop_after=1)]
     assert told == ['{"queue" : "mail"}']

@@ -14,9 +14,10 @@ from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from tests.cases import cases
+from tests.features.conftest import shown
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
-from tests.web.html import Element, parse
+from tests.web.html import parse
 from tests.web.test_periodic import come
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -37,18 +38,12 @@ async def rows(driver: Driver) -> Sequence[DurablePeriodicRow]:
         return await DurablePeriodicStore(executor).durable_periodic_list(limit=100)
 
 
-async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, answer.text[:2000]
-    return parse(answer.text)
-
-
 async def test_what_is_kept_is_shown(
     client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     await come(connection, "reports.hourly", 500, 440, 380)
     await keep(driver, "reports.hourly", "never.came")
-    page = await get(client, PATH)
+    page = await shown(client, PATH)
     names = [row.one("a", class_="mono").text for row in page.one("tbody").all("tr")]
     assert names == ["never.came", "reports.hourly"]
     assert "no job so far" in page.text
@@ -72,7 +67,7 @@ async def test_pausing_running_and_resuming(
     (row,) = await rows(driver)
     assert row.paused_at is not None
     assert row.run_requested_at is not None
-    page = await get(client, PATH)
+    page = await shown(client, PATH)
     assert "paused" in page.text
     assert "Resume" in page.text
     assert "changed" in page.text
@@ -93,7 +88,7 @@ async def test_another_schedule_is_asked_for(
     assert (await client.post(f"{PATH}/schedule", data=fields)).status_code == 303
     (row,) = await rows(driver)
     assert (row.schedule, row.next_run_at) == ("*/5 * * * *", None)
-    page = await get(client, PATH)
+    page = await shown(client, PATH)
     assert "*/5 * * * *" in page.text
     assert "rescheduled" in page.text
     await client.post(f"{PATH}/schedule", data={"id": "nightly", "schedule": ""})
@@ -128,7 +123,7 @@ async def test_who_may_only_look_is_offered_nothing(
     reader: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
-    page = await get(reader, PATH)
+    page = await shown(reader, PATH)
     assert "nightly" in page.text
     assert "Pause" not in page.text
     answer = await reader.post(f"{PATH}/pause", data={"id": "nightly"})
@@ -165,9 +160,9 @@ async def test_ours_in_river_uis_shape(
     await connection.execute(
         "insert into river_periodic_job (id, next_run_at) values ('ab', now() + interval '1 h')"
     )
-    for limit, shown in ((100, ["a", "ab", "b"]), (2, ["a", "ab"])):
+    for limit, expected in ((100, ["a", "ab", "b"]), (2, ["a", "ab"])):
         found = (await client.get(f"{API}?limit={limit}")).json()["data"]
-        assert [row["id"] for row in found] == shown
+        assert [row["id"] for row in found] == expected
 
 
 async def test_programs_look_after_them(

@@ -28,15 +28,10 @@ async def kept(driver: Driver, own_tables: None) -> Driver:
 
 
 async def test_the_list(get: Get, connection: Connection) -> None:
-    empty = await get("errors")
-    assert empty == {
-        "data": [],
-        "groups": 0,
-        "looked_at": 0,
-        "more": False,
-        "complete": True,
+    assert await get("errors") == {
+        "data": [], "groups": 0, "looked_at": 0, "more": False, "complete": True,
         "remembered": False,
-    }
+    }  # fmt: skip
     ids = [await failed(connection, minutes=n, kind=f"kind_{n}") for n in (1, 70, 2_000)]
     await failed(connection, "NoStock: 7", trace=PYTHON_TRACE, minutes=3, queue="other")
     found = await get("errors")

@@ -8,40 +8,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.work.outcome import attempt_error
 from riverui.engine.work.worker import JobCancel
 from riverui.errors import JobTimedOut, UnknownJobKind
 from riverui.features.error_groups.domain.fingerprints import ErrorSignature, error_signature
+from tests.factory import job_row
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-ROW = JobRow(
-    id=1,
-    state=JobState.RUNNING,
-    attempt=1,
-    max_attempts=25,
-    attempted_at=NOW,
-    created_at=NOW,
-    finalized_at=None,
-    scheduled_at=NOW,
-    priority=1,
-    args="{}",
-    attempted_by=("a",),
-    errors=(),
-    kind="mail_send",
-    metadata="{}",
-    queue="default",
-    tags=(),
-    unique_key=None,
-    unique_states=None,
-)
 
 
 def signature(call: Callable[[], None]) -> ErrorSignature:
     """Return the signature of what the call raises, as the engine writes it into the row."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is
         call()
-    found = json.loads(attempt_error(ROW, NOW, caught.value))
+    found = json.loads(attempt_error(job_row(), NOW, caught.value))
     return error_signature(found["error"], found["trace"])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from riverui.domain.jobs import JobState
-from riverui.errors import SchemaMissing
 from riverui.features.error_groups.domain.groups import (
     ErrorDecision,
     ErrorGroupSighting,
@@ -37,11 +36,8 @@ async def test_the_newest_failed_jobs(driver: PostgresDriver, make: Make) -> Non
     ids = {}
     for n, (state, queue, priority) in enumerate(
         [
-            ("retryable", "b", 1),
-            ("discarded", "a", 1),
-            ("retryable", "a", 4),
-            ("retryable", "a", 1),
-            ("discarded", "b", 2),
+            *(("retryable", "b", 1), ("discarded", "a", 1), ("retryable", "a", 4)),
+            *(("retryable", "a", 1), ("discarded", "b", 2)),
         ]
     ):
         given = {"finalized_at": ago(minutes=n)} if state == "discarded" else {}
@@ -174,12 +170,6 @@ def seen(name: str, *, first: float, last: float, number: int = 1) -> ErrorGroup
 
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-
-
-async def test_without_the_table(driver: PostgresDriver) -> None:
-    with pytest.raises(SchemaMissing):
-        async with driver.reading() as db:
-            await ErrorGroupStore(db).error_group_list(["fp1:a"])
 
 
 async def test_groups_are_remembered(kept: PostgresDriver) -> None:

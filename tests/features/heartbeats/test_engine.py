@@ -8,8 +8,8 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from psycopg.rows import DictRow
 
 from riverui.domain.partitions import Partition
 from riverui.domain.queue_terms import BatchTerms, QueueTerms
+from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job, Worker
@@ -186,7 +187,7 @@ async def test_a_job_that_blocks_the_event_loop_does_not_make_the_client_silent(
     play: Playground,
 ) -> None:
     async def block(job: Job[Task]) -> None:
-        time.sleep(1.2)  # noqa: ASYNC251 - that is the point
+        time.sleep(0.6)  # noqa: ASYNC251 - that is the point
 
     play.worker(block)
     job_id = await play.insert()
@@ -217,6 +218,22 @@ async def test_a_client_that_leaves_jobs_behind_is_not_forgotten(play: Playgroun
     (row,) = await clients(play)
     assert row["id"] == client.id
     go.set()
+
+
+@asynccontextmanager
+async def cut_off_client(play: Playground) -> AsyncIterator[tuple[Client, asyncio.Event]]:
+    """Yield a client whose packets pass while the event is set."""
+    passing = asyncio.Event()
+    passing.set()
+    async with tcp_proxy(play.database_url, passing=passing) as way:
+        yield (
+            play.make(
+                database=connect(way),
+                heartbeat_interval=timedelta(seconds=0.4),
+                limits=EngineLimits(statement_timeout=timedelta(seconds=1)),
+            ),
+            passing,
+        )
 
 
 # Others
@@ -296,14 +313,7 @@ async def test_more_jobs_than_one_statement_takes(play: Playground) -> None:
 @pytest.mark.usefixtures("line")
 async def test_nobody_is_judged_by_a_client_that_was_cut_off_itself(play: Playground) -> None:
     """While the database is away nobody is heard of."""
-    passing = asyncio.Event()
-    passing.set()
-    async with tcp_proxy(play.database_url, passing=passing) as way:
-        client = play.make(
-            database=connect(way),
-            heartbeat_interval=timedelta(seconds=0.4),
-            limits=EngineLimits(statement_timeout=timedelta(seconds=1)),
-        )
+    async with cut_off_client(play) as (client, passing):
         play.worker(Waiting())
         await client.start()
         await play.until(lambda: _beaten(play, client.id, 3))
@@ -365,16 +375,9 @@ async def test_who_was_declared_dead_cancels_its_jobs_and_begins_anew(
 @pytest.mark.usefixtures("line")
 async def test_who_is_cut_off_cancels_its_jobs_before_others_take_them(play: Playground) -> None:
     """And gives them back as soon as it can."""
-    passing = asyncio.Event()
-    passing.set()
     worker = Waiting()
     play.worker(worker)
-    async with tcp_proxy(play.database_url, passing=passing) as way:
-        client = play.make(
-            database=connect(way),
-            heartbeat_interval=timedelta(seconds=0.4),
-            limits=EngineLimits(statement_timeout=timedelta(seconds=1)),
-        )
+    async with cut_off_client(play) as (client, passing):
         job_id = await play.insert()
         await client.start()
         await play.until(lambda: worker.began == 1)
@@ -398,8 +401,6 @@ async def test_who_is_cut_off_cancels_its_jobs_before_others_take_them(play: Pla
 
 @pytest.mark.usefixtures("line")
 async def test_a_queue_added_while_it_is_cut_off_waits_as_well(play: Playground) -> None:
-    passing = asyncio.Event()
-    passing.set()
     worker = Waiting()
     worker.go.set()
     play.worker(worker)

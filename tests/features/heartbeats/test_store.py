@@ -5,6 +5,7 @@ whose.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -34,10 +35,14 @@ STATUS = ClientStatus(
 )
 
 
+pytestmark = pytest.mark.usefixtures("own_tables")
+
+
 @pytest.fixture
-def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
-    """With riverui's own tables."""
-    return driver
+async def store(driver: PostgresDriver) -> AsyncIterator[ClientStore]:
+    """Yield a store that commits each call."""
+    async with driver.autocommit() as db:
+        yield ClientStore(db)
 
 
 def params(id: str = "one", **changes: Any) -> ClientParams:
@@ -67,122 +72,118 @@ async def silence(make: Make, id: str, heartbeats: float) -> None:
     )
 
 
-async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver) -> None:
+async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver, store: ClientStore) -> None:
     began = datetime.now(UTC)
     life = await register(driver)
     assert abs(life.registered_at - began) < timedelta(seconds=5)
-    async with driver.autocommit() as db:
-        (row,) = await ClientStore(db).client_list(limit=10)
-        assert row.id == "one"
-        assert row.registered_at == life.registered_at
-        assert row.started_at == STARTED
-        assert row.heartbeat_interval == timedelta(seconds=20)
-        assert (row.host, row.pid) == ("web-1", 4711)
-        assert (row.language, row.version, row.release) == ("Python 3.13.1", "1.2.3", "v7")
-        assert row.queues == {"default": (10, 3), "mail": (2, 2)}
-        assert (row.running, row.loop_lag, row.memory) == (5, 0.002, 90_000_000)
-        assert row.declared_dead_at is row.rescued_at is None
-        assert not row.silent
+    (row,) = await store.client_list(limit=10)
+    assert row.id == "one"
+    assert row.registered_at == life.registered_at
+    assert row.started_at == STARTED
+    assert row.heartbeat_interval == timedelta(seconds=20)
+    assert (row.host, row.pid) == ("web-1", 4711)
+    assert (row.language, row.version, row.release) == ("Python 3.13.1", "1.2.3", "v7")
+    assert row.queues == {"default": (10, 3), "mail": (2, 2)}
+    assert (row.running, row.loop_lag, row.memory) == (5, 0.002, 90_000_000)
+    assert row.declared_dead_at is row.rescued_at is None
+    assert not row.silent
 
-        assert row.kinds is None
+    assert row.kinds is None
 
-        beat = await ClientStore(db).client_heartbeat(
-            life, ClientStatus(queues={"q" * 128: (1, 0)}, kinds=["mail", "a"])
-        )
-        assert beat.alive
-        assert beat.due_in is None
-        (later,) = await ClientStore(db).client_list(limit=10)
-        assert later.heartbeat_at > row.heartbeat_at
-        assert later.queues == {"q" * 128: (1, 0)}
-        assert later.kinds == frozenset({"mail", "a"})
-        many = [f"kind_{n:060}" for n in range(500)]
-        await ClientStore(db).client_heartbeat(life, ClientStatus(queues={}, kinds=many))
-        assert (await ClientStore(db).client_list(limit=1))[0].kinds is None, (
-            "they take too much room"
-        )
-        assert (later.running, later.loop_lag, later.memory) == (0, None, None)
+    beat = await store.client_heartbeat(
+        life, ClientStatus(queues={"q" * 128: (1, 0)}, kinds=["mail", "a"])
+    )
+    assert beat.alive
+    assert beat.due_in is None
+    (later,) = await store.client_list(limit=10)
+    assert later.heartbeat_at > row.heartbeat_at
+    assert later.queues == {"q" * 128: (1, 0)}
+    assert later.kinds == frozenset({"mail", "a"})
+    many = [f"kind_{n:060}" for n in range(500)]
+    await store.client_heartbeat(life, ClientStatus(queues={}, kinds=many))
+    assert (await store.client_list(limit=1))[0].kinds is None, "they take too much room"
+    assert (later.running, later.loop_lag, later.memory) == (0, None, None)
 
-        await ClientStore(db).client_delete(life)
-        assert list(await ClientStore(db).client_list(limit=10)) == []
-        assert not (await ClientStore(db).client_heartbeat(life, STATUS)).alive
+    await store.client_delete(life)
+    assert list(await store.client_list(limit=10)) == []
+    assert not (await store.client_heartbeat(life, STATUS)).alive
 
 
-async def test_nobody_is_declared_dead_before_the_time(driver: PostgresDriver, make: Make) -> None:
+async def test_nobody_is_declared_dead_before_the_time(
+    driver: PostgresDriver, make: Make, store: ClientStore
+) -> None:
     one, two = await register(driver), await register(driver, "two")
-    async with driver.autocommit() as db:
-        assert await ClientStore(db).client_declare_dead(by="two") is None
-        await silence(make, "one", DEAD_AFTER - 0.1)
-        due_in = (await ClientStore(db).client_heartbeat(two, STATUS)).due_in
-        assert due_in is not None
-        assert due_in == pytest.approx(2, abs=1)
-        assert await ClientStore(db).client_declare_dead(by="two") is None
-        (silent, _) = await ClientStore(db).client_list(limit=10)
-        assert silent.silent
-        assert silent.silence > timedelta(seconds=67)
-        assert silent.dead_at - silent.now == pytest.approx(
-            timedelta(seconds=due_in), abs=timedelta(seconds=1)
-        )
-        # It was only late.
-        assert (await ClientStore(db).client_heartbeat(one, STATUS)).alive
-        assert (await ClientStore(db).client_heartbeat(two, STATUS)).due_in == pytest.approx(
-            70, abs=2
-        )
+    assert await store.client_declare_dead(by="two") is None
+    await silence(make, "one", DEAD_AFTER - 0.1)
+    due_in = (await store.client_heartbeat(two, STATUS)).due_in
+    assert due_in is not None
+    assert due_in == pytest.approx(2, abs=1)
+    assert await store.client_declare_dead(by="two") is None
+    (silent, _) = await store.client_list(limit=10)
+    assert silent.silent
+    assert silent.silence > timedelta(seconds=67)
+    assert silent.dead_at - silent.now == pytest.approx(
+        timedelta(seconds=due_in), abs=timedelta(seconds=1)
+    )
+    # It was only late.
+    assert (await store.client_heartbeat(one, STATUS)).alive
+    assert (await store.client_heartbeat(two, STATUS)).due_in == pytest.approx(70, abs=2)
 
 
 async def test_who_is_declared_dead_stays_so_and_begins_anew(
-    driver: PostgresDriver, make: Make
+    driver: PostgresDriver, make: Make, store: ClientStore
 ) -> None:
     one, two = await register(driver), await register(driver, "two")
     await silence(make, "one", DEAD_AFTER + 0.1)
-    async with driver.autocommit() as db:
-        overdue = (await ClientStore(db).client_heartbeat(two, STATUS)).due_in
-        assert overdue is not None
-        assert overdue < 0
-        dead = await ClientStore(db).client_declare_dead(by="two")
-        assert dead is not None
-        assert dead.life == one
-        assert (dead.host, dead.pid) == ("web-1", 4711)
-        assert not (await ClientStore(db).client_heartbeat(one, STATUS)).alive
-        # Whoever declared it dead has its jobs in hand, for a while.
-        assert await ClientStore(db).client_declare_dead(by="two") is None
-        waiting = (await ClientStore(db).client_heartbeat(two, STATUS)).due_in
-        assert waiting == pytest.approx(30, abs=2)
-        await make.rows(
-            "update riverui_client set declared_dead_at = declared_dead_at - interval '31 s' where"
-            " id = 'one' returning id"
-        )
-        once_more = await ClientStore(db).client_declare_dead(by="three")
-        assert once_more is not None
-        assert once_more.life == one
-        await ClientStore(db).client_rescued(one, 7)
-        assert await ClientStore(db).client_declare_dead(by="two") is None
-        assert (await ClientStore(db).client_heartbeat(two, STATUS)).due_in is None
+    overdue = (await store.client_heartbeat(two, STATUS)).due_in
+    assert overdue is not None
+    assert overdue < 0
+    dead = await store.client_declare_dead(by="two")
+    assert dead is not None
+    assert dead.life == one
+    assert (dead.host, dead.pid) == ("web-1", 4711)
+    assert not (await store.client_heartbeat(one, STATUS)).alive
+    # Whoever declared it dead has its jobs in hand, for a while.
+    assert await store.client_declare_dead(by="two") is None
+    waiting = (await store.client_heartbeat(two, STATUS)).due_in
+    assert waiting == pytest.approx(30, abs=2)
+    await make.rows(
+        "update riverui_client set declared_dead_at = declared_dead_at - interval '31 s' where"
+        " id = 'one' returning id"
+    )
+    once_more = await store.client_declare_dead(by="three")
+    assert once_more is not None
+    assert once_more.life == one
+    await store.client_rescued(one, 7)
+    assert await store.client_declare_dead(by="two") is None
+    assert (await store.client_heartbeat(two, STATUS)).due_in is None
 
-        again = await register(driver)
-        assert again.registered_at > one.registered_at
-        assert (await ClientStore(db).client_heartbeat(again, STATUS)).alive
-        *living, row = await ClientStore(db).client_list(limit=10)
-        assert sorted(each.id for each in living) == ["one", "two"]
-        assert (row.declared_dead_by, row.rescued) == ("three", 7)
-        assert row.rescued_at is not None
-        assert not row.silent
+    again = await register(driver)
+    assert again.registered_at > one.registered_at
+    assert (await store.client_heartbeat(again, STATUS)).alive
+    *living, row = await store.client_list(limit=10)
+    assert sorted(each.id for each in living) == ["one", "two"]
+    assert (row.declared_dead_by, row.rescued) == ("three", 7)
+    assert row.rescued_at is not None
+    assert not row.silent
 
 
-async def test_only_the_client_asked_for(driver: PostgresDriver, make: Make) -> None:
+async def test_only_the_client_asked_for(
+    driver: PostgresDriver, make: Make, store: ClientStore
+) -> None:
     await register(driver)
     await register(driver, "two")
     for name in ("one", "two"):
         await silence(make, name, 2)
-    async with driver.autocommit() as db:
-        assert await ClientStore(db).client_declare_dead(by="ada", after=1.5, id="three") is None
-        assert await ClientStore(db).client_declare_dead(by="ada", after=2.5, id="two") is None
-        dead = await ClientStore(db).client_declare_dead(by="ada", after=1.5, id="two")
-        assert dead is not None
-        assert dead.life.id == "two"
+    assert await store.client_declare_dead(by="ada", after=1.5, id="three") is None
+    assert await store.client_declare_dead(by="ada", after=2.5, id="two") is None
+    dead = await store.client_declare_dead(by="ada", after=1.5, id="two")
+    assert dead is not None
+    assert dead.life.id == "two"
 
 
 async def test_a_sign_of_life_and_a_declaration_exclude_each_other(
-    driver: PostgresDriver, make: Make, connection: AsyncConnection[DictRow]
+    driver: PostgresDriver, make: Make, connection: AsyncConnection[DictRow], store: ClientStore
 ) -> None:
     """Whichever comes first: the other one sees what it has done."""
     life = await register(driver)
@@ -190,8 +191,7 @@ async def test_a_sign_of_life_and_a_declaration_exclude_each_other(
     async with driver.transaction() as first, driver.autocommit() as second:
         assert (await ClientStore(first).client_heartbeat(life, STATUS)).alive
         assert await ClientStore(second).client_declare_dead(by="two") is None
-    async with driver.autocommit() as db:
-        assert await ClientStore(db).client_declare_dead(by="two") is None
+    assert await store.client_declare_dead(by="two") is None
     await silence(make, "one", DEAD_AFTER + 1)
     async with driver.autocommit() as second:
         async with driver.transaction() as first:
@@ -214,7 +214,7 @@ async def second_waits(connection: AsyncConnection[DictRow]) -> bool:
 
 
 async def test_the_jobs_of_a_dead_client_are_those_it_took_itself(
-    driver: PostgresDriver, make: Make
+    driver: PostgresDriver, make: Make, store: ClientStore
 ) -> None:
     async def job(by: list[str], seconds: float = 0, state: str = "running") -> int:
         at = datetime.now(UTC) + timedelta(seconds=seconds)
@@ -230,24 +230,19 @@ async def test_the_jobs_of_a_dead_client_are_those_it_took_itself(
     await register(driver, "two")
     later = await register(driver)
     own = await job(["one"])
-    async with driver.autocommit() as db:
-        dead = await ClientStore(db).client_declare_dead(by="two")
-        assert dead is not None
-        assert dead.attempted_before == later.registered_at
-        rows = await ClientStore(db).job_get_held(dead, after_id=0, limit=10)
-        assert [row.id for row in rows] == mine
-        assert rows[0].attempted_by == ("two", "one")
-        assert [
-            row.id for row in await ClientStore(db).job_get_held(dead, after_id=0, limit=1)
-        ] == mine[:1]
-        assert await ClientStore(db).job_first_held(dead, after_id=mine[0]) == mine[1]
-        assert await ClientStore(db).job_first_held(dead, after_id=mine[1]) is None
-        await silence(make, "one", 9)
-        second = await ClientStore(db).client_declare_dead(by="two")
-        assert second is not None
-        assert [
-            row.id for row in await ClientStore(db).job_get_held(second, after_id=0, limit=10)
-        ] == [own]
+    dead = await store.client_declare_dead(by="two")
+    assert dead is not None
+    assert dead.attempted_before == later.registered_at
+    rows = await store.job_get_held(dead, after_id=0, limit=10)
+    assert [row.id for row in rows] == mine
+    assert rows[0].attempted_by == ("two", "one")
+    assert [row.id for row in await store.job_get_held(dead, after_id=0, limit=1)] == mine[:1]
+    assert await store.job_first_held(dead, after_id=mine[0]) == mine[1]
+    assert await store.job_first_held(dead, after_id=mine[1]) is None
+    await silence(make, "one", 9)
+    second = await store.client_declare_dead(by="two")
+    assert second is not None
+    assert [row.id for row in await store.job_get_held(second, after_id=0, limit=10)] == [own]
 
 
 async def test_what_jobs_tell_of_clients(driver: PostgresDriver, make: Make) -> None:
@@ -339,11 +334,10 @@ async def test_what_the_table_refuses(driver: PostgresDriver, make: Make) -> Non
                 await make.rows(f"update riverui_client set {change} returning id")
 
 
-async def test_many_queues_fit(driver: PostgresDriver) -> None:
+async def test_many_queues_fit(store: ClientStore) -> None:
     names = {f"{n:03}{'q' * 125}": (1, 1) for n in range(1000)}
-    async with driver.autocommit() as db:
-        await ClientStore(db).client_register(params(), ClientStatus(queues=names))
-        (row,) = await ClientStore(db).client_list(limit=10)
+    await store.client_register(params(), ClientStatus(queues=names))
+    (row,) = await store.client_list(limit=10)
     assert list(row.queues) == list(names)[:100]
 
 

@@ -8,10 +8,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from riverui.errors import SchemaMissing
 from riverui.features.marks.domain import Mark
 from riverui.features.marks.store import MarkInsertParams, MarkStore
-from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
 
@@ -19,10 +17,7 @@ MINUTE = timedelta(minutes=1)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
-    """With riverui's own tables."""
-    return driver
+pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 async def insert(
@@ -123,15 +118,6 @@ async def test_a_release_is_marked_once(driver: PostgresDriver) -> None:
     assert await release("9f3c") is None
 
 
-async def test_they_are_listed_newest_first_within_a_time(driver: PostgresDriver) -> None:
-    for hour in range(5):
-        await insert(driver, f"v{hour}", NOON + timedelta(hours=hour))
-    assert [mark.label for mark in await listed(driver, limit=2)] == ["v4", "v3"]
-    until = NOON + timedelta(hours=3)
-    found = await listed(driver, since=NOON + timedelta(hours=1), until=until)
-    assert [mark.label for mark in found] == ["v2", "v1"]
-
-
 async def test_old_ones_are_forgotten_few_at_a_time(driver: PostgresDriver) -> None:
     for hour in range(5):
         await insert(driver, f"v{hour}", NOON + timedelta(hours=hour))
@@ -142,10 +128,7 @@ async def test_old_ones_are_forgotten_few_at_a_time(driver: PostgresDriver) -> N
     assert [mark.label for mark in await listed(driver)] == ["v4", "v3"]
 
 
-async def test_the_table_refuses_what_charts_cannot_show(database_url: str) -> None:
-    driver = connect(database_url)
-    await migrate(driver, "up", line="riverui")
-    await driver.close()
+def test_the_table_refuses_what_charts_cannot_show(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         for columns, values in (
             ("at, label", "'2026-11-22 12:00:01Z', 'v1'"),
@@ -156,12 +139,3 @@ async def test_the_table_refuses_what_charts_cannot_show(database_url: str) -> N
                 connection.execute(
                     f"insert into riverui_mark ({columns}) values ({values})".encode()
                 )
-
-
-async def test_without_the_table_it_says_so(database_url: str) -> None:
-    driver = connect(database_url)
-    try:
-        with pytest.raises(SchemaMissing):
-            await insert(driver, "v1")
-    finally:
-        await driver.close()

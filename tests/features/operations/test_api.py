@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import httpx2
@@ -10,6 +9,7 @@ from psycopg import AsyncConnection
 
 from tests import factory
 from tests.cases import cases
+from tests.operations import until_operation
 
 Connection = AsyncConnection[dict[str, Any]]
 
@@ -21,14 +21,7 @@ async def states(connection: Connection) -> dict[int, str]:
 
 async def ended(api: httpx2.AsyncClient, operation_id: str) -> dict[str, Any]:
     """Return the operation once it has ended."""
-    async with asyncio.timeout(20):
-        while True:
-            found: dict[str, Any] = (await api.get(f"operations/{operation_id}")).json()[
-                "operation"
-            ]
-            if found["ended_at"]:
-                return found
-            await asyncio.sleep(0.05)
+    return await until_operation(api, f"operations/{operation_id}")
 
 
 async def test_a_query_acts_on_what_matched_when_it_was_sent(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -22,6 +21,7 @@ from riverui.web.limits import DashboardLimits
 from tests.cases import cases
 from tests.factory import job
 from tests.features.operations.conftest import QUICK
+from tests.operations import until_operation
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
@@ -54,14 +54,9 @@ async def retry(client: httpx2.AsyncClient, **pace: int) -> str:
 
 async def until(client: httpx2.AsyncClient, operation: str, **wanted: Any) -> dict[str, Any]:
     """Return the operation once it is as wanted."""
-    async with asyncio.timeout(20):
-        while True:
-            found: dict[str, Any] = (await client.get(f"/api/operations/{operation}")).json()[
-                "operation"
-            ]
-            if all(found[name] == value for name, value in wanted.items()):
-                return found
-            await asyncio.sleep(0.01)
+    return await until_operation(
+        client, f"/api/operations/{operation}", lambda found: wanted.items() <= found.items()
+    )
 
 
 async def end(connection: AsyncConnection[Any], *, failing: int = 0) -> None:

@@ -9,20 +9,15 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from riverui.errors import SchemaMissing
 from riverui.features.rate_limits.buckets import SPARE
 from riverui.features.rate_limits.store import BucketParams, RateStore, Take
-from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 
 SLOW = BucketParams(queue="default", limit=0.01, per=timedelta(seconds=1), burst=10.0)
 """A token in 100 seconds: none comes while a test runs."""
 
 
-@pytest.fixture
-def driver(driver: PostgresDriver, own_tables: None) -> PostgresDriver:
-    """With riverui's own tables."""
-    return driver
+pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 async def take(driver: PostgresDriver, tokens: float, key: str = "", *, unit: float = 1.0) -> float:
@@ -154,9 +149,3 @@ async def test_full_buckets_that_nobody_uses_are_forgotten(
             *await RateStore(db).rate_list("b", limit=9),
         ]
     assert [(row.queue, row.key) for row in left] == [("a", "2"), ("b", "2")]
-
-
-async def test_without_the_table_that_is_told(driver: PostgresDriver) -> None:
-    await migrate(driver, "down", line="riverui", target_version=-1)
-    with pytest.raises(SchemaMissing):
-        await take(driver, 1)

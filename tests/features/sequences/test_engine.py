@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +14,7 @@ from psycopg.rows import DictRow
 from riverui.actions.job_part import KnownTables
 from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
+from riverui.engine.config import QueueConfig
 from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
@@ -24,15 +22,15 @@ from riverui.engine.insert.insert_opts import (
     UniqueOpts,
 )
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
-from riverui.engine.lead.maintenance.service import ServiceContext, Timing
+from riverui.engine.lead.maintenance.service import Timing
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd
 from riverui.engine.sync_client import SyncClient
+from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze
 from riverui.errors import (
     ConfigError,
     InsertError,
-    RiveruiError,
     SchemaMissing,
     UniqueConflict,
 )
@@ -42,6 +40,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground, Task
+from tests.features.conftest import service_context
 from tests.features.sequences.test_keys import in_sequence, keys
 from tests.pro_tables import PRO_TABLES
 
@@ -66,12 +65,7 @@ class Lines(Playground):
 
     def scheduler(self, client: Client) -> SequenceScheduler:
         """Return the leader's service of a client, as it comes from there."""
-        context = ServiceContext(
-            driver=client.driver,
-            clock=lambda: datetime.now(UTC),
-            logger=logging.getLogger("test"),
-            timing=NoWait(),
-        )
+        context = service_context(client.driver, timing=NoWait())
         (service,) = [
             one for one in client.pilot.services(context) if isinstance(one, SequenceScheduler)
         ]
@@ -86,10 +80,6 @@ class Lines(Playground):
         return not await self.rows(
             "select from river_job where state not in ('cancelled', 'completed', 'discarded')"
         )
-
-
-async def nothing(job: Job[Task]) -> None:
-    """Do nothing."""
 
 
 @pytest.fixture
@@ -223,7 +213,9 @@ async def test_a_scheduled_head_holds_its_key(lines: Lines) -> None:
     assert await lines.states() == ["scheduled", "pending"]
 
 
-async def test_without_the_tables_it_is_said_which_migration_lacks(play: Playground) -> None:
+async def test_missing_tables_are_named_with_their_migration(
+    play: Playground, driver: Driver
+) -> None:
     client = play.make(skip_unknown_job_check=True)
     with pytest.raises(SchemaMissing, match="migration 010 of the line riverui: run `riverui mig"):
         await client.insert(Task(), IN_LINE)
@@ -231,30 +223,13 @@ async def test_without_the_tables_it_is_said_which_migration_lacks(play: Playgro
         sync.insert(Task(), IN_LINE)
     # Who does not use them does not need them.
     await client.insert(Task())
-    assert (
-        await SequenceScheduler(
-            ServiceContext(
-                driver=client.driver,
-                clock=lambda: datetime.now(UTC),
-                logger=logging.getLogger("test"),
-            ),
-            timedelta(seconds=1),
-            KnownTables(),
-        ).run_once()
-        == 0
-    )
-
-
-async def test_with_older_tables_it_is_said_which_migration_lacks(
-    play: Playground, driver: Driver
-) -> None:
+    scheduler = SequenceScheduler(service_context(driver), timedelta(seconds=1), KnownTables())
+    assert await scheduler.run_once() == 0
+    # Older tables:
     await migrate(driver, "up", line="riverui", target_version=14)
     client = play.make(skip_unknown_job_check=True)
     await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 2)
-    context = ServiceContext(
-        driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
-    )
-    scheduler = SequenceScheduler(context, timedelta(seconds=1), KnownTables())
+    scheduler = SequenceScheduler(service_context(driver), timedelta(seconds=1), KnownTables())
     with pytest.raises(SchemaMissing, match="migration 015 of the line riverui: run `riverui mig"):
         await scheduler.run_once()
     assert scheduler.interval == timedelta(seconds=30)
@@ -371,26 +346,6 @@ async def test_a_sequence_halts_at_a_job_that_failed_unless_it_goes_on(
     assert len(halted) == (after == "pending")
 
 
-async def test_a_halted_sequence_goes_on_when_somebody_retries_its_head(lines: Lines) -> None:
-    fails = [True]
-
-    async def work(job: Job[Task]) -> None:
-        if job.args.value == "first" and fails:
-            fails.clear()
-            raise JobCancel
-
-    lines.worker(work)
-    client = await lines.start()
-    first, second = await client.insert_many(
-        [InsertManyParams(Task("first"), IN_LINE), InsertManyParams(Task("second"), IN_LINE)]
-    )
-    await lines.event(first.job.id)
-    retried = await client.job_retry(first.job.id)
-    assert retried.state is JobState.AVAILABLE
-    await lines.event(second.job.id)
-    assert await lines.states() == ["completed", "completed"]
-
-
 async def test_a_head_that_is_to_be_tried_again_or_snoozes_holds_its_key(lines: Lines) -> None:
     async def work(job: Job[Task]) -> None:
         if job.args.value == "fail":
@@ -450,11 +405,8 @@ async def test_a_job_whose_worker_died_holds_its_key_until_it_is_rescued(
     await lines.connection.execute(
         "update river_job set attempted_at = now() - interval '9 days' where state = 'running'"
     )
-    context = ServiceContext(
-        driver=client.driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
-    )
-    lines.worker(nothing)
-    await JobRescuer(context, client.config, pilot=client.pilot).run_once()
+    lines.worker(lambda job: None)
+    await JobRescuer(service_context(client.driver), client.config, pilot=client.pilot).run_once()
     await scheduler.run_once()
     assert await lines.states() == after
 
@@ -537,118 +489,36 @@ async def test_a_job_that_is_held_by_another_transaction_is_promoted_later(
     await lines.until(lines.at_rest)
 
 
-# Many histories
+# A worker that completes its job in its own transaction
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
-async def test_never_two_of_a_key_at_once_and_none_stuck(lines: Lines, seed: int) -> None:
-    """Several clients insert into few keys at once, some jobs fail, snooze or cancel themselves,
-    people retry, cancel and delete, others complete and delete behind everybody's back.
-    """
-    chance = random.Random(seed)
-    at_work: dict[str, int] = {}
-    worked: defaultdict[str, list[int]] = defaultdict(list)
-    twice: list[tuple[str, int, int]] = []
+async def test_a_job_completed_in_a_transaction_lets_the_next_run_when_that_commits(
+    lines: Lines,
+) -> None:
+    seen: list[list[str]] = []
+    river = SyncClient()
+    query = "select state::text from river_job order by id"
 
+    def complete(job: Job[Task]) -> None:
+        with psycopg.connect(lines.database_url) as tx, psycopg.connect(lines.database_url) as own:
+            river.job_complete_tx(tx, job)
+            seen.append([row[0] for row in own.execute(query)])
+            tx.commit()
+            seen.append([row[0] for row in tx.execute(query)])
+
+    lines.worker(complete)
+    jobs = await lines.make(queues={}).insert_many([InsertManyParams(Task("a"), BY_VALUE)] * 2)
+    await lines.start(queues={"default": QueueConfig(max_workers=1)})
+    await lines.in_state(jobs[-1].job.id, "completed")
+    assert seen[:2] == [["running", "pending"], ["completed", "available"]]
+
+
+async def test_an_async_job_completed_in_a_transaction_lets_the_next_run(lines: Lines) -> None:
     async def work(job: Job[Task]) -> None:
-        key = job.args.value
-        if key in at_work:
-            twice.append((key, at_work[key], job.id))
-        at_work[key] = job.id
-        try:
-            await asyncio.sleep(chance.random() * 0.004)
-            dice = chance.random()
-            if dice < 0.05 and job.attempt == 1:
-                raise ArithmeticError
-            if dice < 0.08:
-                raise JobCancel
-            if dice < 0.12 and not job.metadata_dict.get("snoozes"):
-                raise JobSnooze(timedelta(0))
-            worked[key].append(job.id)
-        finally:
-            del at_work[key]
+        async with await AsyncConnection.connect(lines.database_url) as connection:
+            await job_complete_tx(connection, job)
 
     lines.worker(work)
-    clients = [
-        await lines.start(
-            id=f"client_{number}",
-            retry_policy=lambda row: datetime.now(UTC) + timedelta(milliseconds=20),
-        )
-        for number in range(3)
-    ]
-    retried: set[int] = set()
-    ids: list[int] = []
-    scheduler = lines.scheduler(clients[0])
-
-    async def insert(client: Client) -> None:
-        for _ in range(25):
-            some = [
-                InsertManyParams(Task(f"key {chance.randrange(4)}"), BY_VALUE)
-                for _ in range(chance.randint(1, 6))
-            ]
-            if chance.random() < 0.3:
-                async with await AsyncConnection.connect(lines.database_url) as connection:
-                    # In order, so that no two transactions wait for one another.
-                    some.sort(key=lambda job: str(job.args))
-                    results = await client.insert_many_tx(connection, some)
-                    await asyncio.sleep(chance.random() * 0.01)
-                    if chance.random() < 0.2:
-                        await connection.rollback()
-                        continue
-            else:
-                results = await client.insert_many(some)
-            ids.extend(result.job.id for result in results)
-            await asyncio.sleep(chance.random() * 0.01)
-
-    async def meddle() -> None:
-        while True:
-            await asyncio.sleep(0.005)
-            if not ids:
-                continue
-            job_id, client = chance.choice(ids), chance.choice(clients)
-            dice = chance.random()
-            try:
-                if dice < 0.4:
-                    retried.add(job_id)
-                    await client.job_retry(job_id)
-                elif dice < 0.6:
-                    await client.job_delete(job_id)
-                elif dice < 0.7:
-                    await client.job_cancel(job_id)
-                elif dice < 0.8:
-                    await lines.connection.execute(
-                        "delete from river_job where id = %s and state <> 'running'", [job_id]
-                    )
-                else:
-                    await scheduler.run_once()
-            except RiveruiError:
-                pass
-
-    meddling = asyncio.create_task(meddle())
-    await asyncio.gather(*(insert(client) for client in clients))
-    await asyncio.sleep(0.3)
-    meddling.cancel()
-    await asyncio.gather(meddling, return_exceptions=True)
-
-    async def over() -> bool:
-        # Halted keys go on when somebody retries a job that waits.
-        await scheduler.run_once()
-        halted = await lines.rows(
-            "select h.id from riverui_sequence s join river_job h on h.id = s.head_id"
-            " where s.halted_at is not null"
-            " and exists (select from riverui_sequence_job w where w.seq_key = s.seq_key)"
-        )
-        for row in halted:
-            await clients[0].job_delete(row["id"])
-        return not await lines.rows(
-            "select from river_job where state not in ('cancelled', 'completed', 'discarded')"
-            " union all select from riverui_sequence_job"
-        )
-
-    await lines.until(over)
-    assert twice == []
-    for ran in worked.values():
-        once = [job_id for job_id in ran if job_id not in retried]
-        assert len(once) == len(set(once))
-    assert sum(map(len, worked.values())) > 50
+    client = await lines.start()
+    for result in await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 3):
+        await lines.in_state(result.job.id, "completed")

@@ -16,6 +16,7 @@ from riverui.features.sequences import verbs as sequences
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
+from tests.cases import cases
 from tests.factory import job
 from tests.sequences import KEY, Line
 
@@ -25,23 +26,30 @@ async def line(driver: Driver, connection: AsyncConnection[Any], own_tables: Non
     return Line(driver, connection)
 
 
-async def test_a_later_job_that_is_retried_stays_in_line(line: Line) -> None:
-    ids = await line.make("running", "pending", "pending")
-    changes = await line.do(RETRY, ids[2])
-    assert changes.changed == (ids[2],)
-    assert await line.states(ids) == ["running", "pending", "pending"]
+CHANGES: list[tuple[str, Any, list[int], str]] = [
+    ("running pending pending", RETRY, [2], "running pending pending"),
+    ("discarded pending", RETRY, [0], "available pending"),
+    ("cancelled pending pending", RETRY, [2], "cancelled available pending"),
+    ("completed", RETRY, [0], "available"),
+    ("retryable pending", RETRY, [0, 1], "available pending"),
+    ("available pending pending", CANCEL, [0], "cancelled pending pending"),
+    ("available pending pending", DELETE, [0, 1], "gone gone available"),
+]
+"""States of a sequence's jobs, a verb on some of them, and the states afterwards."""
 
 
-async def test_a_halted_sequence_goes_on_when_its_head_is_retried(line: Line) -> None:
-    ids = await line.make("discarded", "pending")
-    await line.do(RETRY, ids[0])
-    assert await line.states(ids) == ["available", "pending"]
-
-
-async def test_a_halted_sequence_goes_on_when_a_later_job_is_retried(line: Line) -> None:
-    ids = await line.make("cancelled", "pending", "pending")
-    await line.do(RETRY, ids[2])
-    assert await line.states(ids) == ["cancelled", "available", "pending"]
+async def test_a_change_leaves_one_job_at_the_head(line: Line) -> None:
+    with cases() as case:
+        for number, (before, verb, chosen, after) in enumerate(CHANGES):
+            with case((before, verb.name, chosen)):
+                ids = await line.make(*before.split(), key=f"key {number}")
+                changes = await line.do(verb, *(ids[each] for each in chosen))
+                assert sorted(changes.changed) == [ids[each] for each in chosen]
+                assert await line.states(ids) == after.split()
+        with case("a cancelled head that others need not wait for"):
+            ids = await line.make("available", "pending", continue_on_cancelled=True)
+            await line.do(CANCEL, ids[0])
+            assert await line.states(ids) == ["cancelled", "available"]
 
 
 async def test_a_completed_job_that_is_retried_waits_for_its_turn(line: Line) -> None:
@@ -57,31 +65,6 @@ async def test_a_completed_job_that_is_retried_waits_for_its_turn(line: Line) ->
     assert await line.states(ids) == ["available", "gone", "pending"]
 
 
-async def test_the_only_job_of_a_key_runs_at_once_when_it_is_retried(line: Line) -> None:
-    ids = await line.make("completed")
-    await line.do(RETRY, *ids)
-    assert await line.states(ids) == ["available"]
-
-
-async def test_a_head_that_waits_to_be_tried_again_is_retried_before_those_behind(
-    line: Line,
-) -> None:
-    ids = await line.make("retryable", "pending")
-    await line.do(RETRY, *ids)
-    assert await line.states(ids) == ["available", "pending"]
-
-
-@pytest.mark.parametrize(
-    ("options", "after"), [({}, "pending"), ({"continue_on_cancelled": True}, "available")]
-)
-async def test_a_cancelled_head_halts_unless_it_says_otherwise(
-    line: Line, options: dict[str, Any], after: str
-) -> None:
-    ids = await line.make("available", "pending", "pending", **options)
-    await line.do(CANCEL, ids[0])
-    assert await line.states(ids) == ["cancelled", after, "pending"]
-
-
 async def test_a_job_cancelled_in_line_halts_when_its_turn_comes(line: Line) -> None:
     ids = await line.make("available", "pending", "pending")
     await line.do(CANCEL, ids[1])
@@ -94,12 +77,6 @@ async def test_a_job_cancelled_in_line_halts_when_its_turn_comes(line: Line) -> 
     assert place.waiting
     assert place.halted_at is not None
     await line.do(DELETE, ids[1])
-    assert await line.states(ids) == ["gone", "gone", "available"]
-
-
-async def test_deleting_the_head_and_the_next_at_once_lets_the_third_run(line: Line) -> None:
-    ids = await line.make("available", "pending", "pending")
-    await line.do(DELETE, *ids[:2])
     assert await line.states(ids) == ["gone", "gone", "available"]
 
 
@@ -173,13 +150,13 @@ async def test_the_last_of_a_sequence_is_skipped(line: Line) -> None:
     assert (place.head_id, place.halted_at) == (None, None)
 
 
-@pytest.mark.parametrize("state", ["available", "running", "retryable", "scheduled"])
-async def test_a_job_that_will_run_is_not_skipped(line: Line, state: str) -> None:
-    ids = await line.make(state, "pending")
-    for each in ids:
-        with pytest.raises(BadRequest, match="does not halt its sequence"):
-            await sequences.skip(line.driver, each)
-    assert await line.states(ids) == [state, "pending"]
+async def test_a_job_that_will_run_is_not_skipped(line: Line) -> None:
+    for state in ("available", "running", "retryable", "scheduled"):
+        ids = await line.make(state, "pending", key=state)
+        for each in ids:
+            with pytest.raises(BadRequest, match="does not halt its sequence"):
+                await sequences.skip(line.driver, each)
+        assert await line.states(ids) == [state, "pending"]
 
 
 async def test_what_is_in_no_sequence_is_not_skipped(line: Line) -> None:
@@ -192,18 +169,12 @@ async def test_what_is_in_no_sequence_is_not_skipped(line: Line) -> None:
         await sequences.skip(line.driver, pros)
 
 
-async def test_the_place_names_the_nearest_on_both_sides(line: Line) -> None:
-    ids = await line.make("running", *["pending"] * 9)
-    async with line.driver.transaction() as executor:
-        place = await SequenceStore(executor).sequence_place(ids[5])
-    assert place is not None
-    assert (place.ahead, place.behind) == (4, 4)
-    assert [near.id for near in place.before] == ids[2:5]
-    assert [near.id for near in place.after] == ids[6:9]
-    assert {near.state for near in place.after} == {"pending"}
-
-
 # On a database with River Pro's sequences
+
+
+async def pro_keys(connection: AsyncConnection[Any]) -> list[str]:
+    rows = await connection.execute("select key from river_job_sequence")
+    return [row["key"] for row in await rows.fetchall()]
 
 
 @pytest.mark.parametrize(
@@ -214,21 +185,16 @@ async def test_a_job_of_pro_becomes_pending_and_its_key_is_handed_over(
 ) -> None:
     await connection.execute(f"create table river_job_sequence ({columns})".encode())
     line = Line(driver, connection)
-    ids = [
-        await job(connection, "discarded", metadata={"seq_key": "k"}),
-        await job(connection, "discarded"),
-    ]
+    sequence = {"metadata": {"seq_key": "k"}}
+    ids = [await job(connection, "discarded", **given) for given in (sequence, {})]
     changes = await line.do(RETRY, *ids)
     assert sorted(changes.changed) == ids
     assert await line.states(ids) == ["pending", "available"]
-    rows = await (await connection.execute("select key from river_job_sequence")).fetchall()
-    assert [row["key"] for row in rows] == ["k"]
-
+    assert await pro_keys(connection) == ["k"]
     await connection.execute("delete from river_job_sequence")
     await line.do(DELETE, *ids)
     assert await line.states(ids) == ["gone", "gone"]
-    rows = await (await connection.execute("select key from river_job_sequence")).fetchall()
-    assert [row["key"] for row in rows] == ["k"]
+    assert await pro_keys(connection) == ["k"]
 
 
 @pytest.mark.parametrize("columns", ["", "key bytea", "key text, shard int not null"])

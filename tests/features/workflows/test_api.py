@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 
 from tests.pro_tables import PRO_TABLES
@@ -15,12 +14,6 @@ from tests.workflows import DIAMOND, fan, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
 Get = Callable[..., Awaitable[Any]]
-
-
-@pytest.fixture
-async def own(connection: Connection, own_tables: None) -> Connection:
-    """Return a connection to a database with riverui's own tables."""
-    return connection
 
 
 async def test_features_tell_of_them(get: Get, own: Connection) -> None:

@@ -1,25 +1,28 @@
-"""What River's documentation says of workflows and no other test here tells: see
-docs/reference/pro.md.
+"""Workflows at their edges: ids, states at insert, transactions, and ends that are written twice or
+late. See docs/reference/pro.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import psycopg
-import psycopg2
 import pytest
 
+from riverui.domain.jobs import JobState
 from riverui.domain.ulid import ulid
+from riverui.engine.client import Client
 from riverui.engine.config import QueueConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
+from riverui.engine.pilot import JobEnd
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.worker import Job
 from riverui.errors import DuplicateTaskError, InsertError, NotFound, WorkflowActive
-from riverui.features.workflows.waits.domain import SignalTerm, Wait
+from riverui.storage.interface import Driver
+from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from tests.engine.conftest import Task
 from tests.features.conftest import Step, Workshop, chain, fails_for_good
 
@@ -45,24 +48,6 @@ async def test_ids_are_ulids_unless_given_and_names_may_be_left_out(shop: Worksh
     for bad in ("x" * 129, "a\0b"):
         with pytest.raises(InsertError, match="id"):
             client.workflows.new(id=bad)
-
-
-async def test_workflows_are_apart_however_alike_they_are(shop: Workshop) -> None:
-    client = await shop.start()
-    first, second = client.workflows.new("alike"), client.workflows.new("alike")
-    for workflow, does in ((first, "cancel"), (second, "")):
-        workflow.add("a", Step(does))
-        workflow.add("b", Step(), deps=["a"])
-        await workflow.insert()
-    await shop.ended()
-    found = {}
-    for workflow in (first, second):
-        tasks = await (await client.workflows.load(workflow.id)).load_all()
-        found[workflow.id] = {name: task.state.value for name, task in tasks.items()}
-    assert found == {
-        first.id: {"a": "cancelled", "b": "cancelled"},
-        second.id: {"a": "completed", "b": "completed"},
-    }
 
 
 async def test_states_at_insert(shop: Workshop) -> None:
@@ -138,39 +123,6 @@ async def test_cancel_and_retry_in_ones_own_transaction(shop: Workshop) -> None:
     assert row["attempt"] == 2
 
 
-@pytest.mark.parametrize("library", ["psycopg", "psycopg2"])
-async def test_the_synchronous_client_cancels_and_retries_too(shop: Workshop, library: str) -> None:
-    client = shop.make(queues={})
-    above = chain(client.workflows.new(), "a", "b")
-    above.add("waits", Step(), wait=Wait("approved", [SignalTerm("approved", "approval")]))
-    (first, *_) = await above.insert()
-    child = client.workflows.new("child", parent=first.job)
-    await chain(child, "c", "d").insert()
-    connect = psycopg.connect if library == "psycopg" else psycopg2.connect
-    with SyncClient(shop.database_url) as river:
-        with closing(connect(shop.database_url)) as tx:
-            assert len(river.workflows.cancel_tx(tx, above.id)) == 3
-            tx.rollback()
-            assert set((await shop.own()).values()) == {"staged", "waiting", "wait"}
-            assert len(river.workflows.cancel_tx(tx, above.id)) == 3
-            tx.commit()
-            assert set((await shop.own()).values()) == {"cancelled"}
-            assert len(river.workflows.retry_tx(tx, above.id, "failed_only")) == 3
-            with pytest.raises(WorkflowActive):
-                river.workflows.retry_tx(tx, above.id)
-            tx.commit()
-        assert await shop.own() == {
-            "a": "staged", "b": "waiting", "waits": "wait", "c": "staged", "d": "waiting",
-        }  # fmt: skip
-        assert len(river.workflows.cancel(above.id)) == 3
-        assert len(river.workflows.retry(above.id, reset_history=True)) == 3
-        for missing in (river.workflows.cancel, river.workflows.retry):
-            with pytest.raises(NotFound):
-                missing("none")
-    await client.workflows.signal(above.id, "approval")
-    assert set((await shop.tasks()).values()) == {"available", "pending"}
-
-
 async def test_a_retry_of_what_failed_changes_nothing_where_nothing_has(shop: Workshop) -> None:
     client = await shop.start()
     workflow = chain(client.workflows.new(), "a", "b")
@@ -219,16 +171,20 @@ async def test_a_dependency_deleted_after_it_was_completed_counts_as_completed(
     client = await shop.start()
     workflow = client.workflows.new()
     workflow.add("first", Step())
+    workflow.add("other", Step())
     workflow.add("slow", Step(), ELSEWHERE)
-    workflow.add("last", Step(), deps=["first", "slow"])
+    workflow.add("last", Step(), deps=["first", "other", "slow"])
     await workflow.insert()
-    first = (await shop.ids())["first"]
+    ids = await shop.ids()
 
     async def completed() -> bool:
-        return (await shop.own())["first"] == "completed"
+        own = await shop.own()
+        return own["first"] == own["other"] == "completed"
 
     await shop.until(completed)
-    await client.job_delete(first)
+    await client.job_delete(ids["first"])
+    # As a cleaner does that knows nothing of workflows:
+    await shop.connection.execute("delete from river_job where id = %s", [ids["other"]])
     # So it does for tasks that are added later.
     added = await client.workflows.load(workflow.id)
     added.add("added", Step(), deps=["first"])
@@ -237,3 +193,101 @@ async def test_a_dependency_deleted_after_it_was_completed_counts_as_completed(
     await client.queues.add("elsewhere", QueueConfig(max_workers=5))
     await shop.ended()
     assert set((await shop.own()).values()) == {"completed"}
+    tasks = await (await client.workflows.load(workflow.id)).load_deps("last")
+    assert tasks["other"].job is None
+
+
+class TestFaults:
+    """A client that dies, and outcomes that come twice."""
+
+    async def fetched(self, shop: Workshop, driver: Driver) -> tuple[Client, JobEnd]:
+        """Begin to work the first of three tasks; return how it ends."""
+        client = shop.make(queues={})
+        await chain(client.workflows.new(), "first", "second", "third").insert()
+        async with driver.transaction() as transaction:
+            (row,) = await client.pilot.get_available(
+                transaction, JobFetchParams(client_id="x", queue="default", limit=9)
+            )
+        change = JobSetStateParams(
+            id=row.id,
+            state=JobState.COMPLETED,
+            finalized_at=datetime.now(UTC),
+            of_attempt=row.attempt,
+        )
+        return client, JobEnd(row, change)
+
+    async def test_an_outcome_that_is_written_twice_counts_once(
+        self, shop: Workshop, driver: Driver
+    ) -> None:
+        client, end = await self.fetched(shop, driver)
+        for _ in range(2):
+            async with driver.transaction() as transaction:
+                (row,) = await client.pilot.set_state_if_running_many(transaction, [end])
+            assert row.state is JobState.COMPLETED
+        assert await shop.own() == {"first": "completed", "second": "staged", "third": "waiting"}
+        await shop.consistent()
+
+    async def test_an_outcome_that_is_lost_on_its_way_moves_nothing(
+        self, shop: Workshop, driver: Driver
+    ) -> None:
+        client, end = await self.fetched(shop, driver)
+
+        async def dies() -> None:
+            async with driver.transaction() as transaction:
+                await client.pilot.set_state_if_running_many(transaction, [end])
+                raise ArithmeticError
+
+        with pytest.raises(ArithmeticError):
+            await dies()
+        assert await shop.own() == {"first": "staged", "second": "waiting", "third": "waiting"}
+        assert (await shop.row(end.job.id))["state"] == "running"
+
+    async def test_a_client_that_dies_leaves_its_tasks_to_others(
+        self, shop: Workshop, driver: Driver
+    ) -> None:
+        _, end = await self.fetched(shop, driver)
+        # As rescuers do it.
+        await shop.connection.execute(
+            "update river_job set state = 'available' where id = %s", [end.job.id]
+        )
+        client = await shop.start()
+        await shop.ended()
+        # Its outcome comes late, of an attempt that was lost.
+        async with driver.transaction() as transaction:
+            late = end._replace(change=end.change._replace(state=JobState.DISCARDED))
+            await client.pilot.set_state_if_running_many(transaction, [late])
+        assert set((await shop.tasks()).values()) == {"completed"}
+
+    async def test_two_batches_that_end_tasks_of_the_same_workflows_wait_for_one_another(
+        self, shop: Workshop, driver: Driver
+    ) -> None:
+        client = shop.make(queues={}, workers=None)
+        for _ in range(10):
+            workflow = client.workflows.new()
+            workflow.map("part", [Step() for _ in range(4)], then=Step())
+            await workflow.insert()
+        async with driver.transaction() as transaction:
+            rows = await client.pilot.get_available(
+                transaction, JobFetchParams(client_id="x", queue="default", limit=99)
+            )
+        ends = [
+            JobEnd(
+                row,
+                JobSetStateParams(
+                    id=row.id, state=JobState.COMPLETED, finalized_at=datetime.now(UTC),
+                    of_attempt=row.attempt,
+                ),
+            )
+            for row in rows
+        ]  # fmt: skip
+        Random(1).shuffle(ends)
+
+        async def write(some: list[JobEnd]) -> None:
+            async with driver.transaction() as transaction:
+                await client.pilot.set_state_if_running_many(transaction, some)
+
+        await asyncio.gather(*(write(ends[start::8]) for start in range(8)))
+        states = await shop.rows(
+            "select state, waits_for from riverui_workflow_task where name = 'after part'"
+        )
+        assert [(row["state"], row["waits_for"]) for row in states] == [("staged", 0)] * 10

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import ClassVar
 
 import pytest
@@ -16,7 +14,6 @@ from riverui.actions.verbs import JobVerb
 from riverui.engine.client import Client, client_from_context
 from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts
-from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.queue_config import QueueConfig
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.worker import Job
@@ -25,7 +22,7 @@ from riverui.features.workflows.engine.services import ForsakenWorkflowFinder
 from riverui.features.workflows.verbs import workflows
 from riverui.features.workflows.verbs.jobs import MOST_BELOW
 from riverui.storage.interface import Driver
-from tests.features.conftest import Step, Workshop, chain
+from tests.features.conftest import Step, Workshop, chain, service_context
 
 ELSEWHERE = InsertOpts(queue="elsewhere")
 """A queue that nobody works."""
@@ -96,9 +93,7 @@ class Family:
 
     def finder(self, client: Client, *, most: int = 100) -> ForsakenWorkflowFinder:
         """Return the leader's service."""
-        context = ServiceContext(
-            driver=self.driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
-        )
+        context = service_context(self.driver)
         return ForsakenWorkflowFinder(context, most=most)
 
 

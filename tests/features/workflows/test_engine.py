@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +12,6 @@ import psycopg
 import psycopg2
 import pytest
 
-from riverui.engine.client import Client
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
@@ -142,24 +140,6 @@ async def test_a_task_with_a_time_ahead_is_scheduled_when_its_dependencies_have_
     assert await shop.own() == {"first": "completed", "later": "staged"}
 
 
-async def test_tasks_that_have_errors_are_tried_again_as_any_job(shop: Workshop) -> None:
-    tries: list[int] = []
-
-    async def once(job: Job[Task]) -> None:
-        tries.append(job.attempt)
-        if job.attempt == 1:
-            raise ArithmeticError
-
-    shop.worker(once)
-    client = await shop.start(retry_policy=lambda row: datetime.now(UTC))
-    workflow = client.workflows.new()
-    first = workflow.add("first", Task())
-    workflow.add("second", Step(), deps=[first])
-    await workflow.insert()
-    assert await shop.ended() == {"first": "completed", "second": "completed"}
-    assert tries == [1, 2]
-
-
 async def test_a_task_completed_in_a_transaction_moves_others_on_when_that_commits(
     shop: Workshop,
 ) -> None:
@@ -231,49 +211,28 @@ async def test_a_synchronous_job_completes_its_task_in_its_own_transaction(
     assert (await shop.in_state(jobs[0].job.id, "completed"))["errors"] is None
 
 
-class TestTasksThatAreAddedLater:
-    """Tasks that come to a workflow which is there."""
-
-    async def insert(self, client: Client, id: str, *tasks: tuple[str, Sequence[str]]) -> list[str]:
-        jobs = []
-        for name, deps in tasks:
-            # Another builder of the same workflow, which knows nothing of the tasks that are there.
-            workflow = client.workflows.new(id=id)
-            workflow.add(name, Step())
-            jobs += workflow.prepare()
-            opts = jobs[-1].insert_opts
-            assert opts is not None
-            assert opts.metadata is not None
-            opts.metadata["deps"] = list(deps)
-        return [result.job.state.value for result in await client.insert_many(jobs)]
-
-    async def test_those_of_tasks_that_have_ended(self, shop: Workshop) -> None:
-        client = await shop.start()
-        workflow = client.workflows.new()
-        workflow.add("good", Step())
-        workflow.add("bad", Step("cancel"))
-        await workflow.insert()
-        await shop.ended()
-        states = await self.insert(
-            client, workflow.id, ("new", ["good"]), ("cut", ["good", "bad"]), ("off", ["cut"])
-        )
-        assert states == ["available", "cancelled", "cancelled"]
-        assert await shop.ended() == {
-            "good": "completed", "bad": "cancelled", "new": "completed", "cut": "cancelled",
-            "off": "cancelled",
-        }  # fmt: skip
-
-    async def test_what_is_not_there_cannot_be_waited_for(self, shop: Workshop) -> None:
-        client = shop.make(queues={})
-        await self.insert(client, "w", ("a", []))
-        with pytest.raises(MissingDependencyError, match="'b' waits for 'nobody'"):
-            await self.insert(client, "w", ("b", ["a", "nobody"]))
-        with pytest.raises(MissingDependencyError):
-            await self.insert(client, "another", ("b", ["a"]))
-        with pytest.raises(DuplicateTaskError, match="task 'a' in the workflow 'w' already"):
-            await self.insert(client, "w", ("a", []))
-        assert await shop.own() == {"a": "staged"}
-        assert list(await shop.tasks()) == ["a"]
+async def test_tasks_are_added_to_those_that_have_ended(shop: Workshop) -> None:
+    client = await shop.start()
+    workflow = client.workflows.new()
+    workflow.add("good", Step())
+    workflow.add("bad", Step("cancel"))
+    await workflow.insert()
+    await shop.ended()
+    more = await client.workflows.load(workflow.id)
+    more.add("new", Step(), deps=["good"])
+    more.add("cut", Step(), deps=["good", "bad"])
+    more.add("off", Step(), deps=["cut"])
+    results = await more.insert()
+    assert [each.job.state.value for each in results] == ["available", "cancelled", "cancelled"]
+    assert await shop.ended() == {
+        "good": "completed", "bad": "cancelled", "new": "completed", "cut": "cancelled",
+        "off": "cancelled",
+    }  # fmt: skip
+    # Another builder of the same workflow, which has not loaded the tasks that are there:
+    blind = client.workflows.new(id=workflow.id)
+    blind.add("good", Step())
+    with pytest.raises(DuplicateTaskError, match="task 'good' in the workflow"):
+        await blind.insert()
 
 
 async def test_like_tasks_and_one_that_waits_for_all(shop: Workshop) -> None:

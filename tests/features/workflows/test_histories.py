@@ -13,14 +13,20 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
+from psycopg import AsyncConnection
 
 from riverui import SignalTerm, TimerTerm, Wait
+from riverui.actions import jobs
+from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.engine.client import Client
+from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.work.worker import Job, JobCancel
 from riverui.features.workflows.domain.workflows import RETRY_MODES
+from riverui.features.workflows.engine.services import StrayTaskFinder
 from riverui.features.workflows.engine.workflow import Workflow
-from tests.features.conftest import Workshop
+from riverui.storage.interface import Driver
+from tests.features.conftest import Workshop, service_context
 from tests.features.histories import SEEDS
 
 ENDS = ("completed", "completed", "completed", "discarded", "cancelled")
@@ -234,3 +240,43 @@ async def test_attempts_come_out_as_the_model_says(shop: Workshop, seed: int) ->
             await theatre.go_on(theatre.random.choice(clients), model)
         await theatre.compare()
         await theatre.break_off(first, theatre.random.choice(theatre.models))
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_nothing_gets_stuck_whatever_people_do_meanwhile(
+    shop: Workshop, driver: Driver, seed: int
+) -> None:
+    theatre = Theatre(shop, seed)
+    settings = {"retry_policy": lambda _: datetime.now(UTC), "leader_election_disabled": False}
+    clients = [await shop.start(id=name, **settings) for name in ("first", "second")]
+    await asyncio.gather(
+        *(theatre.begin(theatre.random.choice(clients)) for _ in range(30)),
+        *(_meddle(shop, clients[0], driver, Random(seed * 10 + n)) for n in range(3)),
+    )
+    # Another client, which knows nothing of workflows, deletes some as well.
+    await shop.connection.execute("delete from river_job where state <> 'running' and id % 7 = 0")
+    finder = StrayTaskFinder(service_context(driver))
+
+    async def over() -> bool:
+        await finder.run_once()
+        return not await shop.rows("select id from riverui_workflow where ended_at is null")
+
+    await shop.until(over)
+    assert await shop.rows("select id from river_job where finalized_at is null") == []
+    assert await finder.run_once() == 0
+
+
+async def _meddle(shop: Workshop, client: Client, driver: Driver, random: Random) -> None:
+    """Cancel, delete and retry jobs, and cancel workflows, at random."""
+    pilot = plain_pilot()
+    async with await AsyncConnection.connect(shop.database_url, autocommit=True) as connection:
+        for _ in range(25):
+            if random.random() < 0.15:
+                query = "select id from riverui_workflow where ended_at is null limit 1"
+                for (workflow_id,) in await (await connection.execute(query)).fetchall():
+                    await client.workflows.cancel(workflow_id)
+                continue
+            query = "select id from river_job order by random() limit 4"
+            ids = [row[0] for row in await (await connection.execute(query)).fetchall()]
+            verb = random.choice((CANCEL, DELETE, RETRY, RETRY))
+            await jobs.apply(driver, verb, ids, pilot=pilot)

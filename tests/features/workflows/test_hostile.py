@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
 import pytest
 from psycopg import AsyncConnection
-from starlette.applications import Starlette
 
 from riverui import Client
 from riverui.engine.args.job_args import JsonArgs
-from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.features.workflows.waits.domain import AnyTerm, SignalTerm, Term, Wait
 from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver
 from tests import factory
-from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
+from tests.features.conftest import service_context, shown
+from tests.web.html import parse
 from tests.workflows import DIAMOND, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -50,25 +46,6 @@ _MANY = (
     "insert into riverui_workflow_task (workflow_id, name, job_id, waits_for)"
     " select %(id)s, 't' || n, 1000000 + n, 1 from generate_series(1, %(count)s) n",
 )
-
-
-@pytest.fixture
-async def own(connection: Connection, own_tables: None) -> Connection:
-    """Return a connection to a database with riverui's own tables."""
-    return connection
-
-
-@pytest.fixture
-async def pages(own: Connection, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a browser for a dashboard whose database has the tables."""
-    async with browser(app) as client:
-        yield client
-
-
-async def shown(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, (path[:200], answer.status_code, answer.text[:500])
-    return parse(answer.text)
 
 
 async def many(own: Connection, edges: str, *, id: str, count: int) -> None:
@@ -129,27 +106,6 @@ async def test_garbage_in_the_place_of_an_id(pages: httpx2.AsyncClient, own: Con
     assert await cursor.fetchone() == {"number": 0}
 
 
-async def test_signals_of_ten_megabytes(pages: httpx2.AsyncClient, own: Connection) -> None:
-    await workflow(own, DIAMOND, id="w1")
-    huge = {"key": "k", "payload": "x" * 10_000_000}
-    assert (await pages.post("/api/workflows/w1/signals", json=huge)).status_code == 413
-    assert (await pages.post("/workflows/w1/signals", data=huge)).status_code == 413
-    for given in ({"key": "k" * 10_000}, {"source": {"x": "x" * 20_000}}, {"key": "a\0"}):
-        answer = await pages.post("/api/workflows/w1/signals", json={"key": "k"} | given)
-        assert answer.status_code == 400, given
-    cursor = await own.execute("select count(*) as number from riverui_workflow_signal")
-    assert await cursor.fetchone() == {"number": 0}
-    # One that came another way stands in no page and in no answer whole.
-    await own.execute(
-        "insert into riverui_workflow_signal (workflow_id, attempt, key, payload, bytes)"
-        " select 'w1', 1, 'k', to_jsonb(repeat('x', 10000000)), 10000002 from generate_series(1, 3)"
-    )
-    for path in ("/workflows/w1", "/workflows/w1/signals"):
-        answer = await pages.get(path)
-        assert "10,000,002 bytes, too large for a list" in answer.text
-        assert len(answer.content) < 200_000
-
-
 async def test_a_wait_with_everything_in_it(
     pages: httpx2.AsyncClient, own: Connection, driver: Driver
 ) -> None:
@@ -162,9 +118,7 @@ async def test_a_wait_with_everything_in_it(
     made = client.workflows.new(hostile, id="w1")
     made.add(hostile, JsonArgs("ship", {}), wait=Wait(" && ".join(t.name for t in terms), terms))
     await made.insert()
-    context = ServiceContext(
-        driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
-    )
+    context = service_context(driver)
     await client.workflows.signal("w1", f"3 {hostile}", {"y": hostile})
     evaluator = WaitEvaluator(context, interval=timedelta(seconds=1))
     assert await evaluator.run_once() == 0

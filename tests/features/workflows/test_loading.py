@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
 import psycopg
-import psycopg2
 import pytest
 
-from riverui.engine.client import client_from_context
+from riverui.engine.client import Client, client_from_context
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx, record_output
@@ -26,7 +24,7 @@ from riverui.errors import (
     SchemaMissing,
 )
 from riverui.features.workflows.domain.tasks import TaskState
-from riverui.features.workflows.engine.workflow import until_checked
+from riverui.features.workflows.engine.workflow import Workflow, until_checked
 from tests.engine.conftest import Playground, Task
 from tests.features.conftest import Step, Workshop, chain, fails_for_good
 
@@ -38,7 +36,9 @@ class Parent:
     kind: ClassVar[str] = "parent"
 
 
-async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop) -> None:
+async def words(shop: Workshop) -> tuple[Client, Workflow]:
+    """Return a client and a workflow of its that has ended."""
+
     async def count(job: Job[Task]) -> None:
         record_output({"length": len(job.args.value)})
 
@@ -50,6 +50,11 @@ async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop
     new.add("all", Step(), deps=["count", "b"])
     await new.insert()
     await shop.ended()
+    return client, new
+
+
+async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop) -> None:
+    client, new = await words(shop)
     workflow = await client.workflows.load(new.id)
     assert (workflow.id, workflow.name) == (new.id, "Words")
     everything = await workflow.load_all()
@@ -97,19 +102,8 @@ async def test_loading_in_a_transaction_sees_what_it_has_written(shop: Workshop)
         await tx.rollback()
 
 
-@pytest.mark.parametrize("library", ["psycopg", "psycopg2"])
-async def test_the_synchronous_client_loads_them_too(shop: Workshop, library: str) -> None:
-    async def count(job: Job[Task]) -> None:
-        record_output({"length": len(job.args.value)})
-
-    shop.worker(count)
-    client = await shop.start()
-    new = client.workflows.new("Words")
-    new.add("count", Task("river"))
-    chain(new, "a", "b")
-    new.add("all", Step(), deps=["count", "b"])
-    await new.insert()
-    await shop.ended()
+async def test_the_synchronous_client_loads_them_too(shop: Workshop) -> None:
+    client, new = await words(shop)
     with SyncClient(shop.database_url) as river:
         workflow = river.workflows.load(new.id)
         everything = workflow.load_all()
@@ -124,8 +118,7 @@ async def test_the_synchronous_client_loads_them_too(shop: Workshop, library: st
         for missing in ("none", "no\0ne"):
             with pytest.raises(NotFound):
                 workflow.load(missing)
-        connect = psycopg.connect if library == "psycopg" else psycopg2.connect
-        with closing(connect(shop.database_url)) as tx:
+        with psycopg.connect(shop.database_url) as tx:
             workflow.add("new", Step(), deps=["all"])
             workflow.insert_tx(tx)
             assert list(workflow.load_all_tx(tx)) == ["a", "all", "b", "count", "new"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from psycopg import AsyncConnection
 
 from riverui.features.workflows.domain.pages import TaskNeighbour, WorkflowPageParams
@@ -14,12 +13,6 @@ from riverui.storage.interface.workflow_pages import WorkflowPageExecutor
 from tests.workflows import DIAMOND, fan, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
-
-
-@pytest.fixture
-async def own(connection: Connection, own_tables: None) -> Connection:
-    """Return a connection to a database with riverui's own tables."""
-    return connection
 
 
 async def listed(driver: Driver, **params: Any) -> list[str]:
@@ -49,19 +42,6 @@ async def test_workflows_are_listed_newest_first_with_their_tasks_counted(
         ("failed", 2, True),
         ("active", 4, True),
     ]
-
-
-async def test_pages_go_on_by_id_and_may_be_of_active_ones(driver: Driver, own: Connection) -> None:
-    for n in range(5):
-        await workflow(own, {"a": ("completed" if n % 2 else "running", ())}, id=f"w{n}")
-    async with driver.reading() as executor:
-        pages = WORKFLOW_PAGES.on(executor)
-        first = await pages.workflow_page_list(WorkflowPageParams(limit=2))
-        second = await pages.workflow_page_list(WorkflowPageParams(limit=3, after=first.after))
-    assert ([row.id for row in first.rows], first.after) == (["w4", "w3"], "w3")
-    assert ([row.id for row in second.rows], second.after) == (["w2", "w1", "w0"], "")
-    assert await listed(driver, active=True) == ["w4", "w2", "w0"]
-    assert await listed(driver, active=False) == ["w3", "w1"]
 
 
 async def test_they_are_found_by_how_they_ended(driver: Driver, own: Connection) -> None:
@@ -162,13 +142,3 @@ async def test_neighbours_are_counted_and_few_are_told(driver: Driver, own: Conn
     assert (len(found.deps), found.deps_count) == (5, 60)
     assert all(each.state != "completed" for each in found.deps)
     assert len((await place(driver, id="w", name="split")).dependents) == 20
-
-
-async def test_the_jobs_of_a_workflow_for_programs(driver: Driver, own: Connection) -> None:
-    made = await workflow(own, DIAMOND, id="w")
-    await workflow(own, DIAMOND, id="other")
-    async with driver.reading() as executor:
-        rows = await WORKFLOW_PAGES.on(executor).workflow_page_job_list("w")
-        assert await WORKFLOW_PAGES.on(executor).workflow_page_job_list("\0") == []
-    assert [row.id for row in rows] == list(made.values())
-    assert '"task": "read"' in rows[0].metadata

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
-from starlette.applications import Starlette
 
 from tests import factory
-from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
+from tests.features.conftest import shown
+from tests.web.html import Element
 from tests.workflows import DIAMOND, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
 HOSTILE = "<script>alert(1)</script>"
 PAGES = {"page 1": ("completed", ()), "page 2": ("running", ())}
-
-
-@pytest.fixture
-async def own(connection: Connection, own_tables: None) -> Connection:
-    """Return a connection to a database with riverui's own tables."""
-    return connection
-
-
-@pytest.fixture
-async def pages(own: Connection, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a browser for a dashboard whose database has the tables."""
-    async with browser(app) as client:
-        yield client
-
-
-async def shown(client: httpx2.AsyncClient, path: str) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == 200, answer.text[:500]
-    return parse(answer.text)
 
 
 async def begun(connection: Connection, id: str, parent: int, name: str = "") -> None:
@@ -106,11 +84,6 @@ async def test_other_jobs_and_workflows_say_nothing_of_it(
     await workflow(own, DIAMOND, id="01A")
     assert "started-title" not in (await pages.get(f"/jobs/{snoozed}")).text
     assert "waits for it" not in (await pages.get("/workflows/01A")).text
-
-
-async def test_a_database_without_the_tables_has_the_jobs_page_all_the_same(
-    app: Starlette, connection: Connection
-) -> None:
-    snoozed = await factory.job(connection, "scheduled", metadata={"snoozes": 2})
-    async with browser(app) as client:
-        assert (await client.get(f"/jobs/{snoozed}")).status_code == 200
+    # Nor where the tables are missing.
+    await own.execute("drop table riverui_workflow cascade")
+    await shown(pages, f"/jobs/{snoozed}")

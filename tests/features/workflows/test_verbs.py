@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,14 +13,12 @@ from riverui.actions.verbs import JobVerb
 from riverui.engine.client import Client
 from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.insert_opts import InsertOpts, UniqueOpts
-from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.errors import BadRequest, NotFound, UniqueConflict, WorkflowActive, WorkflowCancelled
 from riverui.features.workflows.engine.bundle import RetryMode
 from riverui.features.workflows.engine.services import StrayTaskFinder, WorkflowCleaner
 from riverui.features.workflows.verbs import workflows
 from riverui.storage.interface import Driver
-from tests.engine.conftest import Playground
-from tests.features.conftest import Step, Workshop, chain, fails_for_good
+from tests.features.conftest import Step, Workshop, chain, fails_for_good, service_context
 
 
 async def do(driver: Driver, verb: JobVerb, *ids: int) -> None:
@@ -52,14 +50,6 @@ class TestSingleTasks:
             "first": state, "second": "cancelled", "third": "cancelled", "all the same": "staged",
         }  # fmt: skip
         assert (await shop.tasks())["all the same"] == "available"
-
-    @pytest.mark.parametrize("of_client", [True, False])
-    async def test_a_client_does_it_too(self, shop: Workshop, of_client: bool) -> None:
-        client = shop.make(queues={})
-        await chain(client.workflows.new(), "first", "second").insert()
-        call = client.job_cancel if of_client else client.job_delete
-        await call((await shop.ids())["first"])
-        assert (await shop.own())["second"] == "cancelled"
 
     async def test_a_task_that_is_retried_is_waited_for_again(
         self, shop: Workshop, driver: Driver
@@ -243,10 +233,6 @@ class TestRetry:
 class TestTheLeader:
     """What nobody has told."""
 
-    def context(self, driver: Driver, play: Playground) -> ServiceContext:
-        client = play.make(queues={})
-        return ServiceContext(driver=driver, clock=lambda: datetime.now(UTC), logger=client.logger)
-
     @pytest.mark.parametrize(
         ("change", "second"),
         [
@@ -261,7 +247,7 @@ class TestTheLeader:
         client = shop.make(queues={})
         for _ in range(5):
             await chain(client.workflows.new(), "first", "second").insert()
-        finder = StrayTaskFinder(self.context(driver, shop), most=2)
+        finder = StrayTaskFinder(service_context(driver), most=2)
         assert await finder.run_once() == 0
         await shop.connection.execute(f"{change} where metadata ->> 'task' = 'first'".encode())
         # Two are looked at in each round, and after the last of them it begins anew.
@@ -275,11 +261,6 @@ class TestTheLeader:
         }
         await shop.consistent()
 
-    async def test_without_tables_nothing_is_read(self, play: Playground, driver: Driver) -> None:
-        context = self.context(driver, play)
-        assert await StrayTaskFinder(context).run_once() == 0
-        assert await WorkflowCleaner(context, after=timedelta(0)).run_once() == 0
-
     async def test_old_workflows_are_forgotten(self, shop: Workshop, driver: Driver) -> None:
         client = shop.make(queues={})
         old, new, open_ = (chain(client.workflows.new(), "first", "second") for _ in range(3))
@@ -291,7 +272,7 @@ class TestTheLeader:
             "update riverui_workflow set ended_at = ended_at - interval '8 days' where id = %s",
             [old.id],
         )
-        cleaner = WorkflowCleaner(self.context(driver, shop), after=timedelta(days=7))
+        cleaner = WorkflowCleaner(service_context(driver), after=timedelta(days=7))
         assert await cleaner.run_once() == 1
         left = await shop.rows("select id from riverui_workflow order by id")
         assert [row["id"] for row in left] == sorted([new.id, open_.id])

@@ -13,14 +13,11 @@ from hypothesis import given, strategies as st
 from riverui.errors import InsertError, WaitInvalid
 from riverui.features.workflows.waits.domain import (
     LONGEST,
-    SignalCount,
     SignalTerm,
     Term,
-    TermResult,
     TimerTerm,
     Wait,
     WaitMoments,
-    evidence,
     fire_at,
     pending_reason,
     phase,
@@ -50,30 +47,16 @@ def test_a_wait_is_written_and_read_again() -> None:
 
 
 def test_its_form_is_the_one_that_river_ui_reads() -> None:
-    told = json.loads(Wait("approved || late", [APPROVED, LATE]).to_json())
-    assert told == {
+    assert json.loads(Wait("approved || late", [APPROVED, LATE]).to_json()) == {
         "expr": "approved || late",
         "terms": [
-            {
-                "name": "approved",
-                "kind": "signal",
-                "label": "Approved by finance",
-                "expr": "payload.ok",
-                "signal_key": "approval",
-                "required_count": 2,
-            },
-            {
-                "name": "late",
-                "kind": "timer",
-                "label": "An hour has gone by",
-                "timer": {
-                    "name": "late",
-                    "after_us": 3_600_000_000,
-                    "anchor": {"kind": "wait_started_at"},
-                },
-            },
+            {"name": "approved", "kind": "signal", "label": "Approved by finance",
+             "expr": "payload.ok", "signal_key": "approval", "required_count": 2},
+            {"name": "late", "kind": "timer", "label": "An hour has gone by",
+             "timer": {"name": "late", "after_us": 3_600_000_000,
+                       "anchor": {"kind": "wait_started_at"}}},
         ],
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -183,40 +166,3 @@ def test_how_far_a_wait_is() -> None:
     assert pending_reason(dependencies=True, wait=False) == "dependencies"
     assert pending_reason(dependencies=False, wait=True) == "wait"
     assert pending_reason(dependencies=False, wait=False) == "none"
-
-
-def test_what_is_kept_of_a_wait_that_is_over() -> None:
-    results = {
-        "approved": TermResult(satisfied=True, matched_count=2, last_matched_id=9),
-        "late": TermResult(satisfied=False),
-    }
-    counts = {"approval": SignalCount(included_count=3, last_included_id=11)}
-    kept = evidence(
-        Wait("approved || late", [APPROVED, LATE]), results, counts, attempt=2, as_of=NOON
-    )
-    assert kept == {
-        "as_of": "2026-11-22T12:00:00Z",
-        "attempt": 2,
-        "summary": "Approved by finance",
-        "signals": {"approval": {"included_count": 3, "last_included_id": 11}},
-        "terms": [
-            {
-                "kind": "signal",
-                "label": "Approved by finance",
-                "last_matched_id": 9,
-                "matched_count": 2,
-                "name": "approved",
-                "required_count": 2,
-                "satisfied": True,
-                "signal_key": "approval",
-            },
-            {
-                "kind": "timer",
-                "label": "An hour has gone by",
-                "matched_count": 0,
-                "name": "late",
-                "required_count": 1,
-                "satisfied": False,
-            },
-        ],
-    }

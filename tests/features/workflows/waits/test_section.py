@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import logging
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -16,13 +15,13 @@ from psycopg import AsyncConnection
 
 from riverui import Client, create_app
 from riverui.engine.args.job_args import JsonArgs
-from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.features.workflows.engine.workflow import Workflow
 from riverui.features.workflows.waits.domain import SignalTerm, Wait
 from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
 from tests.cases import cases
+from tests.features.conftest import service_context, shown
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
@@ -49,12 +48,6 @@ async def order(ada: httpx2.AsyncClient, driver: Driver) -> Workflow:
     workflow.add("ship", JsonArgs("ship", {}), wait=APPROVED)
     await workflow.insert()
     return workflow
-
-
-async def shown(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, answer.text[:500]
-    return parse(answer.text)
 
 
 def listed(page: Element) -> Sequence[tuple[str, str, str]]:
@@ -114,9 +107,7 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     task = page.one(id="wf-task")
     assert "has not been looked at yet" in task.text
     evaluator = WaitEvaluator(
-        ServiceContext(
-            driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
-        ),
+        service_context(driver),
         interval=timedelta(seconds=1),
     )
     await evaluator.run_once()
