@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import SETTINGS, Setting
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from riverui.web.config import DashboardConfig

@@ -24,8 +24,8 @@ import pytest
 
 from riverui import __version__
 from riverui.cli.main import double_dashes, main, riverui
-from riverui.cli.server import address, listen
-from riverui.cli.server_config import serve_config
+from riverui.cli.serve.config import serve_config
+from riverui.cli.serve.server import address, listen
 from riverui.cli.settings import SETTINGS, Values, choose
 from riverui.errors import ConfigError, ListenError
 from riverui.web.config import ServeConfig, is_loopback

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.main import riverui
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS

@@ -211,7 +211,7 @@ def test_lines_of_sql_are_not_too_long() -> None:
 
 
 def test_every_demo_block_is_used_by_its_name() -> None:
-    code = words((PACKAGE / "demo/seed.py").read_text())
+    code = words((PACKAGE / "demo/history.py").read_text())
     blocks = read_blocks((PACKAGE / "demo/seed.sql").read_text())
     assert set(blocks) <= code
 

@@ -9,7 +9,7 @@ import pytest
 
 _ASK = """
 import logging, resource
-from riverui.cli.open_files import connections_possible
+from riverui.cli.serve.server import connections_possible
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 print(connections_possible({wanted}), *resource.getrlimit(resource.RLIMIT_NOFILE))

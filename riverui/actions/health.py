@@ -25,7 +25,7 @@ from riverui.domain.health_success import failing_kinds
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
 from riverui.domain.jobs import JobState
-from riverui.domain.stored_json import ODD_VALUE
+from riverui.domain.json import ODD_VALUE
 from riverui.errors import DatabaseError
 from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
 from riverui.features.marks.domain import Mark

@@ -13,10 +13,9 @@ from typing import TypeVar
 from riverui.domain.job_facts import KindReports, QueueSlots, Unread
 from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import JobShowRow
+from riverui.domain.json import read_object
 from riverui.domain.partitions import Partition
-from riverui.domain.queue_terms import BatchTerms, QueueTerms
-from riverui.domain.queues import QueueRow
-from riverui.domain.stored_json import read_object
+from riverui.domain.queues import BatchTerms, QueueRow, QueueTerms
 from riverui.errors import DatabaseError
 from riverui.features.concurrency import verbs as concurrency
 from riverui.features.concurrency.store import LimitStore

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
-from riverui.domain.names import MOST_QUEUE_NAME_BYTES, is_queue_name
+from riverui.domain.values import MOST_QUEUE_NAME_BYTES, is_queue_name
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from riverui.domain.jobs import JobState
-from riverui.domain.json_text import object_problem
-from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
+from riverui.domain.json import object_problem
+from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
 from riverui.errors import JobRefused
 from riverui.features.workflows.domain.tasks import MARK
 from riverui.storage.interface.engine_params import InsertResult

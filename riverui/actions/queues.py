@@ -1,16 +1,15 @@
-"""The verbs on queues, one record each, and what else is done to queues as River's client does
-it.
-"""
+"""The verbs on queues, one record each, and other changes to queues and to the leader."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface import NOTIFYING, Driver, Executor
 
 _ALLOWS = "pause and resume queues"
 """What the one right to do both lets a person do."""
@@ -104,3 +103,11 @@ async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = Non
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         return await transaction.queue_touch(name)
+
+
+async def request_resign(executor: Executor) -> None:
+    """Ask the leader, whoever it is, to resign; clients that do not listen hear nothing of it."""
+    message = {"action": "request_resign", "leader_id": ""}
+    await NOTIFYING.on(executor).notify_many(
+        "river_leadership", [json.dumps(message, separators=(",", ":"))]
+    )

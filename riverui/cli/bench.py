@@ -44,7 +44,7 @@ def bench(
     """
     import asyncio
 
-    from riverui.domain.durations import go_duration
+    from riverui.domain.time import go_duration
     from riverui.engine.event_loop import loop_factory, spare_collector
     from riverui.storage.connect import connect
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError, NotFound
 
@@ -31,11 +31,11 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     for what cannot be told. Exit code 0 where nothing was found, 1 where something holds the job
     up, 2 for bad input or an unknown job.
     """
-    from riverui.domain.numbers import is_bigint
+    from riverui.domain.values import is_bigint
 
     if not (job_id.isascii() and job_id.isdecimal() and is_bigint(int(job_id[:20]))):
         raise ConfigError("a job id is a whole number, such as 9381022")
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.web.api.serializers import dump
     from riverui.web.sections.jobs.explain import JobExplanation
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError, RiveruiError
 
@@ -32,7 +32,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     cannot be told. Exit code 0 where all is calm, 1 for a warning and where something essential is
     not known, 2 where it is critical, for bad input, and where nobody answers.
     """
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.web.api.serializers import dump
     from riverui.web.sections.overview.health import HealthReportAnswer, text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from riverui.cli.server_config import serve_config
+from riverui.cli.serve.config import serve_config
 from riverui.cli.settings import choose, settings_options, texts
 from riverui.errors import ConfigError, RiveruiError
 from riverui.web.config import ServeConfig

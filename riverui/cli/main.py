@@ -24,7 +24,7 @@ from riverui.cli.mark import mark
 from riverui.cli.migrate import COMMANDS
 from riverui.cli.partition_index import partition_index
 from riverui.cli.queue import queue
-from riverui.cli.serve import serve
+from riverui.cli.serve.command import serve
 from riverui.cli.token import token
 from riverui.cli.top.command import top
 from riverui.cli.worker.command import worker

@@ -93,7 +93,7 @@ def _marked(
 
 
 def _time(text: str) -> datetime:
-    from riverui.domain.clock import aware_instant
+    from riverui.domain.time import aware_instant
 
     if (at := aware_instant(text)) is None:
         raise ConfigError(f"--at {text[:40]}: write it with a time zone, like 2026-11-21T09:00:00Z")

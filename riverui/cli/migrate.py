@@ -272,7 +272,7 @@ def _with_driver(
 
 
 def _time(flag: str, text: str) -> timedelta:
-    from riverui.domain.durations import go_duration
+    from riverui.domain.time import go_duration
 
     try:
         found = go_duration(text)

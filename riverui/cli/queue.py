@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.known_names import known_queues
+from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.completion import known_queues
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
     from riverui.cli.terminal import Screen
 
 _MOST = 1_000
@@ -40,7 +40,7 @@ def queue_list(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> in
     """List the queues that clients have registered, by name: up to 1,000."""
     import msgspec
 
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen, json_line
 
     with asked_api(environ, flags) as api:
@@ -64,7 +64,7 @@ def get(environ: Mapping[str, str], /, name: str, as_json: bool, **flags: Any) -
     """Show the queue with this NAME. Exit code 1 where no client has registered it."""
     import msgspec
 
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen, json_line
 
     with asked_api(environ, flags) as api:
@@ -107,7 +107,7 @@ def _act(
 ) -> int:
     """Do a verb to queues, one after the other, and tell what changed."""
     from riverui.actions.queues import QUEUE_VERBS
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import one_line
 
     verb = QUEUE_VERBS[name]

@@ -381,7 +381,7 @@ class Values:
 
     def span(self, name: str) -> timedelta:
         """Return the value as a time (20s, 1m30s, 500ms); raise ConfigError where it is none."""
-        from riverui.domain.durations import go_duration
+        from riverui.domain.time import go_duration
 
         text = self.text(name)
         try:

@@ -14,8 +14,8 @@ from typing import TextIO
 
 import click
 
-from riverui.domain.clock import aware_instant, two_units
-from riverui.domain.plain_text import HIDDEN, code_point, plain
+from riverui.domain.text import HIDDEN, code_point, plain
+from riverui.domain.time import aware_instant, two_units
 from riverui.errors import RiveruiError
 
 _CELL = 200

@@ -18,7 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.engine.hooks import Metric, Plugin
 from riverui.engine.work.worker import JobCancel, JobSnooze
 from riverui.errors import ConfigError

@@ -21,8 +21,8 @@ from sentry_sdk.crons import MonitorStatus, capture_checkin
 from sentry_sdk.tracing import BAGGAGE_HEADER_NAME, SENTRY_TRACE_HEADER_NAME, TransactionSource
 from sentry_sdk.utils import event_from_exception
 
+from riverui.domain.json import read_object
 from riverui.domain.schedules import CronSchedule, PeriodicInterval, Schedule
-from riverui.domain.stored_json import read_object
 from riverui.engine.hooks import DoInner, Plugin
 from riverui.engine.work.context import is_last_attempt
 from riverui.engine.work.worker import JobCancel, JobSnooze

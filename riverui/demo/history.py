@@ -8,31 +8,44 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
+
+from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg.rows import dict_row
 
 from riverui.demo.attempts import log_text, plan
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.jobs import FINALIZED, JobState
+from riverui.storage.sql import number, read_blocks
 
 Row = dict[str, Any]
 """Names and values of columns, ready for `encode`."""
 
 PAUSED_FOR = timedelta(minutes=38)
 """How long ago the paused queue was paused: long enough for jobs to pile up in it."""
+
 DEPLOYED = timedelta(hours=7)
 """How long ago the workers were last replaced."""
+
 _DAY = timedelta(hours=24)
 """How far the past reaches back: as long as River keeps completed jobs."""
+
 _PILED_UP = 34
 """Jobs in the paused queue: one a minute since it was paused."""
+
 _HELD = 5
 """Payments that are pending: some to try the buttons on."""
+
 _MARK = "\ue000"
 """Stands before a number that is written as a string for a moment; no text of the shop has it."""
+
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
+
 _UNIQUE_STATES = "11110101"
 """River's default: unique in every state but cancelled and discarded."""
 
@@ -119,10 +132,10 @@ def history(
             yield row
     if since is not None:
         return
-    for number in range(_PILED_UP):
-        yield new_job(BY_NAME["data_import"], now - PAUSED_FOR * number / _PILED_UP, rng)
-    for number in range(_HELD):
-        yield new_job(BY_NAME["payment_capture"], now - timedelta(seconds=11 * number), rng) | {
+    for place in range(_PILED_UP):
+        yield new_job(BY_NAME["data_import"], now - PAUSED_FOR * place / _PILED_UP, rng)
+    for place in range(_HELD):
+        yield new_job(BY_NAME["payment_capture"], now - timedelta(seconds=11 * place), rng) | {
             "state": JobState.PENDING
         }
     yield _stuck(now, rng)
@@ -209,3 +222,68 @@ def _stuck(now: datetime, rng: Random) -> Row:
         "attempted_at": started_at,
         "attempted_by": [client_ids("python", now - _DAY)[0]],
     }
+
+
+_FIRST_ID = 4_812_000
+"""The id of the first job, as in a database that has been used for long."""
+
+_INSERTED_AT_ONCE = 1_000
+"""Rows of one statement: some megabytes of JSON."""
+
+Connection = AsyncConnection[dict[str, Any]]
+
+
+async def seed(url: str, rng: Random, *, jobs: int) -> None:
+    """Insert a past of so many jobs a day, up to now."""
+    now = datetime.now(UTC)
+    async with _writing(url) as (connection, sql):
+        (newest,) = await _run(connection, sql["job_get_newest"])
+        since = newest["created_at"]
+        if since is None:
+            paused_at = {queue.name: now - PAUSED_FOR for queue in QUEUES if queue.paused}
+            await _begin(connection, sql, paused_at)
+        await _insert(connection, sql, list(history(now, rng, jobs=jobs, since=since)))
+
+
+async def write(url: str, *, rows: Sequence[Row], paused_at: Mapping[str, datetime]) -> None:
+    """Insert jobs and the shop's queues, some of them paused, into an empty database."""
+    async with _writing(url) as (connection, sql):
+        await _begin(connection, sql, paused_at)
+        await _insert(connection, sql, rows)
+
+
+@asynccontextmanager
+async def _writing(url: str) -> AsyncIterator[tuple[Connection, Mapping[str, str]]]:
+    """Yield a connection in a transaction, and the statements; the tables are analyzed after it."""
+    sql = read_blocks(Path(__file__).with_name("seed.sql").read_text(encoding="utf-8"))
+    async with await AsyncConnection.connect(
+        url, autocommit=True, cursor_factory=AsyncRawCursor, row_factory=dict_row
+    ) as connection:
+        async with connection.transaction():
+            yield connection, sql
+        await connection.execute("analyze")
+
+
+async def _begin(
+    connection: Connection, sql: Mapping[str, str], paused_at: Mapping[str, datetime]
+) -> None:
+    """Create the queues in an empty database, and let job ids begin as in an old one."""
+    now = datetime.now(UTC)
+    times = {"created_at": now - timedelta(days=41), "updated_at": now}
+    queues = [
+        {"name": queue.name, "paused_at": paused_at.get(queue.name), **times} for queue in QUEUES
+    ]
+    await _run(connection, sql["sequence_start"], id=_FIRST_ID)
+    await _run(connection, sql["queue_create"], queues=encode(queues))
+
+
+async def _insert(connection: Connection, sql: Mapping[str, str], rows: Sequence[Row]) -> None:
+    for first in range(0, len(rows), _INSERTED_AT_ONCE):
+        part = encode(rows[first : first + _INSERTED_AT_ONCE])
+        await _run(connection, sql["job_insert"], jobs=part)
+
+
+async def _run(connection: Connection, block: str, **values: Any) -> list[dict[str, Any]]:
+    text, names = number(block)
+    cursor = await connection.execute(text.encode(), [values[name] for name in names])
+    return await cursor.fetchall() if cursor.description else []

@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 from riverui.demo.failures import Failure, left_behind
-from riverui.demo.history import DEPLOYED, Row, live, new_job
-from riverui.demo.seed import write
+from riverui.demo.history import DEPLOYED, Row, live, new_job, write
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState

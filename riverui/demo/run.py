@@ -19,12 +19,12 @@ import click
 import uvicorn
 from psycopg import AsyncConnection
 
-from riverui.cli.server import StoppableServer, address, listen, listen_from
+from riverui.cli.serve.server import StoppableServer, address, listen, listen_from
 from riverui.demo.customers import Customers, periodic_jobs, repeat
 from riverui.demo.fulfilment import Orders, fulfilment_client, leading
+from riverui.demo.history import seed
 from riverui.demo.incidents import Incident, prepare
 from riverui.demo.postgres import EmbeddedPostgres
-from riverui.demo.seed import seed
 from riverui.demo.shop import LANGUAGE, QUEUES, client_ids
 from riverui.demo.workers import shop_workers
 from riverui.domain.jobs import JobState

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from riverui.domain.job_facts import Unread
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 
 _NAME_LENGTH = 80
 """Characters of a name in a sentence."""

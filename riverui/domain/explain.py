@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from riverui.domain.checks import Check, Place, PlaceKind, Result, check, cut, unread, up_to
-from riverui.domain.clock import duration
 from riverui.domain.explain_limits import in_batch, its_turn, within_limits, within_rate
 from riverui.domain.explain_sequence import in_sequence
 from riverui.domain.job_facts import (
@@ -20,6 +19,7 @@ from riverui.domain.job_facts import (
 )
 from riverui.domain.jobs import FINALIZED, UNKNOWN_KIND, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.time import duration
 from riverui.features.sequences.domain import SequencePlace
 from riverui.features.workflows.domain.pages import FAILED_TASKS, TaskNeighbour, TaskPlace
 

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from riverui.domain.checks import Check, Place, PlaceKind, Result, check, cut, unread
-from riverui.domain.clock import duration
 from riverui.domain.job_facts import JobFacts, Unread
 from riverui.domain.job_holds import LimitHold
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import Partition
+from riverui.domain.time import duration
 from riverui.features.rate_limits.domain import number
 
 _FEWEST = 1e-6

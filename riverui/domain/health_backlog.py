@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from riverui.domain.clock import duration
 from riverui.domain.health import Cause, HealthAction, Level
 from riverui.domain.health_facts import HealthFacts, QueueWaiting, RunningJob
 from riverui.domain.health_findings import (
@@ -35,6 +34,7 @@ from riverui.domain.health_usual import (
 )
 from riverui.domain.job_facts import Unread
 from riverui.domain.sketch import Sketch
+from riverui.domain.time import duration
 
 FLOOD_TIMES = 3.0
 """How many times as many jobs of a kind as usual are a flood rather than a busy hour."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from riverui.domain.clock import duration
 from riverui.domain.health import Cause, HealthAction, Level
 from riverui.domain.health_facts import HealthFacts, RunningJob
 from riverui.domain.health_findings import (
@@ -24,6 +23,7 @@ from riverui.domain.health_findings import (
 from riverui.domain.health_kinds import only_unworked
 from riverui.domain.health_late import LateQueue, available, late_queues, leader_id, leads
 from riverui.domain.job_facts import Unread
+from riverui.domain.time import duration
 
 LOST_AFTER = timedelta(minutes=5)
 """How long a client that holds jobs may give no other sign of life: many rounds of any that polls.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from riverui.domain.clock import duration
 from riverui.domain.health import Cause, HealthAction, Level
 from riverui.domain.health_facts import HealthFacts, OpenTransaction
 from riverui.domain.health_findings import Finding, cut, failed, passed, unmeasured
 from riverui.domain.job_facts import Unread
+from riverui.domain.time import duration
 
 BLOCKED_WARN_AFTER = timedelta(seconds=30)
 """How long a statement on River's tables may wait for a lock: theirs take milliseconds."""

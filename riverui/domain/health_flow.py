@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from riverui.domain.clock import duration
 from riverui.domain.explain import LATE_AFTER
 from riverui.domain.health import Cause, HealthAction, HealthSection, Level
 from riverui.domain.health_backlog import backlog
@@ -34,6 +33,7 @@ from riverui.domain.health_usual import (
     usually,
 )
 from riverui.domain.job_facts import Unread
+from riverui.domain.time import duration
 
 
 def flow(facts: HealthFacts) -> HealthSection:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from riverui.domain.clock import duration
 from riverui.domain.health import Level
 from riverui.domain.health_facts import HealthFacts
 from riverui.domain.health_findings import jobs
@@ -22,6 +21,7 @@ from riverui.domain.health_usual import (
 )
 from riverui.domain.job_facts import Unread
 from riverui.domain.queues import LeaderRow, QueueListRow
+from riverui.domain.time import duration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

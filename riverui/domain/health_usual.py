@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import sqrt
 
-from riverui.domain.clock import duration
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.health import Level
 from riverui.domain.health_facts import HealthFacts, UsualHour
 from riverui.domain.job_facts import Unread
+from riverui.domain.time import duration
 
 RECENT = timedelta(minutes=15)
 """What counts as now: long enough for figures not to jump, and short enough that trouble from this

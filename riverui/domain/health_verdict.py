@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from riverui.domain.clock import duration
 from riverui.domain.health import Cause, HealthAction, HealthReport, HealthSection, Level
 from riverui.domain.health_facts import HealthFacts
 from riverui.domain.health_findings import Finding, failed, passed, told, unmeasured
@@ -10,6 +9,7 @@ from riverui.domain.health_flow import flow
 from riverui.domain.health_success import success
 from riverui.domain.health_usual import AGEING_AFTER, STALE_AFTER
 from riverui.domain.job_facts import Unread
+from riverui.domain.time import duration
 
 
 def judge(facts: HealthFacts) -> HealthReport:

@@ -8,8 +8,7 @@ from datetime import datetime
 
 from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import JobShowRow, JobState
-from riverui.domain.queue_terms import BatchTerms
-from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.queues import BatchTerms, LeaderRow, QueueRow
 from riverui.features.sequences.domain import SequencePlace
 from riverui.features.workflows.domain.pages import TaskPlace
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar, cast
 
-from riverui.domain.stored_json import read_json
+from riverui.domain.json import read_json
 from riverui.errors import ArgsError
 from riverui.features.encryption.domain import is_sealed
 

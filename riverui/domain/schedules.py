@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from riverui.domain.durations import go_duration, go_text
+from riverui.domain.time import go_duration, go_text
 from riverui.errors import ConfigError
 
 NEVER = datetime.max.replace(tzinfo=UTC)

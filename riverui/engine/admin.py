@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from riverui.actions import jobs, leader, queues
+from riverui.actions import jobs, queues
 from riverui.actions.job_verbs import CANCEL, MOVE, RETRY
 from riverui.actions.verbs import Given
 from riverui.domain.jobs import OUTPUT, JobRow, JobState
@@ -211,11 +211,11 @@ class AdminMethods:
     async def request_resign(self) -> None:
         """Ask the leader to resign and to stand for election again, as one of all."""
         async with self.driver.autocommit() as executor:
-            await leader.request_resign(executor)
+            await queues.request_resign(executor)
 
     async def request_resign_tx(self, tx: object) -> None:
         """Ask the leader to resign when the transaction commits."""
-        await leader.request_resign(await self.driver.adopt(tx))
+        await queues.request_resign(await self.driver.adopt(tx))
 
 
 def _move(queue: str | None, priority: int | None) -> Given:

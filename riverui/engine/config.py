@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from riverui.domain.names import is_kind, is_queue_name
 from riverui.domain.retries import Retry
+from riverui.domain.values import is_kind, is_queue_name
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.pilot import Feature

@@ -28,6 +28,7 @@ all match. `riverui.testing.sync` has the same for tests without asyncio.
 from __future__ import annotations
 
 from riverui.engine.events import EventKind
+from riverui.storage.memory.driver import MemoryDatabase
 from riverui.testing.drain import DrainResult, drain
 from riverui.testing.expectations import (
     Expected,
@@ -39,16 +40,15 @@ from riverui.testing.expectations import (
     require_not_inserted,
     require_not_inserted_tx,
 )
-from riverui.testing.inline import InlineClient
-from riverui.testing.inline_sync import InlineSyncClient
-from riverui.testing.memory import MemoryDatabase
-from riverui.testing.transaction_client import rolled_back
-from riverui.testing.work_context import WorkContext, work_context
+from riverui.testing.inline import InlineClient, InlineSyncClient
+from riverui.testing.transaction import rolled_back
 from riverui.testing.working import (
+    WorkContext,
     WorkResult,
     resumable_step_after,
     resumable_step_at_cursor,
     work,
+    work_context,
     work_tx,
 )
 

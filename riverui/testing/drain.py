@@ -19,7 +19,7 @@ from riverui.storage.interface import TRANSACTION_STATUS, Driver, Executor
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.where import Where
 from riverui.testing.inline import inline_config
-from riverui.testing.transaction_client import TransactionDriver
+from riverui.testing.transaction import TransactionDriver
 from riverui.testing.working import WorkResult, work_row
 
 _LATER = (JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED)

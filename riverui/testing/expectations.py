@@ -18,7 +18,7 @@ from riverui.engine.work.worker import Job
 from riverui.storage.connect import connect
 from riverui.storage.interface import EngineExecutor
 from riverui.storage.interface.engine_params import JobSelectParams
-from riverui.testing.database import Database, client_of
+from riverui.testing.transaction import Database, client_of
 
 A = TypeVar("A")
 

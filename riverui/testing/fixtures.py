@@ -10,8 +10,8 @@ import pytest
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.sync_client import SyncClient
-from riverui.testing.memory import MemoryDatabase
-from riverui.testing.transaction_client import rolled_back
+from riverui.storage.memory.driver import MemoryDatabase
+from riverui.testing.transaction import rolled_back
 
 __all__ = ["river", "river_config", "river_database", "sync_river"]
 

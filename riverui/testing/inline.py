@@ -1,32 +1,37 @@
-"""Clients that work a job at once where it is inserted: nothing has to run beside the test."""
+"""Clients that work each job where it is inserted, and the threads for tests without asyncio."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_methods import Send
 from riverui.engine.pilot import InsertBatch
+from riverui.engine.sync_client import Calls, SyncClient
 from riverui.engine.work.threads import WorkerThreads
 from riverui.engine.work.worker import Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import NotFound, UniqueConflict
-from riverui.storage.interface import Executor
+from riverui.storage.interface import WORKING, Capability, Driver, Executor, SyncDriver, Transaction
 from riverui.storage.interface.engine_params import InsertResult
-from riverui.testing.memory import MemoryDatabase
-from riverui.testing.transaction_client import TransactionDriver
+from riverui.storage.memory.driver import MemoryDatabase
+from riverui.testing.transaction import TransactionDriver
 from riverui.testing.working import work_row
 
 if TYPE_CHECKING:
-    from psycopg_pool import AsyncConnectionPool
+    from psycopg_pool import AsyncConnectionPool, ConnectionPool
+    from sqlalchemy.engine import Engine
 
-    from riverui.storage.interface import Driver
+    from riverui.storage.interface import TwoSidedDriver
 
 
 class InlineClient(Client):
@@ -140,3 +145,165 @@ async def insert_all(
     if batch.fast and any(result.unique_skipped_as_duplicate for result in inserted):
         raise UniqueConflict
     return inserted
+
+
+T = TypeVar("T")
+
+
+class OneTransaction(TransactionDriver):
+    """A SyncDriver of one transaction, in which every other one becomes a savepoint."""
+
+    is_synchronous = True
+
+    def __init__(self, driver: SyncDriver, executor: Executor) -> None:
+        # The parent uses no more of a Driver than a SyncDriver has.
+        super().__init__(cast("Driver", driver), executor)
+
+    def for_a_loop(self) -> TransactionDriver:
+        """Return a driver of the same transaction for an asyncio client."""
+        return TransactionDriver(self._driver, self._executor)
+
+    def close(self) -> None:  # type: ignore[override]  # as SyncDriver has it
+        """Do nothing: whoever began the transaction ends it."""
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Transaction]:
+        # Nothing of it waits, so nobody comes between.
+        async with self._savepoint() as tx:
+            yield tx
+
+
+class LoopDriver:
+    """A SyncDriver as one for an asyncio client, which works no other jobs than it is told to."""
+
+    capabilities: Collection[Capability[Any]] = frozenset({WORKING})
+
+    def __init__(self, driver: SyncDriver) -> None:
+        self._driver = driver
+        self.schema = getattr(driver, "schema", None)
+        self.adopt = driver.adopt
+        self.autocommit = driver.autocommit
+        self.reading = driver.autocommit
+        self.transaction = driver.transaction
+
+    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
+        """Lend the operations, each a transaction of its own."""
+        return self._driver.autocommit(timeout=timeout)
+
+    async def close(self) -> None:
+        """Do nothing: the synchronous client closes it."""
+
+
+def driver_for_a_loop(driver: SyncDriver) -> Driver:
+    """Return the same database for an asyncio client, which does not wait while it is asked."""
+    if isinstance(driver, OneTransaction):
+        return driver.for_a_loop()
+    # What works a job uses no more of a Driver than this.
+    return cast("Driver", LoopDriver(driver))
+
+
+def run_beside(run: Callable[[WorkerThreads], Coroutine[Any, Any, T]]) -> T:
+    """Return what a coroutine gives that runs in an event loop of another thread; the threads that
+    it is given are this one, so that synchronous jobs may use the test's own transaction.
+    """
+    threads = _CallersThread(0, given=1)
+    ended: list[T | BaseException] = []
+
+    def engine() -> None:
+        try:
+            ended.append(asyncio.run(run(threads)))
+        except BaseException as error:
+            ended.append(error)
+        finally:
+            threads.end()
+
+    thread = Thread(target=copy_context().run, args=(engine,), name="riverui test", daemon=True)
+    thread.start()
+    threads.serve()
+    thread.join()
+    (end,) = ended
+    if isinstance(end, BaseException):
+        raise end
+    return end
+
+
+class _CallersThread(WorkerThreads):
+    """The thread that calls `serve`, for one job after the other."""
+
+    def close(self) -> None:
+        """Do nothing: another job may come."""
+
+    def end(self) -> None:
+        """Unblock the thread."""
+        super().close()
+
+
+class InlineSyncClient(SyncClient):
+    """A SyncClient that works each job before its insert returns; see InlineClient.
+
+        river = InlineSyncClient(workers)
+        river.insert(SendWelcome(to="ann@example.com"))
+        assert outbox == ["ann@example.com"]
+
+    A synchronous worker runs in the caller's thread, and so in the transaction of a test that has
+    one; an asynchronous one in the event loop of another thread.
+    """
+
+    def __init__(
+        self,
+        workers: Workers | Worker[Any],
+        database: (str | ConnectionPool[Any] | Engine | SyncDriver | TwoSidedDriver | None) = None,
+        config: ClientConfig | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        raises: bool = True,
+        with_scheduled: bool = True,
+    ) -> None:
+        if database is None:
+            database = MemoryDatabase(clock=clock, schema=config.schema if config else None)
+        self._raises = raises
+        self._with_scheduled = with_scheduled
+        super().__init__(database, inline_config(workers, config), clock=clock)
+
+    def _make_calls(self) -> Calls:
+        return _InlineCalls(self, raises=self._raises, with_scheduled=self._with_scheduled)
+
+
+class _InlineCalls(Calls):
+    def __init__(self, client: SyncClient, *, raises: bool, with_scheduled: bool) -> None:
+        super().__init__(client.driver, client.config, client.clock)
+        self._raises = raises
+        self._sync_driver = client.driver
+        self._with_scheduled = with_scheduled
+
+    async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
+        async with self.driver.transaction() as executor:
+            inserted = await insert_all(super()._sending(executor), batch, queues)
+        return self._worked(driver_for_a_loop(self._sync_driver), inserted)
+
+    def _sending(self, executor: Executor) -> Send:
+        insert = super()._sending(executor)
+
+        async def send(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
+            inserted = await insert_all(insert, batch, queues)
+            return self._worked(TransactionDriver(self.driver, executor), inserted)
+
+        return send
+
+    def _worked(self, driver: Driver, inserted: Sequence[InsertResult]) -> Sequence[InsertResult]:
+        """Work what was inserted while the caller waits; return the jobs as they are then."""
+        assert self.config.workers is not None
+        workers, config = self.config.workers, self.config
+        if not any(is_worked(each, with_scheduled=self._with_scheduled) for each in inserted):
+            return inserted
+        return run_beside(
+            lambda threads: InlineClient(
+                workers,
+                driver,
+                config,
+                clock=self.clock,
+                raises=self._raises,
+                threads=threads,
+                with_scheduled=self._with_scheduled,
+            ).work_inserted(inserted)
+        )

@@ -42,11 +42,10 @@ from riverui.storage.connect import connect_sync
 from riverui.storage.interface import Executor, SyncDriver, TwoSidedDriver, at_once, entered
 from riverui.storage.memory.sync_driver import MemorySyncDriver
 from riverui.testing import expectations
-from riverui.testing.blocking import OneTransaction, driver_for_a_loop, run_beside
 from riverui.testing.drain import MOST_JOBS, DrainResult, drained
 from riverui.testing.expectations import Expected, Options
-from riverui.testing.inline_sync import InlineSyncClient
-from riverui.testing.transaction_client import LONGEST
+from riverui.testing.inline import InlineSyncClient, OneTransaction, driver_for_a_loop, run_beside
+from riverui.testing.transaction import LONGEST
 from riverui.testing.working import WorkResult, work_in_place, workers_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from riverui.features.sequences import verbs as sequences
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
-from riverui.testing.memory import MemoryDatabase
+from riverui.testing import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
 from tests.factory import WORKER, attempt_error, job, leader, queue
 from tests.own_tables import OWN_TABLES

@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from riverui.actions.explain import job_explain
 from riverui.domain.checks import Check, PlaceKind, Result
 from riverui.domain.partitions import Partition
-from riverui.domain.queue_terms import BatchTerms, QueueTerms
+from riverui.domain.queues import BatchTerms, QueueTerms
 from riverui.features.concurrency import verbs as concurrency
 from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.concurrency.store import LeaseParams, LimitStore

@@ -13,7 +13,7 @@ from riverui.domain.health import Cause, HealthReport, Level
 from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
-from riverui.testing.memory import MemoryDatabase
+from riverui.testing import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
 from tests.factory import job, leader, queue
 from tests.health_facts import figures

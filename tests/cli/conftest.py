@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from riverui.actions.new_jobs import LateInserter
-from riverui.cli.served import inserter
+from riverui.cli.serve.dashboard import inserter
 from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.web.app import build_app

@@ -24,7 +24,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from textual.pilot import Pilot
 
-from riverui.cli.api.chosen import asked_api
+from riverui.cli.api.connect import asked_api
 from riverui.cli.terminal import Screen, columns_of
 from riverui.cli.top.app import Question, ShownJob, Top
 from riverui.cli.top.lines import all_lines

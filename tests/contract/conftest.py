@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from riverui.storage.interface import WorkingDriver
-from riverui.testing.memory import MemoryDatabase
+from riverui.testing import MemoryDatabase
 from tests import synchronous_drivers
 from tests.drivers import connect
 

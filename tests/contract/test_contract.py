@@ -15,7 +15,7 @@ from riverui.errors import ConfigError, NotSupported
 from riverui.storage import interface
 from riverui.storage.interface import CAPABILITIES, Driver
 from riverui.storage.migrations import migrate, migration_status
-from riverui.testing.memory import MemoryDatabase
+from riverui.testing import MemoryDatabase
 from tests.cases import cases
 
 FILES = sorted(Path(__file__).parent.glob("*.py"))

@@ -10,7 +10,7 @@ import pytest
 from riverui import create_app
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import OWN_TABLES, Driver, missing
-from riverui.testing.memory import MemoryDatabase
+from riverui.testing import MemoryDatabase
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse
 from tests.web.stand_ins import browser

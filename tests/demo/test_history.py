@@ -13,8 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.demo.attempts import plan
-from riverui.demo.history import encode, history
-from riverui.demo.seed import seed
+from riverui.demo.history import encode, history, seed
 from riverui.demo.shop import KINDS
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.storage.postgres.driver import PostgresDriver

@@ -15,7 +15,7 @@ import riverui
 from docs._site import llms, reference, search
 from docs._site.nav import places, settings
 from docs._site.stage import DOCS, ROOT, pages, prose_lines, slugs
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from tests.docs.programs import RUN_BY, guide

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from riverui.domain.checks import Result
-from riverui.domain.clock import FIRST, LAST
 from riverui.domain.explain import CHECKS, explain, pace
 from riverui.domain.job_facts import (
     JobFacts,
@@ -22,8 +21,8 @@ from riverui.domain.job_facts import (
 from riverui.domain.job_holds import JobHolder, LimitHold, RateHold, ShareHold, ShareLine
 from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
 from riverui.domain.partitions import Partition
-from riverui.domain.queue_terms import BatchTerms
-from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.queues import BatchTerms, LeaderRow, QueueRow
+from riverui.domain.time import FIRST, LAST
 from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.fair_shares.domain import FairShare
 from riverui.features.rate_limits.domain import RateLimit

@@ -8,7 +8,6 @@ from datetime import timedelta
 from hypothesis import given, settings, strategies as st
 
 from riverui.domain.checks import Result
-from riverui.domain.clock import FIRST, LAST
 from riverui.domain.health import Cause, Level
 from riverui.domain.health_facts import (
     DatabaseState,
@@ -27,6 +26,7 @@ from riverui.domain.health_facts import (
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
 from riverui.domain.queues import LeaderRow
+from riverui.domain.time import FIRST, LAST
 from riverui.features.marks.domain import Mark
 from tests.health_facts import NOW, SECOND, figures, queue, tally
 from tests.scale import scaled

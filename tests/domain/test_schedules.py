@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from riverui.domain.durations import go_duration
 from riverui.domain.schedules import (
     NEVER,
     CronSchedule,
@@ -20,6 +19,7 @@ from riverui.domain.schedules import (
     Schedule,
     cron_text,
 )
+from riverui.domain.time import go_duration
 from riverui.errors import ConfigError
 from tests.cases import cases
 

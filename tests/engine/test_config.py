@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 import riverui
-from riverui.domain.names import is_kind, is_queue_name
+from riverui.domain.values import is_kind, is_queue_name
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.work.worker import Job, Worker

@@ -18,9 +18,9 @@ from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.transport import Transport
 
 from riverui.contrib.sentry import SentryPlugin, monitor_config, slug_of
+from riverui.domain.json import read_object
 from riverui.domain.retries import Retry
 from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
-from riverui.domain.stored_json import read_object
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.periodic import PeriodicJob

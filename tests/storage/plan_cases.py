@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
+from riverui.domain.time import LAST
 from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.candidates import KeyRange

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.domain.clock import FIRST, LAST
 from riverui.domain.job_facts import Overtaking
+from riverui.domain.time import FIRST, LAST
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import FigureColumn, Figures, Tally, Window
-from riverui.domain.forecast import QueueMinute
+from riverui.domain.queues import QueueMinute
 from riverui.domain.sketch import Sketch
 from riverui.web.http.context import Dashboard
 from riverui.web.live.figure_reader import FigureReader

@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
-from riverui.testing.memory import MemoryDatabase
+from riverui.testing import MemoryDatabase
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
 from riverui.web.live.figure_readings import CollectorLimits

@@ -21,8 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from riverui import create_app
-from riverui.cli.open_files import connections_possible
-from riverui.cli.server import listen
+from riverui.cli.serve.server import connections_possible, listen
 from riverui.storage.interface import Driver
 from riverui.web.http import connections
 from riverui.web.http.connections import server_config

@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 
 from riverui import create_app
 from riverui.domain.partitions import Partition
-from riverui.domain.queue_terms import QueueTerms
+from riverui.domain.queues import QueueTerms
 from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
 from riverui.features.rate_limits.domain import RateLimit
 from riverui.storage.interface import Driver

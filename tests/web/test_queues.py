@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.domain.figures import Figures, Window
-from riverui.domain.forecast import QueueMinute
+from riverui.domain.queues import QueueMinute
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.config import DashboardConfig

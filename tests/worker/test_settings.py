@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from riverui.cli.settings import choose, texts
+from riverui.cli.worker.client import queues
 from riverui.cli.worker.settings import (
     WORKER_SETTINGS,
     WorkerConfig,
     worker_config,
 )
-from riverui.cli.worker.target import queues
 from riverui.engine.config import QueueConfig
 from riverui.errors import ConfigError
 from riverui.ipc.child_process import processors

@@ -8,7 +8,7 @@ import ssl
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from riverui import __version__
-from riverui.cli.api.answers import Answer, ApiError
+from riverui.cli.api.client import Answer, ApiError
 from riverui.errors import ConfigError
 
 _TIMEOUT_SECONDS = 60.0

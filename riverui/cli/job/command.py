@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from riverui.cli.job.get import get
 from riverui.cli.job.insert import insert
-from riverui.cli.job.listing import job_list
+from riverui.cli.job.list import job_list
 from riverui.cli.job.logs import logs
-from riverui.cli.job.show import get
 from riverui.cli.job.verbs import cancel, delete, move, retry
 from riverui.cli.job.wait import wait
 

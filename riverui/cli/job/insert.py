@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.known_names import known_kinds, known_queues
+from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.completion import known_kinds, known_queues
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
@@ -57,7 +57,7 @@ def insert(
     ARGS are a JSON object, {} unless given; - reads them from standard input. What is not said is
     as River has it.
     """
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
 
     if args == "-":
         args = sys.stdin.read(_MOST_BYTES)
@@ -106,8 +106,7 @@ def _when(at_text: str | None, delay: str | None) -> str | None:
     """Return when the job is due, as the API takes it; None for now."""
     from datetime import UTC, datetime
 
-    from riverui.domain.clock import aware_instant
-    from riverui.domain.durations import go_duration
+    from riverui.domain.time import aware_instant, go_duration
 
     if at_text is not None and delay is not None:
         raise ConfigError("--at and --delay: choose one")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import NotFound
 
 if TYPE_CHECKING:
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
 
 _LOOK_SECONDS = 1.0
 """Seconds between two looks at a log that is followed: workers write it about as often."""
@@ -41,11 +41,11 @@ def logs(
     With -f it goes on while the job runs, and through further attempts, until it has ended. Exit
     code 1 where there is no such job, or no log.
     """
-    from riverui.cli.api.chosen import asked_api
-    from riverui.cli.job import wanted
+    from riverui.cli.api.connect import asked_api
+    from riverui.cli.job import arguments
     from riverui.cli.terminal import plain_lines
 
-    number, found = wanted.job_id(job_id), False
+    number, found = arguments.job_id(job_id), False
     with asked_api(environ, flags) as api:
         for text in _followed(api, number) if follow else _whole(api, number, attempt):
             found = True

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.job.wanted import chunks, in_queue, in_state, of_kind, search_text
-from riverui.cli.known_names import known_queues
+from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.completion import known_queues
+from riverui.cli.job.arguments import chunks, in_queue, in_state, of_kind, search_text
 from riverui.cli.settings import settings_options
 from riverui.errors import BadRequest, ConfigError, RiveruiError
 
 if TYPE_CHECKING:
     from riverui.actions.verbs import JobVerb
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
     from riverui.domain.jobs import JobState
     from riverui.storage.interface.params import Count
 
@@ -119,7 +119,7 @@ def verb_command(
         **flags: Any,
     ) -> int:
         from riverui.actions.job_verbs import JOB_VERBS
-        from riverui.cli.api.chosen import asked_api
+        from riverui.cli.api.connect import asked_api
 
         verb = JOB_VERBS[name]
         named = {parameter.name: flags.pop(parameter.name) for parameter in verb.parameters}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
 
 _LOOK_SECONDS = 1.0
 """Seconds between two looks: some thousand ids are one cheap statement."""
@@ -45,11 +45,11 @@ def wait(
     Exit code 0 where all completed, 1 where one was cancelled or discarded, or is not there (any
     more), 124 where the time was up first.
     """
-    from riverui.cli.api.answers import ApiError
-    from riverui.cli.api.chosen import asked_api
-    from riverui.cli.job import wanted
+    from riverui.cli.api.client import ApiError
+    from riverui.cli.api.connect import asked_api
+    from riverui.cli.job import arguments
 
-    numbers = [number for chunk in wanted.chunks(ids) for number in chunk]
+    numbers = [number for chunk in arguments.chunks(ids) for number in chunk]
     if len(numbers) > _MOST:
         raise ConfigError(f"{len(numbers):,} ids: up to {_MOST:,} jobs can be waited for at once")
     left, until = list(dict.fromkeys(numbers)), _until(timeout)
@@ -87,7 +87,7 @@ def _jobs(api: Api, ids: Sequence[int]) -> dict[int, tuple[Mapping[str, Any], by
     """Return the jobs that are there, by id: each read, and as the API wrote it."""
     import msgspec
 
-    from riverui.cli.api.answers import JobPage
+    from riverui.cli.api.client import JobPage
 
     found, cursor = {}, ""
     while True:
@@ -116,7 +116,7 @@ def _tell(number: int, found: tuple[Mapping[str, Any], bytes] | None, as_json: b
 
 def _until(timeout: str | None) -> float:
     """Return the moment of the monotonic clock at which the time is up."""
-    from riverui.domain.durations import go_duration
+    from riverui.domain.time import go_duration
 
     if timeout is None:
         return float("inf")

@@ -21,10 +21,10 @@ from textual.widgets import DataTable, Footer, HelpPanel, Input, Label, Static
 
 from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.queues import PAUSE, QUEUE_VERBS, RESUME
-from riverui.cli.api.answers import Api
-from riverui.cli.job.show import job_lines, why_waiting
+from riverui.cli.api.client import Api
+from riverui.cli.job.arguments import search_text
+from riverui.cli.job.get import job_lines, why_waiting
 from riverui.cli.job.verbs import Told
-from riverui.cli.job.wanted import search_text
 from riverui.cli.terminal import Screen, one_line
 from riverui.cli.top import lines
 from riverui.cli.top.lines import FOUND, TITLES, Row

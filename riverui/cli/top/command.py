@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
@@ -35,7 +35,7 @@ def top(environ: Mapping[str, str], /, interval: float, once: bool, **flags: Any
     newest failures. The keys are shown at the bottom; ? explains them. It needs textual: pip
     install 'riverui[top]'. With --once it does not.
     """
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen
     from riverui.cli.top.lines import all_lines
 
@@ -66,7 +66,7 @@ def _place(environ: Mapping[str, str], flags: Mapping[str, Any]) -> str:
     """
     from urllib.parse import urlsplit
 
-    from riverui.cli.api.chosen import dashboard_url
+    from riverui.cli.api.connect import dashboard_url
     from riverui.cli.settings import choose, texts
     from riverui.storage.connect import place
 

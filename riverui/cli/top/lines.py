@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from riverui.cli.terminal import Heading, Screen, Table, fitted, one_line
-from riverui.domain.clock import aware_instant, two_units
+from riverui.domain.time import aware_instant, two_units
 
 Row = Mapping[str, Any]
 

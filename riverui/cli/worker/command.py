@@ -73,7 +73,7 @@ def _work_alone(target: str, config: WorkerConfig, forked: ForkedWorker | None =
     """Work jobs in this process."""
     import asyncio
 
-    from riverui.cli.worker.target import find
+    from riverui.cli.worker.client import find
     from riverui.engine.event_loop import loop_factory, spare_collector
 
     found = find(target, Path.cwd())
@@ -104,17 +104,15 @@ def _load(config: WorkerConfig) -> None:
     """Load what each process needs, so that all of them share it."""
     if config.metrics:
         import riverui.cli.worker.metrics
+    import riverui.cli.worker.client
     import riverui.cli.worker.processes.supervised
-    import riverui.cli.worker.run
-    import riverui.cli.worker.target
     import riverui.engine.event_loop  # noqa: F401
 
 
 async def _work(
     found: object, target: str, config: WorkerConfig, forked: ForkedWorker | None
 ) -> None:
-    from riverui.cli.worker.run import run
-    from riverui.cli.worker.target import queues, resolve
+    from riverui.cli.worker.client import queues, resolve, run
 
     client = await resolve(found, target)
     client.config = replace(

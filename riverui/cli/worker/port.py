@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from riverui.cli.server import listen
+from riverui.cli.serve.server import listen
 from riverui.cli.worker.health import WELL, Check, Metrics
 from riverui.web.http.connections import server_config
 from riverui.web.live.metrics import MEDIA

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from riverui.cli.settings import SETTINGS, Setting, Values
 from riverui.errors import ConfigError
-from riverui.ipc.child_process import processors
 from riverui.web.config import LOG_FORMATS, LOG_LEVELS
 
 _MOST_PROCESSES = 256
@@ -211,6 +210,8 @@ def worker_config(values: Values) -> WorkerConfig:
 
 def _processes(values: Values) -> int:
     if values.text("processes").lower() == "auto":
+        from riverui.ipc.child_process import processors
+
         return min(processors(), _MOST_PROCESSES)
     return values.number("processes")
 

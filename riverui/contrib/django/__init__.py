@@ -23,8 +23,8 @@ from riverui.contrib.django.client import (
     insert_on_commit as insert_on_commit,
     sync_client as sync_client,
     worker_client as worker_client,
+    workers as workers,
 )
-from riverui.contrib.django.registry import workers as workers
 
 __all__ = [
     "ainsert",

@@ -23,11 +23,10 @@ from django.utils import timezone
 from django.utils.json import normalize_json
 from django.utils.module_loading import import_string
 
-from riverui.contrib.django.client import insert, sync_client
+from riverui.contrib.django.client import insert, sync_client, workers
 from riverui.contrib.django.config import river_settings
-from riverui.contrib.django.registry import workers
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.names import is_queue_name
+from riverui.domain.values import is_queue_name
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError, NotFound

@@ -9,22 +9,25 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cache, partial
+from logging.config import dictConfig
 from typing import Any, Unpack, cast
 
 import django
 from asgiref.sync import sync_to_async
 from django.apps import apps
+from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.utils.asyncio import async_unsafe
 from django.utils.functional import SimpleLazyObject
+from django.utils.module_loading import autodiscover_modules
 
 from riverui.contrib.django.config import river_settings
-from riverui.contrib.django.registry import discover
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.client import Client
 from riverui.engine.insert.insert_opts import InsertKeywords, InsertManyParams, InsertOpts
 from riverui.engine.sync_client import SyncClient
+from riverui.engine.work.workers import Workers
 from riverui.errors import DatabaseError
 from riverui.storage.connect import connect_sync
 from riverui.storage.interface import Transaction
@@ -186,3 +189,33 @@ def _forget(*, setting: str, **others: object) -> None:
 
 
 setting_changed.connect(_forget, dispatch_uid="riverui.contrib.django.client")
+
+workers = Workers()
+"""Where the apps of the project register what works their jobs."""
+
+
+def discover() -> Workers:
+    """Import the `tasks` and `jobs` of all installed apps, and return what they registered."""
+    autodiscover_modules(*river_settings().tasks_modules)
+    return workers
+
+
+def command_client() -> Client:
+    """Return the command_client that works the project's jobs, with the project's own log handlers.
+
+    Where LOGGING says what becomes of all records (`root`), that holds for the worker too;
+    elsewhere its lines are riverui's.
+    """
+    made = worker_client()
+    told = settings.LOGGING
+    loggers = told.get("loggers", {})
+    if "root" in told or "" in loggers:
+        # The command line has put a handler of its own there meanwhile.
+        dictConfig({**told, "disable_existing_loggers": False})
+    elif "django" not in loggers:
+        # Django's own for the console of `runserver` would tell each of its lines a second time.
+        django = logging.getLogger("django")
+        for handler in django.handlers[:]:
+            if type(handler) is logging.StreamHandler:
+                django.removeHandler(handler)
+    return made

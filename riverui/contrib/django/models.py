@@ -7,8 +7,7 @@ from typing import Any
 from django.db import models
 
 from riverui.contrib.django.config import river_settings
-from riverui.contrib.django.fields import JsonsField, TextsField
-from riverui.contrib.django.tables import job_table
+from riverui.contrib.django.tables import JsonsField, TextsField, job_table
 
 
 class JobManager(models.Manager):  # type: ignore[misc]  # Django comes without types

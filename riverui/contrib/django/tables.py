@@ -4,12 +4,13 @@ Django's tests need.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core import mail
-from django.db import DatabaseError, connections, router, transaction
+from django.db import DatabaseError, connections, models, router, transaction
 from django.db.migrations.operations.base import Operation
 
 from riverui.contrib.django.config import river_settings
@@ -166,3 +167,25 @@ def _ask(connection: Any) -> Any:
             return rows
 
     return ask
+
+
+class TextsField(models.Field):  # type: ignore[misc]  # Django comes without types
+    """An array of texts, as a list."""
+
+    def db_type(self, connection: object) -> str:
+        """Return the type of the column."""
+        return "text[]"
+
+
+class JsonsField(models.Field):  # type: ignore[misc]  # Django comes without types
+    """An array of JSON values, as a list."""
+
+    def db_type(self, connection: object) -> str:
+        """Return the type of the column."""
+        return "jsonb[]"
+
+    def from_db_value(self, value: Any, expression: object, connection: object) -> Any:
+        """Return the values, which Django asks the driver to leave as text."""
+        if value is None:
+            return None
+        return [json.loads(each) if isinstance(each, str) else each for each in value]

@@ -23,9 +23,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections, transaction
 
 import riverui
-from riverui.contrib.django.client import DjangoDriver
+from riverui.contrib.django.client import DjangoDriver, discover
 from riverui.contrib.django.config import river_settings
-from riverui.contrib.django.registry import discover
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.config import ClientConfig
 from riverui.engine.events import EventKind as EventKind

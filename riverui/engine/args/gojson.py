@@ -32,7 +32,7 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
-from riverui.domain.clock import rfc3339_nano
+from riverui.domain.time import rfc3339_nano
 from riverui.engine.args.fields import KIND, StructKind, fields_of, per_type, struct_kind
 
 Writer = Callable[[Any], str]

@@ -22,8 +22,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
-from riverui.domain.names import MOST_KIND_CHARACTERS
 from riverui.domain.retries import Retry
+from riverui.domain.values import MOST_KIND_CHARACTERS
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
 from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind

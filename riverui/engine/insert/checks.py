@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from riverui.domain.names import is_queue_name
-from riverui.domain.numbers import MAX_SMALLINT
+from riverui.domain.values import MAX_SMALLINT, is_queue_name
 from riverui.engine.args.sequence_keys import sequencing
 from riverui.engine.args.unique import uniqueness
 from riverui.engine.insert.insert_opts import InsertOpts

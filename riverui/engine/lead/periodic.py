@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
 from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
+from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.errors import ConfigError

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 
-from riverui.domain.clock import FIRST
 from riverui.domain.figures import OTHER, Tally
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.rollups import MINUTE, MOST_PAIRS, Pair, RollupRow, begin
 from riverui.domain.sketch import Sketch
+from riverui.domain.time import FIRST
 from riverui.engine.events import EventKind
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import Outcome

@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, cast
 
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.engine.hooks import settle
 from riverui.engine.work import attempt as at_work, django_connections
 from riverui.engine.work.attempt import Attempt

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 from riverui.engine.waiting import pass_on_cancellation
 
 if TYPE_CHECKING:

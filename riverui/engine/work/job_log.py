@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
-from riverui.domain.stored_json import read_json
+from riverui.domain.json import read_json
 from riverui.engine.client_context import ClientContext
 from riverui.engine.service import WakeUp
 from riverui.engine.waiting import pass_on_cancellation

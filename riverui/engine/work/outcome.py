@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.json import read_object
 from riverui.domain.retries import NOT_TRIED_AGAIN, Retry, default_retry, failures_of
-from riverui.domain.stored_json import read_object
 from riverui.engine.args import gojson
 from riverui.engine.events import EventKind
 from riverui.engine.spans import SCHEDULER_INTERVAL

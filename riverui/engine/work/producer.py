@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import JsonText
+from riverui.domain.json import write_json
 from riverui.domain.queues import ALL_QUEUES, QueueRow
-from riverui.domain.stored_json import write_json
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.engine.work.metadata_json import json_text
 from riverui.errors import ResumableError
 

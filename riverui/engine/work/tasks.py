@@ -27,8 +27,8 @@ from typing import (
     overload,
 )
 
-from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
 from riverui.domain.retries import Retry
+from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
 from riverui.engine.args.decoding import reader
 from riverui.engine.args.job_args import ReadAgain, SameInsertOpts
 from riverui.engine.insert.checks import check_opts

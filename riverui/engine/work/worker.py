@@ -15,8 +15,8 @@ from typing import (
 )
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
-from riverui.domain.numbers import counted
 from riverui.domain.retries import Retry
+from riverui.domain.text import counted
 from riverui.engine.work.worker_settings import (
     BatchSettings,
 )

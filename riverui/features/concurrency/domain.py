@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from riverui.domain.jobs import JsonText
+from riverui.domain.json import read_object
 from riverui.domain.partitions import Partition, PartitionConfig
-from riverui.domain.stored_json import read_object
 from riverui.errors import ConfigError
 
 MOST_SLOTS = 2**31 - 1

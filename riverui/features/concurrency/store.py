@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.json import read_object
 from riverui.domain.partitions import Partition
-from riverui.domain.stored_json import read_object
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.own_tables import OwnTable

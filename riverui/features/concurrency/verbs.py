@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from riverui.actions import queues
+from riverui.domain.json import read_object
 from riverui.domain.queues import QueueRow
-from riverui.domain.stored_json import read_object
 from riverui.errors import ConfigError
 from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
 from riverui.features.concurrency.store import LIMIT_TABLE, LimitedProducer, LimitRow, LimitStore

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, LockTimeout
 from riverui.features.dead_letters.domain import (
     MOST_DELETED_BY,

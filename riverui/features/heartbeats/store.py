@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.domain.jobs import JobRow
-from riverui.domain.queue_terms import QueueTerms
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
+from riverui.domain.queues import QueueTerms
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.statements import instant

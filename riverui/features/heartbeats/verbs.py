@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.json import read_object
 from riverui.domain.retries import default_retry
-from riverui.domain.stored_json import read_object
+from riverui.domain.time import rfc3339_nano
 from riverui.errors import BadRequest, NotFound
 from riverui.features.heartbeats.store import SILENT_AFTER, ClientStore, DeadClient
 from riverui.storage.interface import Driver

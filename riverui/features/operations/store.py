@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from riverui.domain.stored_json import ODD_VALUE, read_json
+from riverui.domain.json import ODD_VALUE, read_json
 from riverui.errors import OperationLost
 from riverui.features.operations.domain import Pace, Watch
 from riverui.storage.interface import Executor

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import isfinite
 
-from riverui.domain.clock import duration
 from riverui.domain.jobs import JsonText
+from riverui.domain.json import read_object
 from riverui.domain.partitions import WHOLE, Partition
-from riverui.domain.stored_json import read_object
+from riverui.domain.time import duration
 from riverui.errors import ConfigError
 from riverui.features.rate_limits.buckets import Rate
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
-from riverui.domain.names import is_queue_name
+from riverui.domain.values import is_queue_name
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.pilot import Feature

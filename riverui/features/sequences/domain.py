@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 
 SEQ_KEY = "seq_key"
 """The metadata key that holds the sequence's own key: River Pro's."""

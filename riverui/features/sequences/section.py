@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.jobs import JobShowRow, JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError, NotFound
 from riverui.features.sequences import verbs as actions
 from riverui.features.sequences.domain import SEQ_KEY, SequenceJob, SequencePlace

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.features.sequences.domain import SequenceJob, SequencePlace
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals

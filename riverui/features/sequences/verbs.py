@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from riverui.actions.job_part import Inner, merge
 from riverui.domain.jobs import JobShowRow
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.errors import BadRequest, NotFound, SchemaMissing
 from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE, SequencePlace
 from riverui.features.sequences.store import SEQUENCE_TABLE, SequenceStore

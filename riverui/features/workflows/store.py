@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.time import rfc3339_nano
+from riverui.domain.values import is_bigint
 from riverui.features.workflows.domain.tasks import ENDS, TaskState
 from riverui.features.workflows.waits.store import WaitNotices
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams

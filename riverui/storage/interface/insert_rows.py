@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from riverui.domain.jobs import JobRow
-from riverui.domain.numbers import MAX_SMALLINT
+from riverui.domain.values import MAX_SMALLINT
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 
 _new = tuple.__new__

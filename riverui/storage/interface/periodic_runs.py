@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from riverui.domain.periodic_runs import PeriodicHistories
+from riverui.domain.periodic import PeriodicHistories
 from riverui.storage.interface.capabilities import Capability
 
 

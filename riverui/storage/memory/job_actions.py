@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import FINALIZED, WAITING, JobOutcome, JobRow, JobState
-from riverui.domain.numbers import MAX_SMALLINT
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
+from riverui.domain.time import rfc3339_nano
+from riverui.domain.values import MAX_SMALLINT
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.memory.statements import Statements, statement

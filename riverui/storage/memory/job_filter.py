@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState, matters_at
-from riverui.domain.stored_json import read_json
+from riverui.domain.json import read_json
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
     Field,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.clock import FIRST
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.stored_json import read_json
+from riverui.domain.json import read_json
+from riverui.domain.time import FIRST
 from riverui.errors import BadRequest, NotSupported
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.memory.statements import Statements, statement

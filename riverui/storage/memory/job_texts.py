@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from riverui.domain.clock import aware_instant, rfc3339_nano
 from riverui.domain.jobs import (
     MOST_TAGS,
     OUTPUT,
@@ -20,7 +19,8 @@ from riverui.domain.jobs import (
     JobTextRow,
     JsonText,
 )
-from riverui.domain.stored_json import read_json, read_object
+from riverui.domain.json import read_json, read_object
+from riverui.domain.time import aware_instant, rfc3339_nano
 from riverui.storage.interface.params import Field, JobPageParams, JsonPath
 from riverui.storage.memory.values import CANCEL_ATTEMPTED_AT, written
 

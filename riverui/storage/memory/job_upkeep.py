@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobRescueParams,

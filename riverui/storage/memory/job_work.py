@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.numbers import MAX_SMALLINT
-from riverui.domain.stored_json import read_json
+from riverui.domain.json import read_json
+from riverui.domain.values import MAX_SMALLINT
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     InsertResult,

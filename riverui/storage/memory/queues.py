@@ -7,8 +7,8 @@ from datetime import datetime
 from operator import attrgetter
 
 from riverui.domain.jobs import JsonText
+from riverui.domain.json import read_json, read_object
 from riverui.domain.queues import ALL_QUEUES, QueueRow
-from riverui.domain.stored_json import read_json, read_object
 from riverui.errors import NotFound
 from riverui.features.concurrency.domain import METADATA_KEY as CONCURRENCY
 from riverui.features.rate_limits.domain import OVERRIDE as RATE_LIMIT

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from riverui.domain.clock import aware_instant
 from riverui.domain.jobs import AttemptError
-from riverui.domain.stored_json import UnreadableJson, read_json, read_object, write_json
+from riverui.domain.json import UnreadableJson, read_json, read_object, write_json
+from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 
 CANCEL_ATTEMPTED_AT = "cancel_attempted_at"

@@ -15,7 +15,7 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
-from riverui.domain.clock import FIRST, LAST
+from riverui.domain.time import FIRST, LAST
 from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout
 from riverui.storage.options import Watch
 from riverui.storage.postgres import round_trips

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from riverui.actions.jobs import MAX_IDS
 from riverui.domain.jobs import ErrorText, JobState, JobTextRow
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.web.api import requests
 from riverui.web.api.models import Body, Count, Id, Model, Refusal, Time

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.web.api.models import Body
 from riverui.web.http.forms import body

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from riverui.actions.jobs import MAX_IDS
 from riverui.domain.jobs import FINALIZED, JobState, JobTextRow
-from riverui.domain.numbers import is_smallint
+from riverui.domain.values import is_smallint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
 from riverui.web.api import requests

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 from starlette.responses import Response
 
-from riverui.domain.clock import rfc3339_nano
+from riverui.domain.time import rfc3339_nano
 
 _MEDIA = "application/json; charset=utf-8"
 

@@ -14,7 +14,7 @@ from riverui.actions.expressions import Expressions
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.health import HealthReport
-from riverui.domain.periodic_runs import PeriodicHistories
+from riverui.domain.periodic import PeriodicHistories
 from riverui.features.operations.runner import Operations
 from riverui.storage.interface import Driver
 from riverui.web.api.time_limits import ApiTimeLimits

@@ -11,7 +11,7 @@ from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import Field

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import Figures, Window
-from riverui.domain.forecast import QueueMinute
+from riverui.domain.queues import QueueMinute
 from riverui.errors import QueryTimeout, RiveruiError
 from riverui.storage.interface import FIGURES, Driver
 from riverui.web.config import DashboardConfig

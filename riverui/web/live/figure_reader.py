@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from riverui.domain.figures import Figures, Window
-from riverui.domain.forecast import QueueMinute
+from riverui.domain.queues import QueueMinute
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from riverui.domain.figures import Figures, Window
-from riverui.domain.forecast import QueueMinute
+from riverui.domain.queues import QueueMinute
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.client_figures import StoredClientFigures

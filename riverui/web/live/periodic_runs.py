@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from riverui.domain.periodic_runs import PeriodicHistories
+from riverui.domain.periodic import PeriodicHistories
 from riverui.errors import DatabaseError, QueryTimeout
 from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
 from riverui.storage.interface import OWN_TABLES, PERIODIC_RUNS, Driver

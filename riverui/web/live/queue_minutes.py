@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from riverui.domain.figures import Tally
-from riverui.domain.forecast import QueueMinute
+from riverui.domain.queues import QueueMinute
 from riverui.web.live.figure_buckets import MINUTE, Bucket, Buckets
 from riverui.web.live.figure_cells import Cells
 

@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
-from riverui.domain.clock import duration
+from riverui.domain.time import duration
 from riverui.errors import (
     DatabaseError,
     DatabaseUnavailable,

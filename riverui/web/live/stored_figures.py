@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from riverui.domain.clock import FIRST
 from riverui.domain.figures import Figures, Tally, Window
 from riverui.domain.rollups import DAY, HOUR, Stretch, begin
+from riverui.domain.time import FIRST
 from riverui.errors import DatabaseError
 from riverui.storage.interface import ROLLUPS, Driver
 from riverui.storage.interface.rollups import ROLLUP_TABLE

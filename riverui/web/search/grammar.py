@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from riverui.domain.jobs import JobState
-from riverui.domain.numbers import MAX_BIGINT, MAX_SMALLINT
+from riverui.domain.values import MAX_BIGINT, MAX_SMALLINT
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, Op, Term
 from riverui.web.search import json_terms, time_terms

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from riverui.domain.jobs import JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
 from riverui.web.search import grammar, json_terms, time_terms

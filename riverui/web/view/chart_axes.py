@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import ceil, log, log10
 
-from riverui.domain.clock import duration
+from riverui.domain.time import duration
 from riverui.web.view.format import compact, number, percent
 
 _MANTISSAS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from markupsafe import Markup
 
-from riverui.domain.clock import FIRST, LAST, duration as duration, two_units
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.domain.plain_text import HIDDEN, code_point, plain as plain
+from riverui.domain.text import HIDDEN, code_point, plain as plain
+from riverui.domain.time import FIRST, LAST, duration as duration, two_units
 from riverui.storage.interface.params import Count, CountKind, total_count
 
 _CANCEL_ERROR = "JobCancelError: "

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from markupsafe import Markup
 
-from riverui.domain.clock import duration
 from riverui.domain.sketch import GAMMA, Sketch
+from riverui.domain.time import duration
 from riverui.web.view.format import number, trusted
 
 _BINS = 6

@@ -9,9 +9,8 @@ from datetime import timedelta
 from urllib.parse import quote
 
 from riverui.actions.verbs import QueueVerb
-from riverui.domain.forecast import QueueMinute
 from riverui.domain.jobs import JobState
-from riverui.domain.queues import QueueListRow
+from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.web.view.chart_axes import Unit
 from riverui.web.view.charts import stacked_bar
 from riverui.web.view.format import about, count, duration, escaped, plain

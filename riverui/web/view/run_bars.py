@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from markupsafe import Markup
 
-from riverui.domain.clock import duration
+from riverui.domain.time import duration
 from riverui.web.view.format import trusted
 
 _WIDTH, _GAP, _HEIGHT = 5, 2, 26

@@ -175,10 +175,10 @@ def test_the_worker_keeps_the_log_handlers_of_the_project(
 ) -> None:
     program = """
 import logging
-from riverui.contrib.django.worker import client
+from riverui.contrib.django.client import command_client
 logging.basicConfig(force=True, format="riverui's %(message)s", stream=sys.stdout)
 log = logging.getLogger("riverui.engine")
-client()
+command_client()
 log.warning("told")
 """
     own = {
@@ -202,9 +202,9 @@ log.warning("told")
 def test_the_worker_tells_what_django_logs_once(database_url: str) -> None:
     program = """
 import logging
-from riverui.contrib.django.worker import client
+from riverui.contrib.django.client import command_client
 logging.basicConfig(force=True, format="riverui's %(message)s", stream=sys.stdout)
-client()
+command_client()
 logging.getLogger("django.tasks").warning("told")
 """
     done = django_process(program, database_url, DEBUG=True)

@@ -274,7 +274,7 @@ def test_nobody_reads_on(database_url: str, run_django: RunDjango) -> None:
     program = """
 import asyncio, threading
 from django.test import AsyncRequestFactory, RequestFactory
-from riverui.contrib.django.bridge import answer
+from riverui.contrib.django.views import answer
 from riverui.contrib.wsgi import AppThread
 
 ended = threading.Event()

@@ -18,7 +18,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import DashboardConfig, JobState, create_app
-from riverui.cli.server_config import encryption_keys
+from riverui.cli.serve.config import encryption_keys
 from riverui.cli.settings import SETTINGS, Values
 from riverui.errors import ConfigError
 from riverui.features.encryption.domain import ArgsKeys

@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import DictRow
 
 from riverui.domain.partitions import Partition
-from riverui.domain.queue_terms import BatchTerms, QueueTerms
+from riverui.domain.queues import BatchTerms, QueueTerms
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.limits import EngineLimits

@@ -6,8 +6,7 @@ uses it, and so is a part of the next migration.
 
 from django.db import migrations, models
 
-from riverui.contrib.django.fields import JsonsField, TextsField
-from riverui.contrib.django.tables import RiverMigrations, job_table
+from riverui.contrib.django.tables import JsonsField, RiverMigrations, TextsField, job_table
 
 
 class Migration(migrations.Migration):  # type: ignore[misc]  # Django comes without types

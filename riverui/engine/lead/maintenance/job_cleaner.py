@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
     TIMEOUT,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 from riverui.engine.config import ClientConfig
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,

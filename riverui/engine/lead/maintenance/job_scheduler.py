@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
     BatchSize,

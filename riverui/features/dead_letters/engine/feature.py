@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 from riverui.engine.pilot import Feature, Inner, ProducerStatus
 from riverui.engine.spans import NO_LIMIT

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.actions.verbs import JobVerb
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import NotSupported, QueryTimeout, SchemaMissing
 from riverui.features.dead_letters.domain import DeadJobListRow
 from riverui.features.dead_letters.section import places

@@ -11,7 +11,7 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.features.error_groups import verbs as actions
 from riverui.features.error_groups.domain.groups import ErrorGroup

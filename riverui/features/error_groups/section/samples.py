@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riverui.domain.jobs import JobListRow
-from riverui.domain.stored_json import read_json
+from riverui.domain.json import read_json
 from riverui.features.encryption.domain import sealed_args, told_args
 
 _ABSENT = object()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 
-from riverui.domain.queue_terms import BatchTerms, QueueTerms
+from riverui.domain.queues import BatchTerms, QueueTerms
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.queue_config import QueueConfig

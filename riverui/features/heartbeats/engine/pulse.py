@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from riverui import __version__
-from riverui.domain.queue_terms import QueueTerms
+from riverui.domain.queues import QueueTerms
 from riverui.domain.schedules import cron_text
 from riverui.engine.client_context import ClientContext
 from riverui.engine.dedicated_connection import DedicatedConnection

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from riverui.domain.clock import LAST
+from riverui.domain.time import LAST
 from riverui.errors import DatabaseError
 from riverui.features.heartbeats.store import CLIENT_TABLE, ClientRow, ClientStore, SeenClient
 from riverui.storage.interface import OWN_TABLES, Driver, Executor

@@ -11,7 +11,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.clock import aware_instant
+from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 from riverui.features.marks import domain as marks, verbs as actions
 from riverui.features.marks.store import MARK_TABLE, MarkInsertParams, MarkStore

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobState
-from riverui.domain.stored_json import UnreadableJson, read_json
+from riverui.domain.json import UnreadableJson, read_json
 from riverui.errors import InsertError
 from riverui.features.workflows.waits.domain import WAIT_KEY, Wait
 

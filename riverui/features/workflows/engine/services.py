@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 from riverui.features.workflows.store import WORKFLOW_TABLE, EndedWorkflow, WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs, workflows

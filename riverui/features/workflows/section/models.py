@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from msgspec import UNSET, Meta, UnsetType
 
 from riverui.domain.jobs import JobState
-from riverui.domain.stored_json import UnreadableJson, read_json, read_object
+from riverui.domain.json import UnreadableJson, read_json, read_object
 from riverui.features.workflows.domain.workflows import (
     RETRY_MODES,
     PeriodicJobRow,

@@ -6,7 +6,7 @@ from msgspec import UNSET
 from starlette.requests import Request
 
 from riverui.domain.jobs import JobState
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.errors import BadRequest, NotFound
 from riverui.features.workflows.domain.workflows import Task
 from riverui.features.workflows.section import workflow_waits

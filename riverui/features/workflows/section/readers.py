@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from riverui.domain.jobs import JobState, JobTextRow
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.errors import BadRequest, NotFound
 from riverui.features.workflows.domain.pages import WorkflowPageParams
 from riverui.features.workflows.domain.workflows import Task, WorkflowListRow, WorkflowRow

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from riverui.domain.clock import aware_instant
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
+from riverui.domain.time import aware_instant
 from riverui.errors import WaitInvalid
 from riverui.features.workflows.waits.domain import AnyTerm, SignalTerm, TimerTerm, Wait
 from riverui.features.workflows.waits.store import SIGNAL_TABLE, SignalPageRow, WaitRow, WaitStore

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.numbers import is_bigint
-from riverui.domain.stored_json import read_object, write_json
+from riverui.domain.json import read_object, write_json
+from riverui.domain.values import is_bigint
 from riverui.errors import (
     BadRequest,
     NotFound,

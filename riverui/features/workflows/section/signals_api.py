@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.stored_json import write_json
+from riverui.domain.json import write_json
 from riverui.errors import NotSupported
 from riverui.features.workflows.domain.workflows import SignalRow
 from riverui.features.workflows.section.models import Signal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from riverui.domain.clock import duration
+from riverui.domain.time import duration
 from riverui.features.workflows.domain.pages import (
     DELETED,
     FAILED_TASKS,

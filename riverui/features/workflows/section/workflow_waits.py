@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from riverui.domain.jobs import JobState, JobTextRow
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.features.workflows.domain.workflows import Task
 from riverui.features.workflows.section.models import WaitReason, WorkflowTask
 from riverui.features.workflows.section.wait_models import (

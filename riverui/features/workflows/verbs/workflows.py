@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from riverui.domain.jobs import FINALIZED, JobTextRow
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.errors import BadRequest, LockTimeout, NotFound, WorkflowActive
 from riverui.features.workflows.domain.workflows import RETRY_MODES, Task, to_retry
 from riverui.features.workflows.store import WorkflowStore

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobOutcome
-from riverui.domain.numbers import is_bigint
+from riverui.domain.time import rfc3339_nano
+from riverui.domain.values import is_bigint
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.job_list.rows import known_state

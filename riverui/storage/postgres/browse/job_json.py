@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from riverui.domain.jobs import JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
 from riverui.storage.postgres.browse.job_texts import JOB_LIMITS
 from riverui.storage.postgres.job_list.plan import WHOLE_FINALIZED, JobListPlan, JobListPlans

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from riverui.domain.jobs import CUT, ErrorText, JobState, JobTextRow
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import JobPageParams, JobTextPage
 from riverui.storage.postgres.job_list.paths import MOST_JSON, path_jsons
 from riverui.storage.postgres.job_list.plan import JobListPlans, read_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobShowRow, JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
     Count,

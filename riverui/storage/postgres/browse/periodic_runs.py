@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from riverui.domain.jobs import MOST_NAME
-from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
+from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment

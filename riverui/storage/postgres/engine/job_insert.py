@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any
 
-from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
-from riverui.domain.numbers import MAX_SMALLINT
+from riverui.domain.time import FIRST, LAST
+from riverui.domain.values import MAX_SMALLINT
 from riverui.errors import UniqueConflict
 from riverui.storage.interface import insert_rows
 from riverui.storage.interface.engine_params import (

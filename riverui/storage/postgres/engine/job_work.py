@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.numbers import is_bigint
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
+from riverui.domain.values import is_bigint
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     JobFetchParams,

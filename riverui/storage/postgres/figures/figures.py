@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import log
 
-from riverui.domain.clock import FIRST, LAST
 from riverui.domain.figures import OTHER
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.sketch import FIRST_BIN, GAMMA, LAST_BIN, Sketch
+from riverui.domain.time import FIRST, LAST
 from riverui.storage.interface.figures import (
     EndedTally,
     FailedAttempt,

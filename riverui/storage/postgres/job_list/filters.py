@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobState
-from riverui.domain.numbers import MAX_BIGINT, is_bigint
+from riverui.domain.values import MAX_BIGINT, is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCutoff, JobFilter, Op, Term
 from riverui.storage.postgres.statements import instant

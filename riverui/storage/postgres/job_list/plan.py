@@ -18,8 +18,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
+from riverui.domain.time import FIRST, LAST
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
     EVERY,

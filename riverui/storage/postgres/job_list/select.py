@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
-from riverui.domain.numbers import MAX_SMALLINT, is_bigint
+from riverui.domain.values import MAX_SMALLINT, is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.postgres import array_literals

@@ -10,10 +10,10 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.clock import duration
 from riverui.domain.jobs import JobShowRow, JobState
-from riverui.domain.json_diff import JsonDiff, json_diff
-from riverui.domain.numbers import is_bigint
+from riverui.domain.json import JsonDiff, json_diff
+from riverui.domain.time import duration
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, NotFound
 from riverui.features.encryption.domain import sealed_args
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term

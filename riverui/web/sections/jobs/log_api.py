@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, NotFound
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from riverui.actions import new_jobs as actions
 from riverui.actions.new_jobs import JobInserter, NewJob
 from riverui.domain.jobs import JobShowRow
-from riverui.domain.numbers import is_bigint
+from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError, JobRefused, NotFound, NotSupported
 from riverui.features.encryption.domain import is_sealed
 from riverui.storage.interface.engine_params import InsertResult

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from riverui.actions.new_jobs import NewJob, NewJobUnique
 from riverui.domain.jobs import JobShowRow, JobState
-from riverui.domain.json_text import indented
+from riverui.domain.json import indented
 from riverui.errors import BadRequest, JobRefused
 from riverui.features.encryption.domain import sealed_args
 from riverui.web.http.forms import Form

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import DELETE, JOB_VERBS, UNDELETE
 from riverui.actions.verbs import JobVerb
-from riverui.domain.clock import aware_instant
 from riverui.domain.jobs import JobListRow
+from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest, DatabaseError, NotSupported
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term

@@ -26,8 +26,8 @@ from riverui.domain.jobs import (
     JobState,
     JsonText,
 )
-from riverui.domain.numbers import is_bigint
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
+from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.features.encryption.domain import sealed_args

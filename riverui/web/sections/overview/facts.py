@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from starlette.requests import Request
 
-from riverui.domain.forecast import QueueMinute
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.domain.queues import QueueListRow
+from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams

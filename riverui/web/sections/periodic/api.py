@@ -9,7 +9,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.periodic_runs import PeriodicHistory
+from riverui.domain.periodic import PeriodicHistory
 from riverui.features.durable_periodic.section import api as durable_api
 from riverui.features.durable_periodic.section.api import DurablePeriodicJob
 from riverui.web.api import serializers

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.periodic import RIGHT, PeriodicVerb
-from riverui.domain.clock import two_units
-from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
+from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
+from riverui.domain.time import two_units
 from riverui.errors import QueryTimeout
 from riverui.features.durable_periodic.domain import DurablePeriodicRow
 from riverui.features.durable_periodic.section.table import read, verbs

@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from riverui.actions import queues as actions
 from riverui.actions.verbs import QueueVerb
+from riverui.domain.json import read_object
 from riverui.domain.queues import QueueCountRow
-from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
 from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.rate_limits import verbs as rates

@@ -13,8 +13,7 @@ from starlette.responses import Response
 
 from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import QueueVerb
-from riverui.domain.forecast import QueueMinute, time_to_empty
-from riverui.domain.queues import QueueListRow
+from riverui.domain.queues import QueueListRow, QueueMinute, time_to_empty
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access

@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 from riverui.contrib.django.config import river_settings
 from riverui.errors import ConfigError
 
-TARGET = "riverui.contrib.django.worker:client"
+TARGET = "riverui.contrib.django.client:command_client"
 """Where `riverui worker` finds the client of the project."""
 
 _BAD_SETTINGS = 2

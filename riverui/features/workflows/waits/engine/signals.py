@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.stored_json import UnreadableJson, read_json
+from riverui.domain.json import UnreadableJson, read_json
 from riverui.engine.args import gojson
 from riverui.errors import SignalRefused
 from riverui.features.workflows.domain.workflows import SignalRow

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from riverui.domain.stored_json import UnreadableJson, read_json, write_json
+from riverui.domain.json import UnreadableJson, read_json, write_json
 from riverui.errors import (
     NotFound,
     SchemaMissing,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from riverui.actions.expressions import Expressions
-from riverui.domain.stored_json import read_object
+from riverui.domain.json import read_object
 from riverui.features.workflows.domain.workflows import SignalRow
 from riverui.features.workflows.waits.domain import (
     SignalCount,

@@ -1,4 +1,4 @@
-"""Keep a client inside one transaction, so that tests leave nothing behind."""
+"""Clients in one transaction, so that tests leave nothing behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
@@ -21,7 +21,22 @@ from riverui.storage.interface import (
     Driver,
     Transaction,
 )
-from riverui.testing.database import Database, client_of
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
+
+Database: TypeAlias = "Client | Driver | AsyncConnectionPool[Any] | str | None"
+"""What the helpers look into: a client's database, a Driver, a pool, a URL, or libpq's `PG*`
+variables.
+"""
+
+
+def client_of(
+    database: Database, config: ClientConfig | None = None
+) -> AbstractAsyncContextManager[Client]:
+    """Lend a client of that database: the one given, or one that is closed afterwards."""
+    return nullcontext(database) if isinstance(database, Client) else Client(database, config)
+
 
 LONGEST = timedelta(minutes=10)
 """Time limit of a test's transaction: long enough for a pause in a debugger."""

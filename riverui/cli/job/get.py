@@ -10,24 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 
 if TYPE_CHECKING:
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
     from riverui.cli.terminal import Screen
 
 _ERRORS = 3
 """Failed attempts that are shown, the newest first; --json has all."""
+
 _ERROR_LINES = 4
 """Lines of an attempt's error: its message, and why it is not tried again."""
+
 _LINES = 12
 """Lines of a traceback that are shown, its last ones: they name the error."""
+
 _TEXT = 4_000
 """Characters of args, metadata or output that are shown."""
+
 _LINE = 500
 """Characters of an error that are shown."""
+
 _WAITING = ("available", "pending", "retryable", "scheduled")
+
 _APART = ("output", "river:log")
 """Keys of metadata that are shown by themselves, or by `riverui job logs`."""
 
@@ -42,11 +48,11 @@ def get(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any)
 
     Exit code 1 where there is no such job.
     """
-    from riverui.cli.api.chosen import asked_api
-    from riverui.cli.job import wanted
+    from riverui.cli.api.connect import asked_api
+    from riverui.cli.job import arguments
     from riverui.cli.terminal import Screen, job_line
 
-    number = wanted.job_id(job_id)
+    number = arguments.job_id(job_id)
     with asked_api(environ, flags) as api:
         text = api.text(f"/api/jobs/{number}").rstrip("\n")
         if as_json:

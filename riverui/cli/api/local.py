@@ -15,8 +15,8 @@ from starlette.types import Message
 
 from riverui.actions.new_jobs import LateInserter
 from riverui.actions.pilot import LatePilot
-from riverui.cli.api.answers import Answer
-from riverui.cli.served import inserter, plain_pilot
+from riverui.cli.api.client import Answer
+from riverui.cli.serve.dashboard import inserter, plain_pilot
 from riverui.domain.figures import WINDOWS
 from riverui.storage.connect import connect
 from riverui.web.app import build_app

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from riverui.cli.healthcheck import ask_health
-from riverui.cli.server_config import encryption_keys, redact_keys, serve_config
+from riverui.cli.serve.config import encryption_keys, redact_keys, serve_config
 from riverui.cli.settings import (
     SETTINGS,
     choose,
@@ -78,7 +78,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     # Loading makes no garbage to speak of; looking for some takes a tenth of the time to start.
     gc.disable()
     from riverui.cli.logs import configure_logging
-    from riverui.cli.served import ServedDashboard
+    from riverui.cli.serve.dashboard import ServedDashboard
 
     configure_logging(format=config.log_format, level=config.log_level)
     served = ServedDashboard(
@@ -90,12 +90,12 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         schema=values.text("schema") or None,
     )
     if config.workers > 1:
-        from riverui.cli.workers import serve_workers
+        from riverui.cli.serve.workers import serve_workers
 
         gc.enable()
         serve_workers(served)
     else:
-        from riverui.cli.server import serve
+        from riverui.cli.serve.server import serve
 
         app, driver = served.build()
         served.tell_of_key()

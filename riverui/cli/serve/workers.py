@@ -21,8 +21,8 @@ from uvicorn.supervisors import Multiprocess
 
 from riverui import __version__
 from riverui.cli.logs import configure_logging
-from riverui.cli.served import ServedDashboard
-from riverui.cli.server import address, configure, listen, open_connections
+from riverui.cli.serve.dashboard import ServedDashboard
+from riverui.cli.serve.server import address, configure, listen, open_connections
 from riverui.errors import DatabaseError, RiveruiError
 from riverui.features.operations.store import OPERATION_TABLE, OperationStore
 from riverui.storage.interface import Driver

@@ -13,10 +13,13 @@ from riverui.errors import ConfigError
 
 _INTERVALS = 20
 """Newest intervals that the usual one is made of, so that it follows a changed schedule."""
+
 _FEWEST = 2
 """Intervals from which a usual one is told."""
+
 _STEADY = 0.25
 """How far an interval may be from the usual one, as a share of it, to count as like it."""
+
 _LATE = 2.5
 """Usual intervals without a job, after which one counts as missed: one may be late by chance."""
 

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from riverui import __version__
-from riverui.cli.open_files import connections_possible
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
@@ -29,6 +29,7 @@ log = logging.getLogger("riverui")
 
 _GRACE_SECONDS = 8
 """Seconds for requests to end: less than the 10 s that Docker gives a container."""
+
 _PORTS_TRIED = 100
 """How many ports after the wished one are tried: more than anybody has demos running."""
 
@@ -159,3 +160,35 @@ async def open_connections(driver: Driver, *, quiet: bool = False) -> None:
     except DatabaseError as error:
         if not quiet:
             log.warning("%s Pages will say so until this is fixed.", error)
+
+
+_OWN = 160
+"""Files besides the connections that are served: those that are told that there are too many, the
+database's, the listening socket, the log.
+"""
+
+
+def connections_possible(wanted: int) -> int:
+    """Return how many connections there can be at most, up to `wanted`.
+
+    Raises this process's own limit of open files as far as the system lets it. Logs a warning where
+    that is not enough.
+    """
+    needed = wanted + _OWN
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY != soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        # Some systems allow less than they say.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    possible = max(1, soft - _OWN)
+    log.warning(
+        "connections at once are limited to %d, not %d: the limit of open files is %d",
+        possible,
+        wanted,
+        soft,
+    )
+    return possible

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.jobs import JobState
-from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
+from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

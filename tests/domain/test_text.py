@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.domain.numbers import counted
+from riverui.domain.text import counted
 
 
 def test_one_thing_is_written_in_the_singular() -> None:

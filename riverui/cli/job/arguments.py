@@ -8,11 +8,12 @@ from itertools import islice
 
 import click
 
-from riverui.cli.known_names import known_kinds, known_queues, known_states
+from riverui.cli.completion import known_kinds, known_queues, known_states
 from riverui.errors import ConfigError
 
 CHUNK = 1_000
 """Ids that are sent at once: as many as the API takes."""
+
 _MOST_BIGINT = 2**63 - 1
 """The highest id that a job can have."""
 
@@ -24,6 +25,7 @@ in_state = click.option(
     help="Jobs in this state.",
     shell_complete=known_states,
 )
+
 in_queue = click.option(
     "--queue",
     "queues",
@@ -32,6 +34,7 @@ in_queue = click.option(
     help="Jobs in this queue.",
     shell_complete=known_queues,
 )
+
 of_kind = click.option(
     "--kind",
     "kinds",

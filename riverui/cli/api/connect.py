@@ -1,6 +1,4 @@
-"""Which API a command asks: that of a dashboard where one is named, else one made for the
-database.
-"""
+"""The settings of commands that use the API, and the API that these name."""
 
 from __future__ import annotations
 
@@ -8,18 +6,44 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.settings import Values, choose, database_url, texts
+from riverui.cli.settings import SETTINGS, Setting, Values, choose, database_url, texts
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
-    from riverui.cli.api.answers import Api, Transport
+    from riverui.cli.api.client import Api, Transport
+
+_DATABASE = ("database_url", "database_password_file", "schema")
+
+CLIENT_SETTINGS = (
+    *(setting for setting in SETTINGS if setting.name in _DATABASE),
+    Setting(
+        name="api",
+        group="Client",
+        env="RIVERUI_API_URL",
+        flag="--api",
+        metavar="URL",
+        default_words="the database is asked",
+        help=(
+            "Ask this dashboard instead of the database, e.g. https://jobs.example/river; a user"
+            " and password may stand in it."
+        ),
+    ),
+    Setting(
+        name="api_token",
+        group="Client",
+        env="RIVERUI_API_TOKEN",
+        metavar="TOKEN",
+        secret=True,
+        help="API token for that dashboard, as `riverui token` prints it.",
+    ),
+)
+"""In the order in which help and documentation tell them."""
 
 
 @contextmanager
 def asked_api(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[Api]:
     """Yield the API that the settings name. Raise ConfigError for settings that cannot be used."""
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
 
     api = Api(_transport(choose(texts(flags), environ, CLIENT_SETTINGS), environ))
     try:
@@ -42,7 +66,7 @@ def _transport(values: Values, environ: Mapping[str, str]) -> Transport:
         from riverui.cli.api.remote import RemoteApi
 
         return RemoteApi(url, token=values.text("api_token"))
-    from riverui.cli.api.own import OwnApi
+    from riverui.cli.api.local import OwnApi
 
     return OwnApi(
         database_url(values, environ),

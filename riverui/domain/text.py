@@ -1,6 +1,4 @@
-"""Text that came with a job, made safe for where text is shown as it stands: attributes and
-terminals.
-"""
+"""Text for people: counts, and text from jobs made safe to show."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 """Characters that nobody sees, or that change how others are seen."""
+
 _ATTRIBUTE = 2_000
 """Characters of a text that an attribute takes."""
 
@@ -29,3 +28,8 @@ def plain(text: object, limit: int = _ATTRIBUTE) -> str:
     if len(shown) > limit:
         shown = f"{shown[:limit]}… ({len(shown) - limit:,} more characters)"
     return shown if shown.isprintable() else HIDDEN.sub(code_point, shown)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: "1 job", "1,203 jobs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

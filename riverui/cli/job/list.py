@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.client_settings import CLIENT_SETTINGS
-from riverui.cli.job.wanted import in_queue, in_state, of_kind, search_text
+from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.job.arguments import in_queue, in_state, of_kind, search_text
 from riverui.cli.settings import settings_options
 
 if TYPE_CHECKING:
-    from riverui.cli.api.answers import Api
+    from riverui.cli.api.client import Api
     from riverui.cli.terminal import Screen
 
 _LIMIT = 20
 """Jobs that are listed unless another number is asked for, as the API has it: they fit a screen."""
+
 _PAGE = 100
 """Jobs that are asked for at once, so that the first of many are there soon."""
+
 _ARGS = 200
 """Characters of args that a line shows at most."""
 
@@ -76,7 +78,7 @@ def job_list(
     error:"timeout"; put -- in front of a search that begins with a minus. --state, --queue and
     --kind may be repeated, and take patterns such as mail_*.
     """
-    from riverui.cli.api.chosen import asked_api
+    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen, job_line
 
     text = search_text(search, states=states, queues=queues, kinds=kinds)
@@ -98,7 +100,7 @@ def job_list(
 
 def pages(api: Api, wanted: Wanted) -> Iterator[Sequence[Any]]:
     """Yield the jobs page by page, each the JSON that the API gives."""
-    from riverui.cli.api.answers import JobPage
+    from riverui.cli.api.client import JobPage
 
     left, cursor = wanted.limit, ""
     while left is None or left > 0:

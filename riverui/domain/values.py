@@ -1,15 +1,34 @@
-"""What queues and kinds may be called; River refuses other names."""
+"""Which numbers and names River's columns accept."""
 
 from __future__ import annotations
 
 import re
 
+MAX_SMALLINT = 2**15 - 1
+"""The largest of Postgres's smallint: of attempts, max_attempts and priorities."""
+
+MAX_BIGINT = 2**63 - 1
+"""The largest of Postgres's bigint: of ids."""
+
+
+def is_smallint(number: int) -> bool:
+    """Return whether Postgres's smallint holds it."""
+    return -MAX_SMALLINT - 1 <= number <= MAX_SMALLINT
+
+
+def is_bigint(number: int) -> bool:
+    """Return whether Postgres's bigint holds it; an id beyond that is nobody's."""
+    return -MAX_BIGINT - 1 <= number <= MAX_BIGINT
+
+
 MOST_QUEUE_NAME_BYTES = 64
 """Bytes of a queue's name: River's clients allow no more."""
+
 MOST_KIND_CHARACTERS = 127
 """Characters of a kind: the table's own check allows no more."""
 
 _QUEUE = re.compile(r"[a-z0-9]+(?:[_|\-][a-z0-9]+)*")
+
 _KIND = re.compile(r"\w[\w\-\[\]<>/.·:+]+", re.ASCII)
 
 

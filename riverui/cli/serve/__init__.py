@@ -1,0 +1,1 @@
+"""`riverui serve`: the dashboard as a process of its own."""
