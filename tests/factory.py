@@ -11,6 +11,8 @@ from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
 from riverui.domain.jobs import JobRow, JobState
+from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientStatus, ClientStore
+from riverui.storage.interface import Driver
 
 _FINALIZED = {"cancelled", "completed", "discarded"}
 _ATTEMPTED = {"completed", "discarded", "retryable", "running"}
@@ -68,6 +70,25 @@ async def leader(connection: AsyncConnection[Any], leader_id: str = WORKER, **co
         **columns,
     }
     return str(await _insert(connection, "river_leader", row, returning="leader_id"))
+
+
+async def client(driver: Driver, id: str = WORKER, **status: Any) -> ClientLife:
+    """Let a client of the queue `default` give a sign of life with this status; it is silent after
+    15 minutes.
+    """
+    params = ClientParams(
+        id=id,
+        started_at=datetime.now(UTC) - timedelta(hours=1),
+        heartbeat_interval=timedelta(minutes=10),
+        host="here",
+        pid=1,
+        language="Python",
+        version="1",
+        release="",
+    )
+    given = {"queues": {"default": (2, 0)}} | status
+    async with driver.autocommit() as executor:
+        return await ClientStore(executor).client_register(params, ClientStatus(**given))
 
 
 async def _insert(

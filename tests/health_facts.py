@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from riverui.domain.figures import WINDOWS, FigureColumn, Figures, Tally
-from riverui.domain.health_facts import (
+from riverui.domain.health.facts import (
     DatabaseState,
     HealthFacts,
     LostJobs,
@@ -71,7 +73,7 @@ def figures(
         complete=True,
         source="all rows",
     )
-    return replace(made, **fields)
+    return dataclasses.replace(made, **fields)
 
 
 def queue(

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from riverui.cli.api.connect import CLIENT_SETTINGS
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError, NotFound
-
-if TYPE_CHECKING:
-    from riverui.web.sections.jobs.explain import JobExplanation
-
-_MARKS = {"passed": "✓", "failed": "✗", "unknown": "?"}
-"""What stands before each check."""
 
 
 @settings_options(settings=CLIENT_SETTINGS)
@@ -24,7 +18,7 @@ _MARKS = {"passed": "✓", "failed": "✗", "unknown": "?"}
 @click.option("--json", "as_json", is_flag=True, help="The answer of the API's /explain.")
 @click.pass_obj
 def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any) -> int:
-    """Tell why the job with this ID is not running: asks the database, or with --api a running
+    """Say why the job with this ID is not running: asks the database, or with --api a running
     dashboard.
 
     Prints the first reason found and every check: ✓ for what holds nothing up, ✗ for what does, ?
@@ -36,8 +30,8 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     if not (job_id.isascii() and job_id.isdecimal() and is_bigint(int(job_id[:20]))):
         raise ConfigError("a job id is a whole number, such as 9381022")
     from riverui.cli.api.connect import asked_api
+    from riverui.web.api.diagnoses import JobExplanation
     from riverui.web.api.serializers import dump
-    from riverui.web.sections.jobs.explain import JobExplanation
 
     try:
         with asked_api(environ, flags) as api:
@@ -47,15 +41,5 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     if as_json:
         click.echo(dump(found))
     else:
-        _tell(found)
+        click.echo(found.text(), nl=False)
     return 1 if found.blocked else 0
-
-
-def _tell(found: JobExplanation) -> None:
-    """Print an explanation; names out of the database cannot move the terminal's cursor."""
-    from riverui.web.view.format import plain
-
-    click.echo(f"Job {found.id} ({found.state}): {plain(found.headline)}\n")
-    width = max(len(check.label) for check in found.checks)
-    for check in found.checks:
-        click.echo(f"{_MARKS[check.result]} {check.label:{width}}  {plain(check.evidence)}")

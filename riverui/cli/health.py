@@ -33,8 +33,8 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     not known, 2 where it is critical, for bad input, and where nobody answers.
     """
     from riverui.cli.api.connect import asked_api
+    from riverui.web.api.diagnoses import HealthReportAnswer
     from riverui.web.api.serializers import dump
-    from riverui.web.sections.overview.health import HealthReportAnswer, text
 
     try:
         with asked_api(environ, flags) as api:
@@ -45,5 +45,5 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     if as_json:
         click.echo(dump(report))
     else:
-        click.echo(text(report), nl=False)
+        click.echo(report.text(), nl=False)
     return CODES[report.level]

@@ -30,6 +30,9 @@ def plain(text: object, limit: int = _ATTRIBUTE) -> str:
     return shown if shown.isprintable() else HIDDEN.sub(code_point, shown)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number of things: "1 job", "1,203 jobs"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, cap: int | None = None) -> str:
+    """Return a number of things that were counted up to a cap: "1 job", "1,203 jobs", "at least
+    1,000 jobs".
+    """
+    words = f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"at least {words}" if cap is not None and count >= cap else words

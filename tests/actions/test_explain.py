@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,17 +11,15 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions.explain import job_explain
-from riverui.domain.checks import Result
-from riverui.domain.explain import Explanation
+from riverui.domain.findings import Diagnosis, Result
 from riverui.domain.jobs import JobState
-from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
 from riverui.features.sequences import verbs as sequences
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.testing import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
-from tests.factory import WORKER, attempt_error, job, leader, queue
+from tests.factory import WORKER, attempt_error, client, job, leader, queue
 from tests.own_tables import OWN_TABLES
 from tests.sequences import Line
 from tests.workflows import DIAMOND, fan, workflow
@@ -34,14 +32,14 @@ def ago(**span: float) -> datetime:
     return datetime.now(UTC) - timedelta(**span)
 
 
-async def explained(driver: Driver, job_id: int) -> Explanation:
+async def explained(driver: Driver, job_id: int) -> Diagnosis:
     found = await job_explain(driver, job_id)
     assert found is not None
     assert found[0].id == job_id
     return found[1]
 
 
-def results(explanation: Explanation) -> Mapping[str, Result]:
+def results(explanation: Diagnosis) -> Mapping[str, Result]:
     return {check.name: check.result for check in explanation.checks}
 
 
@@ -55,7 +53,7 @@ async def test_nothing_holds_the_next_job_up(driver: Driver, connection: Connect
     await queue(connection)
     await ended(connection)
     found = await explained(driver, await job(connection))
-    assert not found.blocked
+    assert found.result is not FAILED
     assert found.headline == "It is next in line, and nothing was found that holds it up."
     assert set(results(found).values()) == {PASSED}
     assert [*results(found)] == [
@@ -71,7 +69,7 @@ async def test_a_kind_that_nobody_takes(driver: Driver, connection: Connection) 
     old = await explained(
         driver, await job(connection, kind="mail_sent", scheduled_at=ago(minutes=5))
     )
-    assert not old.blocked
+    assert old.result is not FAILED
     assert old.headline == (
         "It is next in line, but no job of kind mail_sent was taken lately: perhaps no client of"
         " its queue has a worker for it."
@@ -86,29 +84,11 @@ async def overtaken(connection: Connection, **columns: Any) -> int:
     return await job(connection, kind="old_mail", scheduled_at=ago(minutes=10), **columns)
 
 
-async def report(driver: Driver, name: str, kinds: Sequence[str] | None) -> None:
-    """Let a client of the queue give a sign of life that reports its kinds, or does not."""
-    params = ClientParams(
-        id=name,
-        started_at=ago(hours=1),
-        heartbeat_interval=timedelta(minutes=10),
-        host="",
-        pid=1,
-        language="",
-        version="",
-        release="",
-    )
-    async with driver.transaction() as db:
-        await ClientStore(db).client_register(
-            params, ClientStatus(queues={"default": (2, 0)}, kinds=kinds)
-        )
-
-
 async def kind(driver: Driver, job_id: int) -> tuple[Result, str]:
     found = await explained(driver, job_id)
-    told = next(check for check in found.checks if check.name == "kind")
-    assert (found.headline == told.evidence) is (told.result is FAILED)
-    return told.result, told.evidence
+    check = next(check for check in found.checks if check.name == "kind")
+    assert (found.headline == check.evidence) is (check.result is FAILED)
+    return check.result, check.evidence
 
 
 async def test_a_kind_that_no_live_client_works(driver: Driver, connection: Connection) -> None:
@@ -119,18 +99,18 @@ async def test_a_kind_that_no_live_client_works(driver: Driver, connection: Conn
         " 3 younger jobs of its queue have overtaken it. One of this kind was last taken 1 h 0 m"
         " ago by web-1."
     )
-    await report(driver, WORKER, ["test_kind"])
+    await client(driver, WORKER, kinds=["test_kind"])
     nobody = f"No live client works jobs of kind old_mail.{since}"
     assert await kind(driver, waiting) == (FAILED, nobody)
     # A job that is not due yet is not overtaken, but nobody will work it either.
     later = await job(connection, "scheduled", kind="old_mail")
-    told = next(c for c in (await explained(driver, later)).checks if c.name == "kind")
-    assert (told.result, told.evidence.partition(".")[0]) == (FAILED, nobody.partition(".")[0])
+    check = next(c for c in (await explained(driver, later)).checks if c.name == "kind")
+    assert (check.result, check.evidence.partition(".")[0]) == (FAILED, nobody.partition(".")[0])
     # An older riverui does not report its kinds.
-    await report(driver, "silent", None)
+    await client(driver, "silent", kinds=None)
     seems = f"No client seems to work jobs of kind old_mail.{since}"
     assert await kind(driver, waiting) == (FAILED, seems)
-    await report(driver, "web-2", ["test_kind", "old_mail"])
+    await client(driver, "web-2", kinds=["test_kind", "old_mail"])
     assert await kind(driver, waiting) == (PASSED, "web-2 works jobs of kind old_mail.")
 
 
@@ -139,7 +119,7 @@ async def test_a_client_that_reports_nothing_may_work_the_kind(
 ) -> None:
     await connection.execute(OWN_TABLES)
     await queue(connection)
-    await report(driver, "web-2", ["test_kind"])
+    await client(driver, "web-2", kinds=["test_kind"])
     waiting = await job(connection, kind="go_mail", scheduled_at=ago(minutes=10))
     nobody = "No live client works jobs of kind go_mail."
     assert await kind(driver, waiting) == (FAILED, nobody)
@@ -361,7 +341,7 @@ async def test_a_job_that_runs(driver: Driver, connection: Connection) -> None:
     await leader(connection, "somebody")
     running = await job(connection, "running", attempted_at=ago(minutes=3))
     found = await explained(driver, running)
-    assert not found.blocked
+    assert found.result is not FAILED
     assert found.headline.startswith(f"It is running at {WORKER} for 3 m")
     assert results(found)["client"] is UNKNOWN
     assert "lock" not in results(found), "its own worker may hold one"
@@ -376,21 +356,14 @@ async def test_a_job_that_runs(driver: Driver, connection: Connection) -> None:
     assert results(await explained(driver, running))["leader"] is FAILED
 
 
-@pytest.mark.parametrize(
-    ("state", "words", "blocked"),
-    [
-        ("completed", "It has completed: there is nothing left to run.", False),
-        ("discarded", "It has been discarded, and is not worked again unless", True),
-        ("cancelled", "It has been cancelled, and is not worked again unless", True),
-    ],
-)
-async def test_a_job_that_has_ended(
-    driver: Driver, connection: Connection, state: str, words: str, blocked: bool
-) -> None:
-    found = await explained(driver, await job(connection, state))
-    assert found.headline.startswith(words)
-    assert found.blocked is blocked
-    assert [*results(found)] == ["state"]
+async def test_a_job_that_has_ended(driver: Driver, connection: Connection) -> None:
+    done = await explained(driver, await job(connection, "completed"))
+    assert done.headline == "It has completed: there is nothing left to run."
+    assert done.result is PASSED
+    for state in ("discarded", "cancelled"):
+        found = await explained(driver, await job(connection, state))
+        assert found.headline.startswith(f"It has been {state}, and is not worked again unless")
+        assert results(found) == {"state": FAILED}
 
 
 async def test_what_a_driver_does_not_offer_cannot_be_told() -> None:
@@ -402,31 +375,19 @@ async def test_what_a_driver_does_not_offer_cannot_be_told() -> None:
 
 
 @pytest.mark.parametrize(("taken", "result"), [(2, Result.FAILED), (1, Result.PASSED)])
-async def test_slots_of_clients_that_tell(
+async def test_slots_of_clients_that_report_them(
     driver: Driver, connection: Connection, taken: int, result: Result
 ) -> None:
     await migrate(driver, "up", line="riverui")
     await queue(connection)
     await job(connection, "running")
     waiting = await job(connection)
-    params = ClientParams(
-        id=WORKER,
-        started_at=ago(minutes=1),
-        heartbeat_interval=timedelta(seconds=20),
-        host="here",
-        pid=1,
-        language="Python",
-        version="1",
-        release="",
-    )
-    async with driver.autocommit() as executor:
-        status = ClientStatus(queues={"default": (2, taken)}, running=taken)
-        await ClientStore(executor).client_register(params, status)
+    await client(driver, queues={"default": (2, taken)}, running=taken)
     found = await explained(driver, waiting)
     assert results(found)["slots"] is result
-    (told,) = (check.evidence for check in found.checks if check.name == "slots")
-    assert told == f"{taken} of 2 slots of its client are taken."
-    # Another client took a job, and does not tell.
+    (evidence,) = (check.evidence for check in found.checks if check.name == "slots")
+    assert evidence == f"{taken} of 2 slots of its client are taken."
+    # Another client took a job, and reports no slots.
     await job(connection, "running", attempted_by=["go_client"])
     assert results(await explained(driver, waiting))["slots"] is UNKNOWN
 
@@ -474,10 +435,9 @@ async def test_a_task_that_was_cancelled_as_another_failed(
     }
     made = await workflow(connection, tasks, id="w")
     found = await explained(driver, made["b"])
-    told = next(check.evidence for check in found.checks if check.name == "workflow")
-    assert (
-        told == f"“{'a' * 80}…” (discarded) of its workflow w has failed, and it waited for that."
-    )
+    evidence = next(check.evidence for check in found.checks if check.name == "workflow")
+    failed = f"“{'a' * 80}…” (discarded) of its workflow w has failed"
+    assert evidence == f"{failed}, and it waited for that."
 
 
 async def test_a_job_that_waits_in_a_sequence(driver: Driver, connection: Connection) -> None:
@@ -491,9 +451,9 @@ async def test_a_job_that_waits_in_a_sequence(driver: Driver, connection: Connec
     assert results(first)["state"] is PASSED
     last = await explained(driver, ids[3])
     assert last.headline.endswith("its sequence order. 2 other jobs wait between them.")
-    see = next(check.see for check in last.checks if check.name == "sequence")
-    assert see is not None
-    assert see.job_id == ids[0]
+    link = next(check.link for check in last.checks if check.name == "sequence")
+    assert link is not None
+    assert link.name == str(ids[0])
 
 
 @pytest.mark.parametrize("state", ["cancelled", "discarded"])

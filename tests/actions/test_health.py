@@ -8,14 +8,13 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from riverui.actions.health import health_report
-from riverui.domain.checks import Result
-from riverui.domain.health import Cause, HealthReport, Level
-from riverui.features.heartbeats.store import ClientParams, ClientStatus, ClientStore
+from riverui.domain.findings import Level, Result
+from riverui.domain.health import Cause, HealthReport
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.testing import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
-from tests.factory import job, leader, queue
+from tests.factory import client, job, leader, queue
 from tests.health_facts import figures
 from tests.web.stand_ins import SlowDriver
 
@@ -91,11 +90,12 @@ async def test_a_client_that_stopped_to_give_signs_of_life(
     await leader(connection)
     old = ago(minutes=2)
     for name in ("alive", "gone"):
-        await report_kinds(driver, name, ["test_kind"])
+        await client(driver, name, kinds=["test_kind"])
         await job(connection, "running", attempted_by=[name], attempted_at=old)
     assert (await health_report(driver, Made())).level is Level.OK
     await connection.execute(
-        "update riverui_client set heartbeat_at = now() - interval '70 seconds' where id = 'gone'"
+        "update riverui_client set heartbeat_at = now() - interval '70 seconds',"
+        " heartbeat_interval = interval '17 seconds' where id = 'gone'"
     )
     report = await health_report(driver, Made())
     assert (report.level, report.cause) == (Level.WARN, Cause.LOST_CLIENT)
@@ -122,7 +122,7 @@ async def test_a_kind_that_nobody_works_any_more(driver: Driver, connection: Con
     assert report.flow.detail == "Its clients seem to have no worker for this kind."
     await connection.execute("delete from river_job where kind <> 'old_mail'")
     await migrate(driver, "up", line="riverui")
-    await report_kinds(driver, "web-2", ["test_kind"])
+    await client(driver, "web-2", kinds=["test_kind"])
     report = await health_report(driver, Made())
     assert report.cause is Cause.UNKNOWN_KIND
     assert report.headline == (
@@ -130,25 +130,8 @@ async def test_a_kind_that_nobody_works_any_more(driver: Driver, connection: Con
     )
     assert report.flow.detail == "No live client of the queue reports a worker for this kind."
     assert results(report)["served"] is Result.PASSED
-    await report_kinds(driver, "web-1", ["old_mail"])
+    await client(driver, "web-1", kinds=["old_mail"])
     assert (await health_report(driver, Made())).cause is Cause.NOBODY_WORKS
-
-
-async def report_kinds(driver: Driver, name: str, kinds: list[str]) -> None:
-    """Let a client of the queue give a sign of life that reports its kinds."""
-    params = ClientParams(
-        id=name,
-        started_at=ago(hours=1),
-        heartbeat_interval=timedelta(seconds=17),
-        host="h",
-        pid=1,
-        language="Python",
-        version="1",
-        release="",
-    )
-    status = ClientStatus(queues={"default": (4, 1)}, kinds=kinds)
-    async with driver.transaction() as db:
-        await ClientStore(db).client_register(params, status)
 
 
 async def test_names_that_jobs_bring_along_are_bounded(
@@ -162,4 +145,4 @@ async def test_names_that_jobs_bring_along_are_bounded(
     report = await health_report(driver, Made())
     assert report.cause is not Cause.NONE
     for part in report.sections:
-        assert max(len(text) for text in (part.label, part.headline, part.detail)) < 600
+        assert max(len(text) for text in (part.title, part.headline, part.detail)) < 600

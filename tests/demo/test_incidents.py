@@ -16,9 +16,9 @@ from psycopg.rows import DictRow
 from riverui.actions.health import health_report
 from riverui.demo.incidents import INCIDENTS, Incident, Past, prepare
 from riverui.demo.run import working
-from riverui.domain.checks import Result
 from riverui.domain.figures import WINDOWS
-from riverui.domain.health import Cause, HealthReport, Level
+from riverui.domain.findings import Level, Result
+from riverui.domain.health import Cause, HealthReport
 from riverui.features.marks.reader import Marks
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -104,7 +104,7 @@ def check(report: HealthReport, name: str) -> None:
     assert bool(culprit) is bool(wanted.culprit)
     if culprit is not None:
         assert f"{culprit.what} {culprit.name}".startswith(wanted.culprit)
-    assert report.worst.action is not None
+    assert report.worst.link is not None
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
@@ -121,7 +121,7 @@ async def test_a_usual_hour_is_calm(shop: Driver, database_url: str) -> None:
     await begin(shop, database_url, CALM)
     report = await report_on(shop)
     assert (report.level, report.cause) == (Level.OK, Cause.NONE)
-    assert all(section.action is None for section in report.sections)
+    assert all(section.link is None for section in report.sections)
 
 
 @pytest.mark.parametrize("name", ["dead-worker", "slow-dependency", "bad-deploy"])

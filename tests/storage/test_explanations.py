@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.domain.job_facts import Overtaking
+from riverui.domain.explain.facts import Overtaking
 from riverui.domain.time import FIRST, LAST
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
@@ -95,22 +95,3 @@ async def test_odd_rows_are_read(driver: PostgresDriver, make: Make) -> None:
         assert (
             await db.job_line_get("\u202e'; --", priority=1, scheduled_at=LAST, id=1)
         ).before == 0
-
-
-async def test_a_lock_is_told_with_who_holds_it(driver: PostgresDriver, make: Make) -> None:
-    job_id = await make.job()
-    async with driver.reading() as db:
-        free = await db.job_lock_get(job_id)
-        assert free is not None
-        assert (free.transaction, free.pid) == (0, None)
-        assert await db.job_lock_get(job_id + 1) is None
-        async with make.connection.transaction():
-            await make.connection.execute(
-                "select from river_job where id = %s for update", [job_id]
-            )
-            held = await db.job_lock_get(job_id)
-    assert held is not None
-    assert held.pid == make.connection.info.backend_pid
-    assert held.transaction
-    assert held.since is not None
-    assert held.state == "idle in transaction"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from psycopg import AsyncConnection, sql
 
-from riverui.domain.health_facts import DatabaseState
+from riverui.domain.health.facts import DatabaseState
 from riverui.storage.connect import connect
 from riverui.storage.interface import HEALTH, Driver
 from tests.factory import WORKER, job, queue

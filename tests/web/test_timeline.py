@@ -6,12 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
+from riverui.domain.explain.explanation import stuck
 from riverui.domain.jobs import AttemptError, JobLog, JobShowRow, JobState, JsonText
-from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
-from riverui.web.sections.jobs import diagnosis
+from riverui.domain.queues import QueueRow
 from riverui.web.view import timeline
+from tests.cases import cases
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -237,93 +236,29 @@ def test_odd_rows_break_nothing() -> None:
                 )
                 assert timeline.steps(job, NOW)
                 assert len(timeline.attempts(job, NOW)) <= 1_010
-                diagnosis.stuck(job, None, NOW)
-                diagnosis.waiting(job, None, None, NOW)
+                stuck(job, None, NOW)
 
 
-QUEUE = QueueRow(
-    name="default",
-    created_at=NOW - 100 * MINUTE,
-    metadata=EMPTY,
-    paused_at=None,
-    updated_at=NOW - 5 * MINUTE,
-)
-LISTED = QueueListRow(
-    queue=QUEUE, available=3, running=1, scheduled=0, retryable=0, oldest_waiting_at=NOW - MINUTE
-)
-LEADER = LeaderRow(leader_id="a", elected_at=NOW - MINUTE, expires_at=NOW + MINUTE)
-
-
-@pytest.mark.parametrize(
-    ("job", "queue", "leader", "words"),
-    [
-        (row(JobState.PENDING), None, None, "does not start pending jobs"),
-        (
-            row(JobState.AVAILABLE),
-            LISTED,
-            None,
-            "2 other jobs are waiting in this queue and 1 is running.",
-        ),
-        (
-            row(JobState.AVAILABLE),
-            replace(LISTED, available=2, running=4),
-            None,
-            "1 other job is waiting",
-        ),
-        (row(JobState.AVAILABLE, scheduled_at=NOW + MINUTE), LISTED, None, "due in 1 m 0 s"),
-        (row(JobState.AVAILABLE), None, None, "No client has ever served"),
-        (
-            row(JobState.AVAILABLE),
-            replace(LISTED, queue=replace(QUEUE, paused_at=NOW)),
-            None,
-            "paused since 2026",
-        ),
-        (
-            row(JobState.AVAILABLE),
-            replace(LISTED, queue=replace(QUEUE, updated_at=NOW - 40 * MINUTE)),
-            None,
-            "served its queue for 40 m",
-        ),
-        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, LEADER, "due in 1 m"),
-        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, None, "There is no leader"),
-        (row(JobState.RETRYABLE), LISTED, LEADER, "leader has not made it available yet"),
-        (
-            row(JobState.RETRYABLE, scheduled_at=NOW),
-            LISTED,
-            replace(LEADER, expires_at=NOW - MINUTE),
-            "only the leader makes",
-        ),
-        (row(JobState.COMPLETED), LISTED, LEADER, None),
-        (row(JobState.RUNNING), LISTED, LEADER, None),
-    ],
-)
-def test_why_a_job_waits(
-    job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | None, words: str | None
-) -> None:
-    told = diagnosis.waiting(job, queue, leader, NOW)
-    assert told is None if words is None else words in (told or "")
-
-
-@pytest.mark.parametrize(
-    ("changes", "queue", "words"),
-    [
-        ({"attempted_at": NOW - MINUTE}, QUEUE, None),
-        ({"attempted_at": NOW - 90 * MINUTE}, QUEUE, "running for 1 h 30 m"),
-        (
-            {"attempted_at": NOW - 3 * MINUTE, "cancel_attempted_at": NOW - 2 * MINUTE},
-            QUEUE,
-            "requested 2 m 0 s ago",
-        ),
-        (
-            {"attempted_at": NOW - MINUTE},
-            replace(QUEUE, updated_at=NOW - 60 * MINUTE),
-            "may be gone",
-        ),
-        ({"attempted_at": None}, QUEUE, None),
-    ],
-)
-def test_why_a_running_job_looks_stuck(
-    changes: dict[str, Any], queue: QueueRow, words: str | None
-) -> None:
-    told = diagnosis.stuck(row(JobState.RUNNING, attempt=1, **changes), queue, NOW)
-    assert told is None if words is None else words in (told or "")
+def test_why_a_running_job_looks_stuck() -> None:
+    served = QueueRow(
+        name="default",
+        created_at=NOW - 100 * MINUTE,
+        metadata=EMPTY,
+        paused_at=None,
+        updated_at=NOW - 5 * MINUTE,
+    )
+    asked = {"attempted_at": NOW - 3 * MINUTE, "cancel_attempted_at": NOW - 2 * MINUTE}
+    silent = replace(served, updated_at=NOW - 60 * MINUTE)
+    table: list[tuple[dict[str, Any], QueueRow, str]] = [
+        ({"attempted_at": NOW - MINUTE}, served, ""),
+        ({"attempted_at": NOW - 90 * MINUTE}, served, "running for 1 h 30 m"),
+        (asked, served, "requested 2 m 0 s ago"),
+        ({"attempted_at": NOW - MINUTE}, silent, "may be gone"),
+        ({"attempted_at": None}, served, ""),
+    ]
+    with cases() as case:
+        for changes, queue, words in table:
+            with case(words or changes):
+                why = stuck(row(JobState.RUNNING, attempt=1, **changes), queue, NOW)
+                assert words in (why or "")
+                assert bool(why) is bool(words)

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from riverui.domain.job_facts import JobLine, JobLock, Overtaking, QueueWork
-from riverui.domain.job_holds import JobHolder, ShareLine
+from riverui.domain.explain.facts import (
+    JobHolder,
+    JobLine,
+    JobLock,
+    Overtaking,
+    QueueWork,
+    ShareLine,
+)
 from riverui.domain.partitions import Partition
 from riverui.storage.interface.capabilities import Capability
 

@@ -1,4 +1,4 @@
-"""What tells whether a database's jobs are well, beyond counts and figures."""
+"""Reads whether a database's jobs are well, beyond counts and figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from riverui.domain.health_facts import (
+from riverui.domain.health.facts import (
     DatabaseState,
     LostJobs,
     OverdueJobs,

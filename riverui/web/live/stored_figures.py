@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import Figures, Tally, Window
+from riverui.domain.health.facts import UsualHour
 from riverui.domain.rollups import DAY, HOUR, Stretch, begin
 from riverui.domain.time import FIRST
 from riverui.errors import DatabaseError
@@ -37,15 +38,6 @@ what they are part of is folded up again at once.
 """
 _USUAL_DAYS = 7
 """Days of which the same hour tells what is usual: a week has every day once."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UsualHour:
-    """What was done in one hour of the day, on the days before."""
-
-    tally: Tally
-    days: int
-    """On how many of the last seven days something is known of that hour."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from riverui.actions.explain import workflow_place
 from riverui.domain.jobs import JobShowRow
 from riverui.errors import DatabaseError
 from riverui.features.workflows.domain.pages import (
@@ -18,6 +17,7 @@ from riverui.features.workflows.domain.pages import (
 )
 from riverui.features.workflows.section.words import counts_parts, counts_words
 from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.features.workflows.verbs import workflows
 from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
@@ -48,7 +48,7 @@ async def workflow_card(request: Request, job: JobShowRow) -> WorkflowCard | Non
     read.
     """
     try:
-        place = await workflow_place(dashboard(request).driver, job)
+        place = await workflows.place(dashboard(request).driver, job)
     except DatabaseError:
         return None
     if place is None:

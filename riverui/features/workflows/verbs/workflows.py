@@ -1,19 +1,18 @@
-"""What a person or a program does to workflows: riverui's own, and River Pro's as far as their jobs
-tell.
-"""
+"""Cancels and retries workflows, riverui's own and River Pro's, and finds a job's place in one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.jobs import FINALIZED, JobShowRow, JobTextRow
 from riverui.domain.json import read_object
 from riverui.errors import BadRequest, LockTimeout, NotFound, WorkflowActive
+from riverui.features.workflows.domain.pages import TaskPlace
 from riverui.features.workflows.domain.workflows import RETRY_MODES, Task, to_retry
-from riverui.features.workflows.store import WorkflowStore
+from riverui.features.workflows.store import WORKFLOW_TABLE, WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs
-from riverui.storage.interface import OWN_TABLES, WORKFLOWS, Driver, Executor
+from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES, WORKFLOWS, Driver, Executor
 from riverui.storage.interface.job_actions import SkipReason
 
 
@@ -92,6 +91,18 @@ async def retry_tx(
         raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
     await _needed(executor, id)
     return await _retry(executor, id, mode, reset_history)
+
+
+async def place(driver: Driver, job: JobShowRow) -> TaskPlace | None:
+    """Return a job's place in a workflow of riverui's own; None if it is in none."""
+    own = {WORKFLOW_PAGES, OWN_TABLES}.issubset(driver.capabilities)
+    # Metadata that are cut may have had the key.
+    if not own or ('"workflow_id"' not in job.metadata.text and job.metadata.complete):
+        return None
+    async with driver.reading() as executor:
+        if not await WORKFLOW_TABLE.exists(executor):
+            return None
+        return await WORKFLOW_PAGES.on(executor).workflow_place_get(job_id=job.id)
 
 
 async def _needed(executor: Executor, id: str) -> None:

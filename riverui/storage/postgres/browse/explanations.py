@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from riverui.domain.job_facts import JobLine, JobLock, Overtaking, QueueWork
-from riverui.domain.job_holds import JobHolder, ShareLine
+from riverui.domain.explain.facts import (
+    JobHolder,
+    JobLine,
+    JobLock,
+    Overtaking,
+    QueueWork,
+    ShareLine,
+)
 from riverui.domain.jobs import UNKNOWN_KIND
 from riverui.domain.partitions import Partition
 from riverui.storage.postgres.engine.candidates import key_of

@@ -1,4 +1,4 @@
-"""What tells whether a database's jobs are well: who works, what waits, what the server does."""
+"""Reads whether a database's jobs are well: who works, what waits, what the server does."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.explain import LATE_AFTER
-from riverui.domain.health_facts import (
+from riverui.domain.explain.facts import LATE_AFTER
+from riverui.domain.health.facts import (
     DatabaseState,
     LostJob,
     LostJobs,

@@ -2,94 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
-
-from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.explain import job_explain
-from riverui.domain.explain import Explanation
-from riverui.domain.jobs import JobShowRow, JobState
 from riverui.errors import BadRequest, NotFound
 from riverui.web.api import requests, serializers
+from riverui.web.api.diagnoses import JobExplanation
 from riverui.web.api.endpoints import Description, Endpoint, in_path
-from riverui.web.api.models import Id, Model
+from riverui.web.api.models import Id
 from riverui.web.http.context import dashboard
-from riverui.web.sections.jobs.places import check_links
-
-
-class JobCheck(Model, frozen=True, kw_only=True):
-    """One possible reason, and what was found of it."""
-
-    name: str
-    label: str
-    result: Annotated[
-        Literal["passed", "failed", "unknown"],
-        Meta(description="Failed is what holds the job up; unknown is what cannot be told."),
-    ]
-    evidence: str
-    page: Annotated[
-        str | UnsetType,
-        Meta(description="Path of the dashboard's page where that is mended or seen closer."),
-    ] = UNSET
-
-
-class JobExplanation(Model, frozen=True, kw_only=True):
-    """Why a job is not running."""
-
-    id: Id
-    state: JobState
-    blocked: Annotated[bool, Meta(description="Whether any check has failed.")]
-    headline: Annotated[str, Meta(description="The first reason found, or that there is none.")]
-    checks: Annotated[
-        list[JobCheck], Meta(description="Those that fit the state; what comes first matters most.")
-    ]
-
-    @classmethod
-    def of(
-        cls, job: JobShowRow, found: Explanation, pages: Mapping[str, tuple[str, str]] | None = None
-    ) -> Self:
-        """Return the explanation of a job as the API and the command line tell it; `pages` are
-        where checks lead, by their names.
-        """
-        return cls(
-            id=job.id,
-            state=job.state,
-            blocked=found.blocked,
-            headline=found.headline,
-            checks=[
-                JobCheck(
-                    name=check.name,
-                    label=check.label,
-                    result=check.result.value,
-                    evidence=check.evidence,
-                    page=pages[check.name][0] if pages and check.name in pages else UNSET,
-                )
-                for check in found.checks
-            ],
-        )
-
-    @classmethod
-    def example(cls) -> Self:
-        """Return the explanation of a job whose queue nobody serves."""
-        headline = "Nobody serves queue mail: no client has reported it for 14 m 3 s."
-        return cls(
-            id=9381022,
-            state=JobState.AVAILABLE,
-            blocked=True,
-            headline=headline,
-            checks=[
-                JobCheck(
-                    name="state",
-                    label="State",
-                    result="passed",
-                    evidence="It is available: any client that works its queue may take it.",
-                ),
-                JobCheck(name="served", label="Queue served", result="failed", evidence=headline),
-            ],
-        )
+from riverui.web.view.finding_links import check_links
 
 
 async def index(request: Request) -> Response:
@@ -100,7 +23,9 @@ async def index(request: Request) -> Response:
     found = await job_explain(dashboard(request).driver, job_id)
     if found is None:
         raise NotFound(f"Job not found: {job_id}.")
-    return serializers.reply(JobExplanation.of(*found, check_links(request, found[1])))
+    job, explanation = found
+    links = check_links(request, explanation.checks)
+    return serializers.reply(JobExplanation.of(job, explanation, links))
 
 
 ENDPOINT = Endpoint(

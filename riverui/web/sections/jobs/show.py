@@ -15,7 +15,8 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.explain import explain_row
 from riverui.actions.verbs import JobVerb
-from riverui.domain.explain import Explanation
+from riverui.domain.explain.explanation import stuck
+from riverui.domain.findings import Diagnosis
 from riverui.domain.jobs import (
     CUT,
     FAILED,
@@ -27,12 +28,13 @@ from riverui.domain.jobs import (
     JsonText,
 )
 from riverui.domain.json import read_object
+from riverui.domain.queues import QueueRow
 from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.features.encryption.domain import sealed_args
 from riverui.features.error_groups.domain.fingerprints import METADATA_KEY, error_signature
-from riverui.storage.interface import EXPLANATIONS, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -42,11 +44,10 @@ from riverui.web.live import action_notices
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
-from riverui.web.sections.jobs import diagnosis
-from riverui.web.sections.jobs.places import check_links
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
+from riverui.web.view.finding_links import check_links
 from riverui.web.view.render import respond
 from riverui.web.view.timeline import JobAttempt, Step
 
@@ -88,13 +89,11 @@ class JobsShow:
     stuck: str | None
     """Why a running job looks stuck, in words; None when it does not."""
     waiting: str | None
-    """Why a waiting job is not worked yet, where that can be told: the headline of its
-    explanation.
-    """
-    explanation: Explanation | None
-    """The checks of a job that waits or looks stuck; None where the driver cannot explain."""
-    unread: tuple[tuple[str, str], ...]
-    """What of its surroundings could not be read (queue, leader), and why."""
+    """Why a waiting job is not worked yet: the headline of its explanation."""
+    explanation: Diagnosis | None
+    """The checks of a job that waits or looks stuck; None for other jobs."""
+    unread: str
+    """Why the queue of a running job could not be read; empty if it was."""
     final: bool
     """Whether nothing will change any more, so that live refresh may stop."""
     self_url: str
@@ -151,22 +150,11 @@ async def answer(
 ) -> Response:
     """Answer with the page of a job that was read; one with opened args does not refresh itself."""
     board = dashboard(request)
-    queue = leader = served = explanation = None
-    name = job.queue
-    explains = EXPLANATIONS in board.driver.capabilities
-    if job.state in WAITING and explains:
-        explanation = await explain_row(board.driver, job)
-    elif job.state in WAITING:
-        queue = await fact(board.driver, lambda executor: executor.queue_get(name, cap=1_000))
-    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE) and not explains:
-        leader = await fact(board.driver, lambda executor: executor.leader_get())
+    now, queue, explanation = datetime.now(UTC), None, None
     if job.state is JobState.RUNNING:
-        served = await fact(board.driver, lambda executor: executor.queue_row_get(name))
-    found = (("queue", queue), ("leader", leader), ("queue", served))
-    now = datetime.now(UTC)
-    stuck = diagnosis.stuck(job, served, now)
-    waiting = explanation.headline if explanation else diagnosis.waiting(job, queue, leader, now)
-    if stuck and explains:
+        queue = await fact(board.driver, lambda executor: executor.queue_row_get(job.queue))
+    why_stuck = stuck(job, queue if isinstance(queue, QueueRow) else None, now)
+    if why_stuck or job.state in WAITING:
         explanation = await explain_row(board.driver, job)
     attempts = timeline.attempts(job, now)
     cards = [(card.template, await card.read(request, job)) for card in board.job_cards]
@@ -177,18 +165,16 @@ async def answer(
             steps=timeline.steps(job, now),
             attempts=attempts,
             cards=tuple((template, card) for template, card in cards if card is not None),
-            check_links=check_links(request, explanation),
+            check_links=check_links(request, explanation.checks if explanation else ()),
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,
             open_url=_open_url(request, job),
             opened=opened,
             actions=action_notices.allowed(request, (job.state,)),
-            stuck=stuck,
-            waiting=waiting,
+            stuck=why_stuck,
+            waiting=explanation.headline if explanation and not why_stuck else None,
             explanation=explanation,
-            unread=tuple(
-                (what, error.public) for what, error in found if isinstance(error, DatabaseError)
-            ),
+            unread=queue.public if isinstance(queue, DatabaseError) else "",
             final=job.state in FINALIZED or opened is not None,
             self_url=url(request, "jobs.show", id=job.id),
             back_url=url(request, "jobs.index") + f"?state={job.state.value}",

@@ -30,7 +30,7 @@ from riverui.web.search.figure_addresses import (
     with_window,
 )
 from riverui.web.sections.overview.facts import queue_cap, queue_rows
-from riverui.web.sections.overview.health_links import VerdictLine, verdict_lines
+from riverui.web.sections.overview.verdict import VerdictLine, verdict_lines
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.figure_charts import step_words
 from riverui.web.view.page_parts import Problem
@@ -137,7 +137,7 @@ async def index(request: Request) -> Response:
     return respond(
         request,
         OverviewIndex(
-            verdict=verdict_lines(request, await board.health.get(), figures),
+            verdict=tuple(verdict_lines(request, await board.health.get(), figures)),
             figures=figures,
             charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
@@ -14,13 +15,14 @@ from riverui.domain.queues import QueueListRow
 from riverui.errors import DatabaseError
 from riverui.storage.interface.params import Count as Counted
 from riverui.web.api import serializers
+from riverui.web.api.diagnoses import HealthReportAnswer
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only
 from riverui.web.sections.overview import facts
-from riverui.web.sections.overview.health import HealthReportAnswer
+from riverui.web.view.finding_links import page_url
 
 
 class StateCount(Model, frozen=True, kw_only=True):
@@ -164,7 +166,7 @@ async def index(request: Request) -> Response:
     return serializers.reply(
         Overview(
             at=serializers.instant(datetime.now(UTC)),
-            health=HealthReportAnswer.of(await board.health.get(), request),
+            health=HealthReportAnswer.of(await board.health.get(), partial(page_url, request)),
             states=None
             if known is None
             else [StateCount.of(state, known[state]) for state in JobState if state in known],

@@ -129,9 +129,9 @@ async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
     board = dashboard(request)
     may = access(request).may(RIGHT) and queue.served
     address = f"{url(request, 'queues.limits')}?{urlencode({'name': queue.name})}" if may else ""
-    clients = await queue_clients(board.driver, queue.name)
     try:
         async with board.driver.reading() as executor:
+            clients = await queue_clients(executor, queue.name)
             found = await concurrency.read(executor, queue, now=datetime.now(UTC), limit=_KEYS)
             rates = await rate_actions.read(executor, queue, clients, limit=_KEYS)
     except DatabaseError as error:

@@ -1,32 +1,31 @@
-"""What is found of a database's jobs as a whole: what riverui.domain.health_verdict is told."""
+"""What is read of a database's jobs as a whole: the facts of the health report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from riverui.domain.figures import Figures, Tally
-from riverui.domain.job_facts import Unread
+from riverui.domain.findings import Unread
 from riverui.domain.queues import LeaderRow, QueueListRow
 from riverui.features.marks.domain import Mark
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunningJob:
-    """A job that is running, without what came with it."""
+class RunningJob(Struct, frozen=True, kw_only=True):
+    """A running job, without its texts."""
 
     id: int
     queue: str
     kind: str
     client: str
-    """Empty where the row does not name one."""
+    """Empty if the row names none."""
     attempted_at: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunningJobs:
-    """The jobs that are running, all of them if there are fewer than `cap`."""
+class RunningJobs(Struct, frozen=True, kw_only=True):
+    """The running jobs: all of them if there are fewer than `cap`."""
 
     jobs: Sequence[RunningJob]
     cap: int
@@ -37,15 +36,14 @@ class RunningJobs:
         return len(self.jobs) >= self.cap
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingKind:
+class WaitingKind(Struct, frozen=True, kw_only=True):
     """Jobs of one kind among those that come next in a queue."""
 
     jobs: int
     retries: int
     """Those among them that have been tried before."""
     since: datetime | None = None
-    """Since when the first of them has been due; None where that is not known."""
+    """Since when the first of them has been due; None if unknown."""
     taken_at: datetime | None = None
     """When a job of the kind was taken last, among the newest of the queue."""
     overtaken: int = 0
@@ -54,8 +52,7 @@ class WaitingKind:
     """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueWaiting:
+class QueueWaiting(Struct, frozen=True, kw_only=True):
     """The due jobs that come next in one queue, and who took jobs of it lately."""
 
     jobs: int
@@ -73,26 +70,24 @@ class QueueWaiting:
 
     @property
     def taken_at(self) -> datetime | None:
-        """Return when a job of this queue was taken last; None where that is not known."""
+        """Return when a job of this queue was taken last; None if unknown."""
         return max(self.takers.values(), default=None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReportingClient:
+class ReportingClient(Struct, frozen=True, kw_only=True):
     """A client that gives signs of life."""
 
     seen_at: datetime
-    """When it gave the newest one."""
+    """When it gave the last one."""
     lost: bool
     """Whether it has been silent for so long that it counts as dead."""
     slots: Mapping[str, tuple[int, int]]
     """Queue → the most jobs at once, and how many of these slots are taken."""
     kinds: frozenset[str] | None = None
-    """The kinds that it works; None where it does not report them."""
+    """The kinds that it works; None if it does not report them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OverdueJobs:
+class OverdueJobs(Struct, frozen=True, kw_only=True):
     """Scheduled and retryable jobs that are due, and have not been made available."""
 
     jobs: int
@@ -102,8 +97,7 @@ class OverdueJobs:
     """Since when the first of them has been due; None without any."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LostJob:
+class LostJob(Struct, frozen=True, kw_only=True):
     """A job that was rescued from a lost worker again and again, and is not done."""
 
     id: int
@@ -113,31 +107,28 @@ class LostJob:
     attempted_at: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LostJobs:
-    """Those that a bounded look found."""
+class LostJobs(Struct, frozen=True, kw_only=True):
+    """The lost jobs among those that were looked at."""
 
     jobs: Sequence[LostJob]
     whole: bool
     """Whether all jobs that may be tried again were looked at."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Struct, frozen=True, kw_only=True):
     """A transaction of somebody else in the same database."""
 
     pid: int | None
     """None of a prepared transaction, which no process holds."""
     client: str
-    """The session's application name or user; empty where it is not told."""
+    """The session's application name or user; empty if unknown."""
     state: str
     """Such as `idle in transaction`."""
     since: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatabaseState:
-    """What Postgres tells of itself that matters to a queue."""
+class DatabaseState(Struct, frozen=True, kw_only=True):
+    """What Postgres reports of itself that matters to a queue."""
 
     oldest: OpenTransaction | None
     """The transaction that has been open longest, of those that keep Postgres from cleaning up."""
@@ -148,7 +139,7 @@ class DatabaseState:
     blocked_since: datetime | None
     """When the first of those statements began."""
     blocker: OpenTransaction | None
-    """Who holds the lock that the first of them waits for, where it can be told."""
+    """Who holds the lock that the first of them waits for; None if unknown."""
     notifications: float
     """How full the queue of notifications is, from 0 to 1."""
     standby: bool
@@ -157,17 +148,7 @@ class DatabaseState:
     """Rows of river_job that are dead and not cleaned up yet, as Postgres estimates it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorSample:
-    """The newest error of one failed job."""
-
-    kind: str
-    error: str
-    """At most 300 characters of it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UsualHour:
+class UsualHour(Struct, frozen=True, kw_only=True):
     """What was done in this hour of the day, on the days before."""
 
     tally: Tally
@@ -175,9 +156,8 @@ class UsualHour:
     """On how many of the last seven days something is known of that hour."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HealthFacts:
-    """What was found at one time; what could not be read is `Unread`."""
+class HealthFacts(Struct, kw_only=True):
+    """What was found at one time, filled as it is read; what could not be read is `Unread`."""
 
     now: datetime
     queues: Sequence[QueueListRow] | Unread
@@ -191,27 +171,41 @@ class HealthFacts:
     lost: LostJobs | Unread
     database: DatabaseState | Unread
     hour: Figures | Unread
-    """Of everything, in minutes."""
+    """The figures of everything, in minutes."""
     week: UsualHour | None = None
-    """Of everything; None where figures are not stored."""
+    """Of everything; None if figures are not stored."""
     marks: Sequence[Mark] | Unread = ()
     """Those of the last hours."""
 
-    # Only of what looks as if something was wrong with it.
-    waiting: Mapping[str, QueueWaiting | Unread] = field(default_factory=dict)
+    # Read only for queues and kinds that look wrong.
+    waiting: dict[str, QueueWaiting | Unread] = {}
     """By queue."""
-    queue_hours: Mapping[str, Figures] = field(default_factory=dict)
-    queue_weeks: Mapping[str, UsualHour] = field(default_factory=dict)
-    kind_hours: Mapping[str, Figures] = field(default_factory=dict)
-    kind_weeks: Mapping[str, UsualHour] = field(default_factory=dict)
-    reporting: Mapping[str, ReportingClient] = field(default_factory=dict)
+    queue_hours: dict[str, Figures] = {}
+    queue_weeks: dict[str, UsualHour] = {}
+    kind_hours: dict[str, Figures] = {}
+    kind_weeks: dict[str, UsualHour] = {}
+    reporting: Mapping[str, ReportingClient] = {}
     """Clients that give signs of life, by id."""
-    errors: Sequence[ErrorSample] | Unread = ()
-    """The newest errors of the kind that fails most."""
+    errors: Sequence[str] | Unread = ()
+    """The newest errors of the kind that fails most, at most 300 characters of each."""
+
+    def waiting_in(self, queue: str) -> QueueWaiting | Unread:
+        """Return the jobs that come next in a queue."""
+        return self.waiting.get(queue, Unread(why="It was not read."))
+
+    @property
+    def leads(self) -> str:
+        """Return the client that leads now; empty if none is known to."""
+        leader = self.leader
+        return (
+            leader.leader_id
+            if isinstance(leader, LeaderRow) and leader.expires_at > self.now
+            else ""
+        )
 
     @property
     def fresh(self) -> timedelta | None:
-        """Return how old the figures are; None where there are none."""
+        """Return how old the figures are; None if there are none."""
         if isinstance(self.hour, Unread) or self.hour.read_at is None:
             return None
         return max(self.now - self.hour.read_at, timedelta(0))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from math import sqrt
 
+from msgspec import Struct
+
 from riverui.domain.figures import Figures, Tally
-from riverui.domain.health import Level
-from riverui.domain.health_facts import HealthFacts, UsualHour
-from riverui.domain.job_facts import Unread
+from riverui.domain.findings import Level, Unread
+from riverui.domain.health.facts import HealthFacts, UsualHour
 from riverui.domain.time import duration
 
 RECENT = timedelta(minutes=15)
-"""What counts as now: long enough for figures not to jump, and short enough that trouble from this
-morning is not told.
+"""What counts as now: long enough for figures not to jump, short enough to leave out what happened
+this morning.
 """
 SPAN = f"{RECENT // timedelta(minutes=1)} min"
 """RECENT in words."""
 STALE_AFTER = timedelta(minutes=5)
-"""How old figures may be before they say nothing of now; the collector reads every 10 seconds."""
+"""How old figures may be before they say nothing about now; they are read every 10 seconds."""
 AGEING_AFTER = timedelta(minutes=1)
 """How old figures may be before that is worth a warning: six rounds of the collector missed."""
 
@@ -28,27 +28,27 @@ WAIT_WARN_TIMES = 3.0
 WAIT_CRITICAL_TIMES = 10.0
 """How many times as long as usual is a standstill rather than a busy hour."""
 WAIT_WARN_FLOOR = timedelta(minutes=1)
-"""Waits below it are never told, however short they usually are: nobody gets up for 20 seconds."""
+"""Shorter waits are never reported, even if they are usually shorter: 20 seconds hurt nobody."""
 WAIT_CRITICAL_FLOOR = timedelta(minutes=10)
-"""Waits below it are never critical, however short they usually are."""
+"""Shorter waits are never critical, however short they usually are."""
 WAIT_TRUSTED = timedelta(hours=1)
-"""The longest wait that counts as usual because it was so in the hour before: beyond it only a week
-tells.
+"""The longest wait that counts as usual because it was so in the hour before: longer ones must have
+been so for a week.
 """
 
 FAILING_WARN_TIMES = 2.0
-"""How many times the usual share of attempts may fail before it is told."""
+"""How many times the usual share of attempts may fail without a warning."""
 FAILING_CRITICAL_TIMES = 4.0
 """How many times the usual share of attempts is an outage rather than a bad moment."""
 FAILING_WARN_FLOOR = 0.02
-"""The share of attempts (0 to 1) below which failures are never told: retries are for them."""
+"""The share of attempts (0 to 1) below which failures are never reported: retries are for them."""
 FAILING_CRITICAL_FLOOR = 0.05
 """The share of attempts (0 to 1) below which failures are never critical."""
 FAILING_TRUSTED = 0.20
 """The largest share (0 to 1) that counts as usual because it was so in the hour before."""
 FEWEST_FAILURES = 10
-"""Failed attempts within RECENT, more than usual, from which they are told: a single job's retries
-make fewer.
+"""Failed attempts within RECENT beyond the usual number from which they are reported: the retries
+of a single job are fewer.
 """
 CHANCE = 5.0
 """Times the square root of the failures that are usual within RECENT, by which there must be more:
@@ -67,31 +67,23 @@ FEWEST_ENDS = 20
 FEWEST_DAYS = 2
 """Days on which the hour must be known to be usual: a single one may have been odd."""
 FEWEST_RECENT = 5
-"""Runs of a kind from which its recent run time is told: their median stands still at five."""
-CULPRIT_SHARE = 0.5
-"""The share (0 to 1) of a trouble that its culprit owns at least."""
+"""Runs of a kind from which its recent run time is reported: the median of fewer jumps."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Usual:
-    """What was done in the times that now is compared with."""
+class Usual(Struct, frozen=True, kw_only=True):
+    """What was done in the time that now is compared with."""
 
     tally: Tally
     span: timedelta
-    """How long those times were together."""
+    """How long that time was."""
     weekly: bool
     """Whether it is the same hour of the last days, else the hour before."""
     waiting: int | None
-    """The median of waiting jobs; None where they were not looked at."""
-
-    @property
-    def words(self) -> str:
-        """Return which times those are."""
-        return "the same hour of the last 7 days" if self.weekly else "the 45 minutes before"
+    """The median of waiting jobs; None if they were not counted."""
 
 
 def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None:
-    """Return what was done within RECENT; None where nothing of that time is known."""
+    """Return what was done within RECENT; None if nothing of that time is known."""
     if figures is None or isinstance(figures, Unread):
         return None
     since, total, known = facts.now - RECENT, Tally(), False
@@ -106,7 +98,7 @@ def usual(
     hour: Figures | Unread | None, week: UsualHour | None, facts: HealthFacts
 ) -> Usual | None:
     """Return what now is compared with: the same hour of the last days, else the hour before; None
-    where too little is known of both.
+    if too little is known of both.
     """
     return _weekly(week) or _before(hour, facts)
 
@@ -175,17 +167,17 @@ def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
 
 
 def usual_failing(known: Usual | None) -> float:
-    """Return the share of attempts that usually fails; 0 where that is not known."""
+    """Return the share of attempts that usually fails; 0 if unknown."""
     return (known.tally.failing or 0.0) if known else 0.0
 
 
 def ratio(now: timedelta, normal: timedelta | None) -> float:
-    """Return how many times as long something takes as usual; 0 where that is not known."""
+    """Return how many times as long something takes as usual; 0 if unknown."""
     return now / normal if normal else 0.0
 
 
 def usually(span: timedelta | None) -> str:
-    """Return what is usual as the end of a sentence, with its comma; empty where it is unknown."""
+    """Return what is usual as the end of a sentence, with its comma; empty if unknown."""
     return f", usually {duration(span)}" if span is not None else ""
 
 

@@ -1,0 +1,306 @@
+"""Why a queue is behind although its jobs are taken: retries, a flood, a slow kind, or limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from riverui.domain.findings import (
+    CULPRIT_SHARE,
+    Check,
+    Finding,
+    Level,
+    Link,
+    Result,
+    Unread,
+    capital,
+    culprit,
+    cut,
+    examine,
+    known,
+    passed,
+    unknown,
+)
+from riverui.domain.health import Cause
+from riverui.domain.health.facts import HealthFacts, QueueWaiting, RunningJob, WaitingKind
+from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
+from riverui.domain.health.usual import (
+    FEWEST_ENDS,
+    FEWEST_RECENT,
+    RECENT,
+    SPAN,
+    Usual,
+    percent,
+    ratio,
+    recent,
+    usual,
+)
+from riverui.domain.sketch import Sketch
+from riverui.domain.text import counted
+from riverui.domain.time import duration
+
+FLOOD_TIMES = 3.0
+"""How many times as many jobs of a kind as usual are a flood rather than a busy hour."""
+SLOW_TIMES = 3.0
+"""How many times as long as usual a kind's runs may take: other args explain less than that."""
+_NEWEST = 5
+"""Minutes of runs that say how slow a kind is now: trouble is minutes old when somebody looks."""
+
+
+class _Backlog(Struct, frozen=True, kw_only=True):
+    """A late queue whose clients take jobs."""
+
+    facts: HealthFacts
+    late: LateQueue
+
+    @property
+    def name(self) -> str:
+        return self.late.name
+
+    @property
+    def level(self) -> Level:
+        return self.late.level
+
+    @property
+    def waiting(self) -> QueueWaiting:
+        return known(self.facts.waiting_in(self.name))
+
+    @property
+    def oldest(self) -> str:
+        return f"Its oldest job has waited {self.late.words}"
+
+    def jobs(self, kind: str = "", *, state: str = "available") -> Link:
+        """Return where its jobs are listed, of one kind if it is given."""
+        label = "See what runs" if state == "running" else "See what waits"
+        return Link(label=label, page="jobs", state=state, queue=self.name, kind=kind)
+
+    def usual(self, kind: str) -> Usual | None:
+        """Return what is usual of a kind."""
+        return usual(self.facts.kind_hours.get(kind), self.facts.kind_weeks.get(kind), self.facts)
+
+
+def backlog(facts: HealthFacts, late: LateQueue, others: str) -> list[Finding]:
+    """Return what keeps a queue behind whose clients take jobs: one cause is found, those before it
+    are ruled out or unknown. `others` is a sentence about further queues.
+    """
+    queue = _Backlog(facts=facts, late=late)
+    causes: list[Finding] = []
+    for check in _CHECKS:
+        causes += examine(queue, [check])
+        if causes[-1].result is Result.FAILED:
+            # It brings about what the checks after it would find.
+            break
+    causes[-1] = replace(causes[-1], detail=f"{causes[-1].detail} {others}".strip())
+    return causes
+
+
+def _worked(queue: _Backlog) -> Finding:
+    """Return whether all kinds that wait are worked."""
+    facts, waiting = queue.facts, queue.waiting
+    if not waiting.kinds:
+        return passed("Nothing of it waits any more.")
+    orphans = unworked(facts, queue.name)
+    if not orphans:
+        kind, owned = _most(waiting)
+        if owned.taken_at or owned.retries or kind in worked(facts, queue.name):
+            return passed(f"Jobs of {cut(kind)}, which waits most, are worked.")
+        return unknown(f"Whether {cut(kind)} is worked was not measured.")
+    kind = max(orphans, key=lambda kind: (waiting.kinds[kind].jobs, kind))
+    owned = waiting.kinds[kind]
+    count = counted(owned.jobs, "job", owned.jobs if waiting.looked_at < waiting.jobs else None)
+    since = f", the oldest for {duration(facts.now - owned.since)}" if owned.since else ""
+    have = "has" if owned.overtaken == 1 else "have"
+    overtaken = f"; {counted(owned.overtaken, 'younger job')} {have} overtaken them"
+    words = (
+        f"{count} of it {'waits' if owned.jobs == 1 else 'wait'} in queue {cut(queue.name)}{since}"
+        f"{overtaken if owned.overtaken else ''}."
+    )
+    return Finding(
+        level=queue.level,
+        evidence=f"Nobody works {cut(kind)}: {words}",
+        cause=Cause.UNKNOWN_KIND,
+        title=f"Nobody works {cut(kind)}.",
+        headline=capital(words),
+        detail="Its clients seem to have no worker for this kind."
+        if unreported(facts, queue.name, waiting)
+        else "No live client of the queue reports a worker for this kind.",
+        culprit=culprit("kind", kind, owned.jobs / waiting.looked_at),
+        link=queue.jobs(kind),
+    )
+
+
+def _retries(queue: _Backlog) -> Finding:
+    """Return whether most of what waits has been tried before."""
+    kinds, total = queue.waiting.kinds, queue.waiting.looked_at
+    count = sum(found.retries for found in kinds.values())
+    if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
+        return passed(f"{count:,} of the {total:,} jobs that come next are tried again.")
+    kind = max(kinds, key=lambda name: kinds[name].retries)
+    share = kinds[kind].retries / count
+    evidence = f"{count:,} of the {total:,} jobs that come next have been tried before."
+    owner = f" {percent(share)} of them are {cut(kind)}." if share >= CULPRIT_SHARE else ""
+    return Finding(
+        level=queue.level,
+        evidence=evidence,
+        cause=Cause.RETRY_STORM,
+        title=f"Retries crowd queue {cut(queue.name)}.",
+        headline=f"{evidence}{owner} {queue.oldest}.",
+        culprit=culprit("kind", kind, share),
+        link=queue.jobs(kind if share >= CULPRIT_SHARE else ""),
+    )
+
+
+def _flood(queue: _Backlog) -> Finding:
+    """Return whether one kind owns what waits, and came in far greater numbers than usual."""
+    facts, waiting = queue.facts, queue.waiting
+    if not waiting.kinds:
+        return passed("Nothing of it waits any more.")
+    kind, owned = _most(waiting)
+    share = owned.jobs / waiting.looked_at
+    if share < CULPRIT_SHARE:
+        return passed(f"No kind owns half of what waits; {cut(kind)} is the most.")
+    now = recent(facts.kind_hours.get(kind), facts)
+    if now is None:
+        return unknown(f"How many {cut(kind)} come was not measured.")
+    came = max(now.inserted, round(now.ended + waiting.jobs * share))
+    if usually := queue.usual(kind):
+        normal = max(usually.tally.inserted, usually.tally.ended) * (RECENT / usually.span)
+    else:
+        # So few ended before that there is nothing to compare with: the kind is new.
+        normal = _before(facts, kind)
+    numbers = f"{came:,} came in {SPAN}, usually {normal:,.0f}."
+    if came < FEWEST_ENDS or came < max(normal, 1.0) * FLOOD_TIMES:
+        return passed(f"{came:,} {cut(kind)} came in {SPAN}, usually {normal:,.0f}.")
+    owns = f"owns {percent(share)} of what waits: {numbers}"
+    return Finding(
+        level=queue.level,
+        evidence=f"{cut(kind)} {owns}",
+        cause=Cause.FLOOD,
+        title=f"{cut(kind)} floods queue {cut(queue.name)}.",
+        headline=f"It {owns} {queue.oldest}.",
+        culprit=culprit("kind", kind, share),
+        link=queue.jobs(kind),
+    )
+
+
+def _slow(queue: _Backlog) -> Finding:
+    """Return whether a kind that holds most of the slots takes far longer than usual."""
+    facts = queue.facts
+    own = [job for job in known(facts.running).jobs if job.queue == queue.name]
+    if not own:
+        return passed("No job of it is running at the moment.")
+    kind, slots = Counter(job.kind for job in own).most_common(1)[0]
+    share = slots / len(own)
+    if share < CULPRIT_SHARE:
+        return passed("No kind holds half of its slots.")
+    usually = queue.usual(kind)
+    normal = usually.tally.run.quantile(0.5) if usually else None
+    if usually is None or normal is None:
+        return unknown(f"How long {cut(kind)} usually runs is not known.")
+    span = _median_run(facts, kind)
+    age = _median_age([job for job in own if job.kind == kind], facts)
+    slowest = usually.tally.run.quantile(0.99)
+    if slowest is not None and age >= slowest * SLOW_TIMES:
+        # None of those that are slow may have ended yet.
+        span = max(span, age)
+    runs = f"runs {duration(span)} (median), usually {duration(normal)}"
+    if ratio(span, normal) < SLOW_TIMES:
+        return passed(f"{cut(kind)} {runs}.")
+    holds = (
+        f"{runs}, and holds {slots:,} of {counted(len(own), 'job')} that run in queue"
+        f" {cut(queue.name)}."
+    )
+    return Finding(
+        level=queue.level,
+        evidence=f"{cut(kind)} {holds}",
+        cause=Cause.SLOW_KIND,
+        title=f"{cut(kind)} got slow.",
+        headline=f"It {holds} {queue.oldest}.",
+        culprit=culprit("kind", kind, share),
+        link=queue.jobs(kind, state="running"),
+    )
+
+
+def _limits(queue: _Backlog) -> Finding:
+    """Return that all clients of a queue are busy: the cause that is left if jobs are taken."""
+    facts, waiting = queue.facts, queue.facts.waiting_in(queue.name)
+    unread = isinstance(waiting, Unread)
+    finding = Finding(
+        name="waits" if unread else "",
+        label="Nothing waits for longer than usual" if unread else "",
+        level=queue.level,
+        cause=Cause.LATE if unread else Cause.LIMITS,
+        title=f"Queue {cut(queue.name)} is behind.",
+        link=Link(label="Open the queue", page="queue", name=queue.name),
+    )
+    if isinstance(waiting, Unread):
+        return replace(finding, evidence=f"{queue.oldest}; why could not be read.")
+    now = recent(facts.queue_hours.get(queue.name), facts)
+    usually, minute = queue.late.known, timedelta(minutes=1)
+    ended = f"; {now.ended / (RECENT / minute):,.0f} a minute end" if now else ""
+    if now and usually:
+        ended += f", usually {usually.tally.ended / (usually.span / minute):,.0f}"
+    waits = wait(counted(waiting.jobs, "job", waiting.cap))
+    runs = f"{counted(queue.late.row.running, 'job')} running{_slots(queue)}"
+    evidence = f"{waits}; {runs}{ended}."
+    headline = f"{queue.oldest}: more comes than its clients can do. {evidence}"
+    return replace(finding, evidence=evidence, headline=headline)
+
+
+_CHECKS: Sequence[Check[_Backlog]] = (
+    ("kinds", "Its kinds are worked", _worked),
+    ("retries", "Retries do not crowd it", _retries),
+    ("flood", "No kind floods it", _flood),
+    ("slow", "No kind got slow", _slow),
+    ("limits", "Its clients have free slots", _limits),
+)
+
+
+def _most(waiting: QueueWaiting) -> tuple[str, WaitingKind]:
+    """Return the kind of which most jobs wait."""
+    return max(waiting.kinds.items(), key=lambda item: item[1].jobs)
+
+
+def _slots(queue: _Backlog) -> str:
+    """Return how many slots are taken, as part of a sentence; empty if clients do not report it."""
+    reports = [c for c in queue.facts.reporting.values() if queue.name in c.slots and not c.lost]
+    if not reports:
+        return ""
+    most, taken = (
+        sum(numbers) for numbers in zip(*(c.slots[queue.name] for c in reports), strict=True)
+    )
+    return f" ({taken:,} of {most:,} slots of the clients that tell theirs)"
+
+
+def _before(facts: HealthFacts, kind: str) -> float:
+    """Return the mean of how many jobs of a kind ended within RECENT, however few they were."""
+    hour = facts.kind_hours.get(kind)
+    if hour is None:
+        return 0.0
+    columns = [c.tally.ended for c in hour.columns if c.tally and c.at < facts.now - RECENT]
+    return sum(columns) / len(columns) * (RECENT / hour.window.step) if columns else 0.0
+
+
+def _median_run(facts: HealthFacts, kind: str) -> timedelta:
+    """Return the median of the newest runs that completed: of the last minutes if they are
+    enough.
+    """
+    hour = facts.kind_hours.get(kind)
+    now = recent(hour, facts)
+    if now is None or now.run.n < FEWEST_RECENT or hour is None:
+        return timedelta(0)
+    newest = Sketch()
+    for column in hour.columns[-_NEWEST:]:
+        if column.tally is not None:
+            newest.merge(column.tally.run)
+    chosen = newest if newest.n >= FEWEST_RECENT else now.run
+    return chosen.quantile(0.5) or timedelta(0)
+
+
+def _median_age(own: Sequence[RunningJob], facts: HealthFacts) -> timedelta:
+    ages = sorted(facts.now - job.attempted_at for job in own if job.attempted_at is not None)
+    return max(ages[len(ages) // 2], timedelta(0)) if ages else timedelta(0)

@@ -1,0 +1,113 @@
+"""Whether the database is well, as far as jobs suffer from it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from riverui.domain.findings import Finding, Level, Link, capital, cut, known, passed, unknown
+from riverui.domain.health import Cause
+from riverui.domain.health.facts import HealthFacts, OpenTransaction
+from riverui.domain.text import counted
+from riverui.domain.time import duration
+
+BLOCKED_WARN_AFTER = timedelta(seconds=30)
+"""How long a statement on River's tables may wait for a lock: theirs take milliseconds."""
+BLOCKED_CRITICAL_AFTER = timedelta(minutes=2)
+"""How long such a wait may last before nobody can have meant it."""
+OPEN_WARN_AFTER = timedelta(minutes=10)
+"""How long a transaction may be open: dead rows pile up from then on, and fetching slows down."""
+OPEN_CRITICAL_AFTER = timedelta(hours=1)
+"""How long a transaction may be open before a busy queue has millions of dead rows."""
+NOTIFICATIONS_WARN = 0.5
+"""How full (0 to 1) the queue of notifications may be; Postgres itself warns from there on."""
+NOTIFICATIONS_CRITICAL = 0.9
+"""How full (0 to 1) it may be before inserts are about to fail: they do once it is full."""
+
+_ABOUT = Link(label="See the database", page="about")
+
+
+def blocked(facts: HealthFacts) -> Finding:
+    """Return whether statements on River's tables wait for locks."""
+    state = known(facts.database)
+    since = state.blocked_since
+    if not state.blocked or since is None or facts.now - since < BLOCKED_WARN_AFTER:
+        if state.hidden and not state.blocked:
+            return unknown(_hidden(state.hidden))
+        return passed("No statement on River's tables waits for a lock.")
+    span = facts.now - since
+    by = f"; {_who(state.blocker)} holds it" if state.blocker else ""
+    verb = "waits" if state.blocked == 1 else "wait"
+    return Finding(
+        level=Level.CRITICAL if span >= BLOCKED_CRITICAL_AFTER else Level.WARN,
+        evidence=f"{counted(state.blocked, 'statement')} {verb} for a lock, the first for"
+        f" {duration(span)}{by}.",
+        cause=Cause.BLOCKED,
+        title="River's tables are locked.",
+        link=_ABOUT,
+    )
+
+
+def transaction(facts: HealthFacts) -> Finding:
+    """Return whether a transaction has been open for too long."""
+    state = known(facts.database)
+    span = facts.now - state.oldest.since if state.oldest else timedelta(0)
+    if state.oldest is None or span < OPEN_WARN_AFTER:
+        if state.hidden:
+            return unknown(_hidden(state.hidden))
+        if state.oldest is None:
+            return passed("No transaction keeps Postgres from cleaning up.")
+        return passed(f"The oldest one has been open for {duration(span)}.")
+    dead = (
+        f"{state.dead_rows:,} dead rows of jobs wait for it."
+        if state.dead_rows
+        else "Dead rows of jobs pile up behind it."
+    )
+    evidence = f"{capital(_who(state.oldest))} has been open for {duration(span)}."
+    return Finding(
+        level=Level.CRITICAL if span >= OPEN_CRITICAL_AFTER else Level.WARN,
+        evidence=evidence,
+        cause=Cause.LONG_TRANSACTION,
+        title="A transaction stays open.",
+        headline=f"{evidence} {dead}",
+        detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower.",
+        link=_ABOUT,
+    )
+
+
+def notifications(facts: HealthFacts) -> Finding:
+    """Return whether the queue of notifications fills up."""
+    filled = known(facts.database).notifications
+    words = f"Postgres's queue of notifications is {filled * 100:.0f} % full"
+    if filled < NOTIFICATIONS_WARN:
+        return passed(f"{words}.")
+    return Finding(
+        level=Level.CRITICAL if filled >= NOTIFICATIONS_CRITICAL else Level.WARN,
+        evidence=f"{words}; once it is, inserts fail.",
+        cause=Cause.NOTIFICATIONS,
+        title="Notifications pile up.",
+        detail="A session that listens has stopped reading, most likely inside a transaction.",
+        link=_ABOUT,
+    )
+
+
+def primary(facts: HealthFacts) -> Finding:
+    """Return whether what was read comes from the primary server."""
+    if known(facts.database).standby:
+        return unknown("They are read from a standby, which may lag behind.")
+    return passed("They are read from the primary server.")
+
+
+def _hidden(sessions: int) -> str:
+    verb = "is" if sessions == 1 else "are"
+    return (
+        f"{counted(sessions, 'session')} {verb} hidden from this role; pg_read_all_stats would show"
+        " them."
+    )
+
+
+def _who(found: OpenTransaction) -> str:
+    if found.pid is None:
+        return f"prepared transaction {cut(found.client)}"
+    client = f" ({cut(found.client)})" if found.client else ""
+    state = f", {found.state}" if found.state else ""
+    return f"the transaction of process {found.pid}{client}{state}"

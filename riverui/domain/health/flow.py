@@ -1,0 +1,152 @@
+"""Is work flowing: which jobs wait, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from riverui.domain.explain.facts import LATE_AFTER
+from riverui.domain.findings import (
+    Check,
+    Diagnosis,
+    Finding,
+    Level,
+    Link,
+    Unread,
+    among,
+    capital,
+    cut,
+    diagnose,
+    examine,
+    known,
+    passed,
+    unknown,
+)
+from riverui.domain.health import Cause
+from riverui.domain.health.backlog import backlog
+from riverui.domain.health.clients import clients, served, unserved
+from riverui.domain.health.database import blocked, notifications, transaction
+from riverui.domain.health.facts import HealthFacts
+from riverui.domain.health.queues import available, late_queues, wait, waited, waiting_too
+from riverui.domain.health.usual import (
+    SPAN,
+    STALE_AFTER,
+    WAIT_CRITICAL_FLOOR,
+    WAIT_WARN_FLOOR,
+    recent,
+    usual,
+    usually,
+)
+from riverui.domain.text import counted
+from riverui.domain.time import duration
+
+
+def flow(facts: HealthFacts) -> Diagnosis:
+    """Return whether work is flowing, and what holds it up."""
+    findings = examine(facts, _CHECKS)
+    if not facts.leads and any(found.cause == Cause.NOBODY_WORKS for found in findings):
+        # If nobody works, nobody leads either.
+        findings = [found for found in findings if found.name != "leader"]
+    idle = {late.name for late in unserved(facts)}
+    behind = [late for late in late_queues(facts) if late.name not in idle]
+    if behind:
+        findings += backlog(facts, behind[0], waiting_too([late.name for late in behind[1:]]))
+    return diagnose("flow", findings, _calm(facts))
+
+
+def _calm(facts: HealthFacts) -> Finding:
+    """Return what to say if nothing was found: that all is calm, or that it is not known."""
+    unsure = Finding(level=Level.UNKNOWN, title="Cannot tell whether work is flowing.")
+    for fact in (facts.queues, facts.running):
+        if isinstance(fact, Unread):
+            return replace(unsure, headline=fact.why)
+    if facts.fresh is None or facts.fresh > STALE_AFTER:
+        headline = "Its figures are old or could not be read; nothing was found that holds it up."
+        return replace(unsure, headline=headline)
+    queues, running = known(facts.queues), known(facts.running)
+    now, normal = recent(facts.hour, facts), usual(facts.hour, facts.week, facts)
+    if now is not None and (span := now.wait.quantile(0.95)) is not None:
+        before = normal.tally.wait.quantile(0.95) if normal else None
+        headline = f"Jobs start {duration(span)} after they are due (p95){usually(before)}."
+        return Finding(title="Work is flowing.", headline=headline)
+    due = sum(row.available + row.scheduled + row.retryable for row in queues)
+    if not running.jobs and not due:
+        return Finding(title="Nothing to do.", headline="No job waits, runs or is due later.")
+    longest = max((waited(row, facts) for row in queues), default=timedelta(0))
+    headline = f"No job ended in the last {SPAN}; the oldest one waits {duration(longest)}."
+    return Finding(title="Work is flowing.", headline=headline)
+
+
+def _paused(facts: HealthFacts) -> Finding:
+    """Return whether jobs wait in queues that somebody paused."""
+    queues = known(facts.queues)
+    paused = [row for row in queues if row.queue.paused_at is not None]
+    held = [row for row in paused if waited(row, facts) >= WAIT_WARN_FLOOR]
+    if not held:
+        if len(queues) >= facts.queue_limit:
+            return unknown(f"Only the first {facts.queue_limit:,} queues were looked at.")
+        if paused:
+            verb = "is" if len(paused) == 1 else "are"
+            return passed(f"{len(paused):,} {verb} paused, and nothing waits there.")
+        return passed("No queue is paused.")
+    held.sort(key=lambda row: waited(row, facts), reverse=True)
+    real = [row for row in queues if row.queue.created_at is not None]
+    every = len(real) > 1 and all(row.queue.paused_at is not None for row in real)
+    name = held[0].queue.name
+    if every:
+        title = f"All {len(real):,} queues are paused."
+    elif len(held) == 1:
+        title = f"Queue {cut(name)} is paused."
+    else:
+        title = f"{len(held):,} queues with waiting jobs are paused."
+    total, names = available(held, facts), among(row.queue.name for row in held)
+    since = duration(max(facts.now - (row.queue.paused_at or facts.now) for row in held))
+    return Finding(
+        level=Level.CRITICAL if every else Level.WARN,
+        evidence=f"Paused for {since}, with {total}: {names}.",
+        cause=Cause.PAUSED,
+        title=title,
+        headline=(
+            f"{capital(wait(total))} there, the oldest for {duration(waited(held[0], facts))};"
+            f" paused for {since}."
+        ),
+        link=Link(label="See the queues", page="queues")
+        if len(held) > 1
+        else Link(label="Open the queue", page="queue", name=name),
+    )
+
+
+def _leader(facts: HealthFacts) -> Finding:
+    """Return whether a client makes due jobs available."""
+    known(facts.leader)
+    overdue = known(facts.overdue)
+    who = f"{cut(facts.leads)} leads" if facts.leads else "No client leads"
+    late = facts.now - (overdue.oldest_at or facts.now)
+    count = counted(overdue.jobs, "job", overdue.cap)
+    if late < WAIT_WARN_FLOOR:
+        just = f"{count} just became due"
+        return passed(f"{who}; {just if late > LATE_AFTER else 'no job is due that waits for it'}.")
+    return Finding(
+        level=Level.CRITICAL if late >= WAIT_CRITICAL_FLOOR or not facts.leads else Level.WARN,
+        evidence=f"{who}; {count} due for up to {duration(late)}.",
+        cause=Cause.LEADERLESS,
+        title="The leader is late." if facts.leads else "No client leads.",
+        headline=(
+            f"{capital(count)} due to be tried, the first for {duration(late)};"
+            " only the leader makes them available."
+        ),
+        link=Link(label="See scheduled jobs", page="jobs", state="scheduled"),
+    )
+
+
+_CHECKS: Sequence[Check[HealthFacts]] = (
+    ("locks", "Nothing waits for locks", blocked),
+    ("served", "Queues are served", served),
+    ("clients", "Clients that hold jobs live", clients),
+    ("paused", "No paused queue has jobs waiting", _paused),
+    ("leader", "Due jobs are made available", _leader),
+    ("transactions", "No transaction is open for long", transaction),
+    ("notifications", "Notifications are read", notifications),
+)

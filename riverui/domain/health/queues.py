@@ -1,0 +1,155 @@
+"""Which queues wait for longer than usual, and which of their kinds nobody works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from msgspec import Struct
+
+from riverui.domain.explain.facts import REPORTED_WITHIN
+from riverui.domain.findings import Level, Unread, among
+from riverui.domain.health.facts import HealthFacts, QueueWaiting, ReportingClient
+from riverui.domain.health.usual import (
+    PENDING_CRITICAL_TIMES,
+    PENDING_FLOOR,
+    PENDING_WARN_TIMES,
+    WAIT_WARN_FLOOR,
+    Usual,
+    grade_wait,
+    usual,
+    usually,
+)
+from riverui.domain.queues import QueueListRow
+from riverui.domain.text import counted
+from riverui.domain.time import duration
+
+_OVERTAKEN = 5
+"""Younger jobs taken before the oldest of a kind from which on nobody seems to work the kind: a
+locked row or a limit makes clients pass over fewer.
+"""
+
+
+class LateQueue(Struct, frozen=True, kw_only=True):
+    """A queue whose oldest job has waited for longer than it should."""
+
+    row: QueueListRow
+    waited: timedelta
+    known: Usual | None
+    level: Level
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return self.row.queue.name
+
+    @property
+    def words(self) -> str:
+        """Return how long it waits, and how long it usually does."""
+        normal = self.known.tally.wait.quantile(0.95) if self.known else None
+        return f"{duration(self.waited)}{usually(normal)}"
+
+
+def waited(row: QueueListRow, facts: HealthFacts) -> timedelta:
+    """Return how long the oldest job of a queue has waited; zero if none waits."""
+    return max(facts.now - (row.oldest_waiting_at or facts.now), timedelta(0))
+
+
+def waiting_long(facts: HealthFacts) -> list[QueueListRow]:
+    """Return the queues that are not paused and whose oldest job waits, the longest first."""
+    if isinstance(facts.queues, Unread):
+        return []
+    rows = [
+        row
+        for row in facts.queues
+        if row.queue.paused_at is None and waited(row, facts) >= WAIT_WARN_FLOOR
+    ]
+    return sorted(rows, key=lambda row: waited(row, facts), reverse=True)
+
+
+def late_queues(facts: HealthFacts) -> list[LateQueue]:
+    """Return the queues that wait for longer than usual, the worst first."""
+    found = []
+    for row in waiting_long(facts):
+        name = row.queue.name
+        known = usual(facts.queue_hours.get(name), facts.queue_weeks.get(name), facts)
+        span = waited(row, facts)
+        level = max(
+            grade_wait(span, known), _grade_pending(row, known), key=lambda grade: grade.badness
+        )
+        if level is not Level.OK:
+            found.append(LateQueue(row=row, waited=span, known=known, level=level))
+    return sorted(found, key=lambda late: (late.level.badness, late.waited), reverse=True)
+
+
+def _grade_pending(row: QueueListRow, known: Usual | None) -> Level:
+    """Return how bad the number of waiting jobs is, compared with the usual one."""
+    if known is None or not known.waiting or row.available < PENDING_FLOOR:
+        return Level.OK
+    times = row.available / known.waiting
+    if times >= PENDING_CRITICAL_TIMES:
+        return Level.CRITICAL
+    return Level.WARN if times >= PENDING_WARN_TIMES else Level.OK
+
+
+def available(rows: Iterable[QueueListRow], facts: HealthFacts) -> str:
+    """Return how many jobs wait in these queues together: "17 jobs", "at least 1,000 jobs"."""
+    counts = [row.available for row in rows]
+    capped = any(count >= facts.queue_cap for count in counts)
+    return counted(sum(counts), "job", 0 if capped else None)
+
+
+def wait(jobs: str) -> str:
+    """Return that so many jobs wait: "1 job waits", "17 jobs wait"."""
+    return f"{jobs} wait{'s' if jobs == counted(1, 'job') else ''}"
+
+
+def waiting_too(names: Sequence[str]) -> str:
+    """Return that these queues wait as well: "mail waits too."; empty without names."""
+    return f"{among(names)} wait{'s' if len(names) == 1 else ''} too." if names else ""
+
+
+def unworked(facts: HealthFacts, queue: str) -> frozenset[str]:
+    """Return the kinds that come next in a queue and that nobody works, as far as is known."""
+    waiting = facts.waiting_in(queue)
+    if isinstance(waiting, Unread):
+        return frozenset()
+    kinds = frozenset(waiting.kinds)
+    if unreported(facts, queue, waiting):
+        kinds = frozenset(k for k in kinds if waiting.kinds[k].overtaken >= _OVERTAKEN)
+    return kinds - worked(facts, queue)
+
+
+def only_unworked(facts: HealthFacts, queue: str) -> bool:
+    """Return whether live clients serve a queue and work none of the kinds that wait in it."""
+    waiting = facts.waiting_in(queue)
+    if isinstance(waiting, Unread) or unreported(facts, queue, waiting):
+        return False
+    return bool(waiting.kinds) and unworked(facts, queue) == waiting.kinds.keys()
+
+
+def worked(facts: HealthFacts, queue: str) -> frozenset[str]:
+    """Return the kinds of a queue that a live client reports, or that run."""
+    kinds = frozenset[str]().union(*(client.kinds or () for client in _live(facts, queue)))
+    if isinstance(facts.running, Unread):
+        return kinds
+    lost = {name for name, client in facts.reporting.items() if client.lost}
+    return kinds.union(
+        job.kind for job in facts.running.jobs if job.queue == queue and job.client not in lost
+    )
+
+
+def unreported(facts: HealthFacts, queue: str, waiting: QueueWaiting) -> bool:
+    """Return whether clients may work a queue that do not report their kinds, such as Go's."""
+    live = _live(facts, queue)
+    if not live or any(client.kinds is None for client in live):
+        return True
+    if isinstance(facts.running, Unread) or facts.running.full:
+        return True
+    seen = {job.client for job in facts.running.jobs if job.queue == queue}
+    seen |= {name for name, at in waiting.takers.items() if facts.now - at < REPORTED_WITHIN}
+    return bool(seen - facts.reporting.keys())
+
+
+def _live(facts: HealthFacts, queue: str) -> list[ReportingClient]:
+    return [c for c in facts.reporting.values() if queue in c.slots and not c.lost]

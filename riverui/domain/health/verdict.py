@@ -1,0 +1,101 @@
+"""The verdict: the facts of a database's jobs become three answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from riverui.domain.findings import (
+    Check,
+    Diagnosis,
+    Finding,
+    Level,
+    Link,
+    Unread,
+    diagnose,
+    examine,
+    known,
+    passed,
+    unknown,
+)
+from riverui.domain.health import Cause, HealthReport
+from riverui.domain.health.database import primary
+from riverui.domain.health.facts import HealthFacts
+from riverui.domain.health.flow import flow
+from riverui.domain.health.success import success
+from riverui.domain.health.usual import AGEING_AFTER, STALE_AFTER
+from riverui.domain.time import duration
+
+
+def judge(facts: HealthFacts) -> HealthReport:
+    """Return whether work is flowing, whether it is succeeding, and whether the figures are good
+    enough to say so.
+
+    What could not be read is unknown, and never counts as good.
+    """
+    return HealthReport(at=facts.now, flow=flow(facts), success=success(facts), data=_data(facts))
+
+
+def _data(facts: HealthFacts) -> Diagnosis:
+    """Return whether the figures are fresh and whole."""
+    found = diagnose("data", examine(facts, _CHECKS), _calm(facts))
+    if facts.fresh is not None and facts.fresh > STALE_AFTER:
+        # Figures that old say nothing, good or bad.
+        return replace(found, level=Level.UNKNOWN)
+    return found
+
+
+def _calm(facts: HealthFacts) -> Finding:
+    """Return what to say of figures that are not old."""
+    hour = facts.hour
+    if isinstance(hour, Unread):
+        return Finding(level=Level.UNKNOWN, title="There are no figures.", headline=hour.why)
+    if facts.fresh is None:
+        words = hour.trouble or "They are being read for the first time."
+        return Finding(level=Level.UNKNOWN, title="There are no figures yet.", headline=words)
+    if hour.sampled > 1:
+        rows = f"estimated from one row in {hour.sampled:,}"
+    else:
+        rows = f"from {hour.source}"
+        if not hour.complete:
+            rows += ", of which some are still being read"
+    words = f"{duration(facts.fresh)} old, {rows}."
+    return Finding(title="These figures are fresh:", headline=words)
+
+
+def _fresh(facts: HealthFacts) -> Finding:
+    """Return whether rows have been read lately."""
+    hour = known(facts.hour)
+    trouble = f" {hour.trouble}" if hour.trouble else ""
+    if facts.fresh is None:
+        return unknown(f"Nothing has been read yet.{trouble}")
+    age = duration(facts.fresh)
+    if facts.fresh <= AGEING_AFTER:
+        return passed(f"Rows have been read up to {age} ago.")
+    return Finding(
+        level=Level.WARN,
+        evidence=f"Rows have been read up to {age} ago only.{trouble}",
+        cause=Cause.STALE,
+        title="These figures are old.",
+        link=Link(label="See the database", page="about"),
+    )
+
+
+def _whole(facts: HealthFacts) -> Finding:
+    """Return whether the figures are of the whole last hour."""
+    hour = facts.hour
+    if isinstance(hour, Unread) or hour.read_at is None:
+        return unknown("There are none yet.")
+    if not hour.complete:
+        return unknown("The last hour is still being read.")
+    if hour.sampled > 1:
+        return passed(f"They are estimated from one row in {hour.sampled:,}.")
+    return passed(f"They are from {hour.source}.")
+
+
+_CHECKS: Sequence[Check[HealthFacts]] = (
+    ("fresh", "Figures are fresh", _fresh),
+    ("whole", "Figures are whole", _whole),
+    ("primary", "Read from the primary", primary),
+)

@@ -1,0 +1,63 @@
+"""Addresses of the pages that findings lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from riverui.domain.findings import Finding, Link
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
+from riverui.web.http.urls import url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+
+_RIGHTS = {
+    "about": "about.read",
+    "queue": "queues.read",
+    "queue_limits": "queues.read",
+    "queues": "queues.read",
+    "workers": "queues.read",
+}
+"""The right that a page needs; `jobs.read` for all others."""
+
+
+def page_url(request: Request, link: Link) -> str:
+    """Return the address of the page that a link names."""
+    if link.page == "queue":
+        return url(request, "queues.show", name=link.name)
+    if link.page == "queue_limits":
+        return f"{url(request, 'queues.limits')}?{urlencode({'name': link.name})}"
+    if link.page == "job":
+        return url(request, "jobs.show", id=int(link.name))
+    if link.page == "workflow":
+        return url(request, "workflows.show", id=link.name)
+    if link.page in ("queues", "workers"):
+        return url(request, f"{link.page}.index")
+    if link.page == "about":
+        return url(request, "about")
+    named = ((Field.QUEUE, link.queue), (Field.KIND, link.kind))
+    terms = tuple(query.equal(field, name) for field, name in named if name)
+    states = (JobState(link.state),) if link.state else ()
+    return jobs_url(request, terms, states=states)
+
+
+def link_url(request: Request, link: Link | None) -> str:
+    """Return the address of a link; empty without one, and for viewers without the right to see
+    the page.
+    """
+    if link is None or not access(request).may(_RIGHTS.get(link.page, "jobs.read")):
+        return ""
+    return page_url(request, link)
+
+
+def check_links(request: Request, checks: Iterable[Finding]) -> dict[str, tuple[str, str]]:
+    """Return where checks lead, by their names: address and words."""
+    return {
+        check.name: (address, check.link.label)
+        for check in checks
+        if check.link is not None and (address := link_url(request, check.link))
+    }
