@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
-from riverui.cli.settings import settings_options
+from riverui.cli.api.connect import CLIENT_SETTINGS, asked_api, dashboard_url
+from riverui.cli.settings import choose, settings_options, texts
 from riverui.errors import ConfigError, NotFound
 
 
@@ -22,24 +22,34 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     dashboard.
 
     Prints the first reason found and every check: ✓ for what holds nothing up, ✗ for what does, ?
-    for what cannot be told. Exit code 0 where nothing was found, 1 where something holds the job
-    up, 2 for bad input or an unknown job.
+    for what is unknown. Exit code 0 if nothing was found, 1 if something holds the job up, 2 for
+    bad input or an unknown job.
     """
     from riverui.domain.values import is_bigint
 
     if not (job_id.isascii() and job_id.isdecimal() and is_bigint(int(job_id[:20]))):
         raise ConfigError("a job id is a whole number, such as 9381022")
-    from riverui.cli.api.connect import asked_api
-    from riverui.web.api.diagnoses import JobExplanation
-    from riverui.web.api.serializers import dump
+    import msgspec
 
-    try:
-        with asked_api(environ, flags) as api:
-            found = api.read(f"/api/jobs/{int(job_id)}/explain", JobExplanation)
-    except NotFound:
-        raise ConfigError(f"job not found: {job_id}") from None
+    from riverui.web.api.diagnoses import JobExplanation
+
+    values = choose(texts(flags), environ, CLIENT_SETTINGS)
+    if dashboard_url(values):
+        try:
+            with asked_api(environ, flags) as api:
+                found = api.read(f"/api/jobs/{int(job_id)}/explain", JobExplanation)
+        except NotFound:
+            raise ConfigError(f"job not found: {job_id}") from None
+    else:
+        from riverui.actions.explain import job_explain
+        from riverui.cli.direct import read
+
+        explained = read(values, environ, lambda driver: job_explain(driver, int(job_id)))
+        if explained is None:
+            raise ConfigError(f"job not found: {job_id}")
+        found = JobExplanation.of(*explained)
     if as_json:
-        click.echo(dump(found))
+        click.echo(msgspec.json.encode(found).decode())
     else:
         click.echo(found.text(), nl=False)
     return 1 if found.blocked else 0

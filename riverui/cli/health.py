@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
-from riverui.cli.settings import settings_options
+from riverui.cli.api.connect import CLIENT_SETTINGS, asked_api, dashboard_url
+from riverui.cli.settings import choose, settings_options, texts
 from riverui.errors import ConfigError, RiveruiError
+
+if TYPE_CHECKING:
+    from riverui.domain.health import HealthReport
+    from riverui.storage.interface import Driver
 
 CODES = {"ok": 0, "warn": 1, "unknown": 1, "critical": 2}
 """Exit codes by level: what is not known is looked at like a warning."""
@@ -23,27 +28,56 @@ _FIRST_READING_SECONDS = 15.0
 @click.option("--json", "as_json", is_flag=True, help="The answer of the API's /health-report.")
 @click.pass_obj
 def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
-    """Tell whether the jobs are well, and if not, what is behind it.
+    """Say whether the jobs are well, and if not, why.
 
     Asks the database, or with --api a running dashboard.
 
     Prints whether work is flowing, whether it is succeeding, and whether the figures can be
     trusted, each with its checks: ✓ for what was ruled out, ✗ for what was found, ? for what
-    cannot be told. Exit code 0 where all is calm, 1 for a warning and where something essential is
-    not known, 2 where it is critical, for bad input, and where nobody answers.
+    is unknown. Exit code 0 if all is well, 1 for a warning and if something essential is unknown, 2
+    if it is critical, for bad input, and if nobody answers.
     """
-    from riverui.cli.api.connect import asked_api
-    from riverui.web.api.diagnoses import HealthReportAnswer
-    from riverui.web.api.serializers import dump
+    import msgspec
 
+    from riverui.web.api.diagnoses import HealthReportAnswer
+
+    values = choose(texts(flags), environ, CLIENT_SETTINGS)
     try:
-        with asked_api(environ, flags) as api:
-            api.read_figures(_FIRST_READING_SECONDS)
-            report = api.read("/api/health-report", HealthReportAnswer)
+        if dashboard_url(values):
+            with asked_api(environ, flags) as api:
+                report = api.read("/api/health-report", HealthReportAnswer)
+        else:
+            from riverui.cli.direct import read
+
+            report = HealthReportAnswer.of(read(values, environ, _report))
     except RiveruiError as error:
         raise ConfigError(str(error)) from None
     if as_json:
-        click.echo(dump(report))
+        click.echo(msgspec.json.encode(report).decode())
     else:
         click.echo(report.text(), nl=False)
     return CODES[report.level]
+
+
+async def _report(driver: Driver) -> HealthReport:
+    """Return the report on a database whose figures nobody has read yet."""
+    from riverui.actions.health import health_report
+    from riverui.domain.figures import WINDOWS
+    from riverui.features.marks.reader import Marks
+    from riverui.web.config import DashboardConfig
+    from riverui.web.live.figure_readings import CollectorLimits
+    from riverui.web.live.kept_figures import KeptFigures
+    from riverui.web.live.rollup_writer import RollupTimes
+
+    figures = KeptFigures(
+        driver, DashboardConfig(), CollectorLimits(), RollupTimes(), clock=time.monotonic
+    )
+    collector, until = figures.collector, time.monotonic() + _FIRST_READING_SECONDS
+    try:
+        while time.monotonic() < until and not collector.known(WINDOWS["1h"]).complete:
+            await collector.tick()
+            while time.monotonic() < until and await collector.fill():
+                pass
+        return await health_report(driver, figures, usual=figures.stored, marks=Marks(driver))
+    finally:
+        await figures.close()
