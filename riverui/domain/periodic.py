@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from statistics import median_low
 
 from riverui.domain.jobs import JobState
 from riverui.errors import ConfigError
@@ -95,7 +94,7 @@ class PeriodicHistory:
     def usual(self) -> timedelta | None:
         """Return the time that usually lies between its jobs; None where that cannot be told."""
         newest = self.intervals[:_INTERVALS]
-        return median_low(newest) if len(newest) >= _FEWEST else None
+        return sorted(newest)[(len(newest) - 1) // 2] if len(newest) >= _FEWEST else None
 
     @property
     def steady(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from statistics import median_low
+
+from msgspec import Struct
 
 from riverui.domain.figures import FigureColumn, Tally
 
@@ -18,8 +18,7 @@ _FEWEST = 10
 """Columns from which a usual number is told."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spike:
+class Spike(Struct, frozen=True, kw_only=True):
     """A run of columns with far more than usual."""
 
     at: datetime
@@ -37,7 +36,7 @@ def spikes(columns: Sequence[FigureColumn], count: Callable[[Tally], int]) -> It
     numbers = [(column.at, count(column.tally)) for column in columns if column.tally is not None]
     if len(numbers) < _FEWEST:
         return
-    usual = median_low(number for _, number in numbers)
+    usual = sorted(number for _, number in numbers)[(len(numbers) - 1) // 2]
     step = columns[1].at - columns[0].at
     high = max(_LEAST, _TIMES * usual)
     for over, run in groupby(numbers, lambda pair: pair[1] >= high):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import exp
 
+from msgspec import Struct
+
 SPARE = 0.5
 """Tokens beyond `burst` that a full bucket goes on to take in: less than a job's, so that no more
 jobs begin, and enough that none is lost where a bucket of one token is emptied a little late.
@@ -102,8 +104,7 @@ def pace_now(pace: float, seconds_ago: float) -> float:
     return pace * exp(-max(seconds_ago, 0.0) / PACE_SECONDS)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RateRow:
+class RateRow(Struct, frozen=True, kw_only=True):
     """One bucket as its row tells."""
 
     queue: str

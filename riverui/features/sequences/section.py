@@ -5,8 +5,8 @@ past a job that halts it.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -37,16 +37,14 @@ RIGHT = "jobs.retry"
 """What it takes to skip a job: who may retry a later job of its sequence leaves it behind too."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinkedJob:
+class LinkedJob(Struct, frozen=True, kw_only=True):
     """Another job of the sequence."""
 
     job: SequenceJob
     url: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SequenceCard:
+class SequenceCard(Struct, frozen=True, kw_only=True):
     """What a job's page tells of its sequence."""
 
     place: SequencePlace

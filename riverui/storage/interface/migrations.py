@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from riverui.storage.interface.capabilities import Capability, Offering
 
 Direction = Literal["up", "down"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MigrationRow:
+class MigrationRow(Struct, frozen=True, kw_only=True):
     """An applied migration as `river_migration` records it."""
 
     line: str

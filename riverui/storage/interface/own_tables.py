@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
+
 from riverui.storage.interface.capabilities import Capability, Offering
 
 LINE = "riverui"
@@ -34,8 +36,7 @@ class OwnTable:
         return self.name in await OWN_TABLES.on(executor).own_table_list()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnTableSize:
+class OwnTableSize(Struct, frozen=True, kw_only=True):
     """How large one table is."""
 
     name: str

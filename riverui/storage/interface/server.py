@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.migrations import MigrationRow
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerRow:
+class ServerRow(Struct, frozen=True, kw_only=True):
     """The database server as the About page tells it."""
 
     version: str

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
-from msgspec import inspect
+from msgspec import Struct, inspect
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,8 +19,7 @@ from riverui.web.http.urls import base_path, url
 from riverui.web.view.render import respond
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParameterLine:
+class ParameterLine(Struct, frozen=True, kw_only=True):
     """One parameter as shown."""
 
     name: str
@@ -31,8 +29,7 @@ class ParameterLine:
     extension: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Address:
+class Address(Struct, frozen=True, kw_only=True):
     """One address as shown."""
 
     anchor: str
@@ -52,8 +49,7 @@ class Address:
     """An example of what it answers."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """The API as its page tells it: all that the template gets besides the shell."""
 
     template: ClassVar[str] = "api/show.html"

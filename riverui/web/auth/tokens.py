@@ -9,10 +9,10 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from inspect import isawaitable
 from pathlib import Path
 
+from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from riverui.errors import ConfigError, SignInNeeded, TooManyAttempts
@@ -43,8 +43,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SETS = {"all": EVERYTHING, "read": READ_ONLY}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """Who a token stands for and what it may do."""
 
     name: str

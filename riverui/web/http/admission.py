@@ -10,8 +10,9 @@ import logging
 import random
 import time
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from riverui.errors import TooBusy
 
@@ -34,8 +35,7 @@ _TELL = 10.0
 """Seconds between two lines of the log that tell the same."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdmissionLimits:
+class AdmissionLimits(Struct, frozen=True, kw_only=True):
     """How much one process takes on."""
 
     working: int = 16

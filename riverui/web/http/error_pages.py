@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorShow:
+
+class ErrorShow(Struct, frozen=True, kw_only=True):
     """One failure in words: what happened, and what to do about it."""
 
     template: ClassVar[str] = "errors/error.html"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -50,8 +50,7 @@ from riverui.web.view import render
 log = logging.getLogger("riverui.web")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Words:
+class _Words(Struct, frozen=True, kw_only=True):
     status: int
     kind: str
     title: str

@@ -76,14 +76,15 @@ class RouteTable:
         self._routes = routes
         self._exact: dict[tuple[str, str], GuardedRoute] = {}
         """The first route of each address without parameters, by method and path."""
-        begun = [(route, route.path.partition("{")[0]) for route in routes]
+        beginnings = [route.path.partition("{")[0] for route in routes]
+        begun = [(route, text, _head(text)) for route, text in zip(routes, beginnings, strict=True)]
         self._near = {
             head: tuple(
                 route
-                for route, beginning in begun
-                if f"{head}/".startswith(beginning) or _head(beginning) == head
+                for route, beginning, own in begun
+                if own == head or f"{head}/".startswith(beginning)
             )
-            for head in {_head(beginning) for _, beginning in begun}
+            for head in {own for _, _, own in begun}
         }
         for route in routes:
             for method in () if route.param_convertors else route.methods or ():

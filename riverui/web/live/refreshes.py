@@ -13,8 +13,9 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.view.preferences import LIVE_SECONDS, Preferences
@@ -43,8 +44,7 @@ _TICKING = re.compile(rb'(<time datetime="[^>]*>|<span data-since="[^>]*>)[^<]*'
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RefreshKey:
+class RefreshKey(Struct, frozen=True, kw_only=True):
     """All that a drawing is made of."""
 
     base: str
@@ -59,8 +59,7 @@ class RefreshKey:
     preferences: Preferences
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RefreshLimits:
+class RefreshLimits(Struct, frozen=True, kw_only=True):
     """How much is kept of drawings that are still good."""
 
     entries: int = 1_000
@@ -109,8 +108,7 @@ class Drawing:
         return len(self.body) + (len(self.body) >> 1) + 2_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Flight:
+class _Flight(Struct, frozen=True, kw_only=True):
     began: float
     """When the first query is sent at the earliest."""
     task: asyncio.Task[Drawing | None]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from riverui.domain.figures import WINDOWS, Window
@@ -23,8 +23,7 @@ FILES = ("json", "csv")
 """What any chart can be had as, besides a picture."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WindowChoice:
+class WindowChoice(Struct, frozen=True, kw_only=True):
     """A window as a link."""
 
     name: str

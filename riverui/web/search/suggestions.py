@@ -8,8 +8,9 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from riverui.domain.jobs import JobState
 from riverui.errors import RiveruiError
@@ -71,8 +72,7 @@ _PRIORITIES = {"1": "first", "2": "", "3": "", "4": "last"}
 _TYPED = re.compile(r"(?P<minus>-?)(?P<key>[A-Za-z_]+)(?P<joint>[:.])(?P<rest>.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
+class Option(Struct, frozen=True, kw_only=True):
     """One suggestion: the whole new search text, what to show, and what it means."""
 
     insert: str

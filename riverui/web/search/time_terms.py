@@ -5,8 +5,9 @@ UTC.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Op
@@ -23,8 +24,7 @@ _INSTANT = re.compile(
 _HINT = "Write a time like 2026-11-01, 2026-11-01T10:00Z, or a span like <1h (s, m, h, d, w)."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True, kw_only=True):
     """What a person named: a whole day, hour, minute or second, or (start = end) one exact
     instant.
     """

@@ -5,10 +5,11 @@ that passes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import ceil, log, log10
+
+from msgspec import Struct
 
 from riverui.domain.time import duration
 from riverui.web.view.format import compact, number, percent
@@ -53,8 +54,7 @@ class Unit(StrEnum):
     """From 0 to 1, shown in per cent."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """An axis of values, from its bottom to its top."""
 
     low: float

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from riverui.domain.figures import Figures
@@ -15,8 +15,7 @@ from riverui.web.view.chart_data import TimeChart
 from riverui.web.view.figure_charts import CHARTS, chart_marks
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChartCard:
+class ChartCard(Struct, frozen=True, kw_only=True):
     """A chart with its title and its own address."""
 
     title: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NavEntry:
+class NavEntry(Struct, frozen=True, kw_only=True):
     """An entry of the navigation, for those who hold its right."""
 
     label: str
@@ -21,8 +20,7 @@ class NavEntry:
     """Keys that lead there, one after the other, such as `g j`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shortcut:
+class Shortcut(Struct, frozen=True, kw_only=True):
     """A line of the help page: keys, and what they do."""
 
     keys: tuple[str, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.jobs import JobState
@@ -26,8 +27,7 @@ _NONE = '<span class="none">–</span>'
 _ZERO = '<span class="none">0</span>'
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueLine:
+class QueueLine(Struct, frozen=True, kw_only=True):
     """A queue in the list, with its links."""
 
     row: QueueListRow

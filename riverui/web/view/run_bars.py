@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from riverui.domain.time import duration
 from riverui.web.view.format import trusted
@@ -18,8 +18,7 @@ _LEAST = 2.0
 """Pixels of the lowest bar, so that one sees that there is one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunBar:
+class RunBar(Struct, frozen=True, kw_only=True):
     """One run."""
 
     state: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -35,8 +35,7 @@ _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
 """What can be had as text; `job` is the whole row."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeadLettersShow:
+class DeadLettersShow(Struct, frozen=True, kw_only=True):
     """The page of one dead letter, in the pieces of a job's page."""
 
     template: ClassVar[str] = "dead_letters/show.html"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from riverui.domain.jobs import JobListRow
 from riverui.domain.json import read_json
@@ -14,8 +15,7 @@ from riverui.features.encryption.domain import sealed_args, told_args
 _ABSENT = object()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True, kw_only=True):
     """A job of a group."""
 
     row: JobListRow

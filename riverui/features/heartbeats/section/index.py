@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,8 +33,7 @@ _LAGGING = 1.0
 """Seconds of an event loop's lag that are pointed out: jobs on it stand still meanwhile."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueSlots:
+class QueueSlots(Struct, frozen=True, kw_only=True):
     """One queue as a client works it."""
 
     name: str
@@ -42,8 +42,7 @@ class QueueSlots:
     taken: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeldJobs:
+class HeldJobs(Struct, frozen=True, kw_only=True):
     """The running jobs of a client."""
 
     jobs: tuple[tuple[HeldJob, str], ...]
@@ -54,8 +53,7 @@ class HeldJobs:
     """Their list."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientCard:
+class ClientCard(Struct, frozen=True, kw_only=True):
     """A client that gives signs of life, or should."""
 
     row: ClientRow
@@ -71,8 +69,7 @@ class ClientCard:
     may_rescue: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenLine:
+class SeenLine(Struct, frozen=True, kw_only=True):
     """A client that jobs alone tell of."""
 
     client: SeenClient

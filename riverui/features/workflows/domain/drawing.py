@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+
+from msgspec import Struct
 
 from riverui.features.workflows.domain.graph_fold import fold, folded_edges, longest_way
 from riverui.features.workflows.domain.graph_layout import Edge, Layout, Spacing, layout
@@ -29,8 +30,7 @@ _TAIL = re.compile(r"[\W\d_]+$")
 """What names that are counted through end in."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskBox:
+class TaskBox(Struct, frozen=True, kw_only=True):
     """A box of the drawing: a task, or many that are alike."""
 
     tasks: Sequence[WorkflowTaskRow]
@@ -50,8 +50,7 @@ class TaskBox:
         return len(self.tasks) > 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskLine:
+class TaskLine(Struct, frozen=True, kw_only=True):
     """A line from a box to one that waits for it."""
 
     points: Sequence[tuple[float, float]]
@@ -60,8 +59,7 @@ class TaskLine:
     critical: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkflowDrawing:
+class WorkflowDrawing(Struct, frozen=True, kw_only=True):
     """The boxes and lines of a workflow."""
 
     boxes: Sequence[TaskBox]

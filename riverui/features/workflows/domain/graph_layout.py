@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from riverui.features.workflows.domain.graph_crossings import crossings
 
@@ -27,8 +28,7 @@ Edge = tuple[int, int]
 """From the node that comes first to the one that waits, by their places in the list of nodes."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spacing:
+class Spacing(Struct, frozen=True, kw_only=True):
     """Pixels of the drawing."""
 
     width: float = 196.0
@@ -38,8 +38,7 @@ class Spacing:
     """Between two nodes of a column."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """Where everything stands."""
 
     width: float

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from riverui.features.workflows.domain.drawing import TaskBox, TaskLine, WorkflowDrawing
 from riverui.features.workflows.domain.pages import WorkflowTaskRow
@@ -35,8 +35,7 @@ _ICON = 15
 """Pixels of an icon."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GraphView:
+class GraphView(Struct, frozen=True, kw_only=True):
     """A drawing as one viewer sees it."""
 
     drawing: WorkflowDrawing

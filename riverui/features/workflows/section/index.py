@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -41,8 +42,7 @@ _STATES = {"": "Any state", "active": "Active", "inactive": "Ended", **_OUTCOMES
 """Labels of what can be shown, by River UI's words in addresses."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkflowLine:
+class WorkflowLine(Struct, frozen=True, kw_only=True):
     """One workflow of the list."""
 
     row: WorkflowPageRow

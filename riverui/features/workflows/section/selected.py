@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from riverui.domain.jobs import JobListRow
@@ -32,16 +32,14 @@ _NEIGHBOURS = 20
 """Tasks that are listed on either side."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Linked:
+class Linked(Struct, frozen=True, kw_only=True):
     """Another task, and where it is selected."""
 
     task: TaskNeighbour
     url: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SelectedTask:
+class SelectedTask(Struct, frozen=True, kw_only=True):
     """The task that is looked at."""
 
     name: str

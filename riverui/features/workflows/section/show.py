@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -42,8 +43,7 @@ _FITTED = 1_800
 """Pixels of a graph's width up to which it is fitted in: wider ones could not be read."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskLine:
+class TaskLine(Struct, frozen=True, kw_only=True):
     """A task of the list."""
 
     task: WorkflowTaskRow

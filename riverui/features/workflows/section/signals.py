@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -60,8 +61,7 @@ _MOST_TYPED = 300_000
 """Characters of a payload that are typed into a form, as many as of the args of a new job."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignalLine:
+class SignalLine(Struct, frozen=True, kw_only=True):
     """One signal of the list."""
 
     row: SignalPageRow
@@ -88,8 +88,7 @@ class SignalList:
     more_keys: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignalForm:
+class SignalForm(Struct, frozen=True, kw_only=True):
     """What stands in the form, as text."""
 
     key: str = ""
@@ -97,8 +96,7 @@ class SignalForm:
     idempotency_key: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignalCard:
+class SignalCard(Struct, frozen=True, kw_only=True):
     """Signals on the page of their workflow."""
 
     list: SignalList

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -41,8 +42,7 @@ _MODES: Mapping[str, tuple[str, str]] = {
 """The modes of a retry, the one that does least first: label and explanation."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetryMode:
+class RetryMode(Struct, frozen=True, kw_only=True):
     """One mode of a retry, and what it would do now."""
 
     name: str

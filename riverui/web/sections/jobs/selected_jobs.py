@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -59,8 +60,7 @@ class JobsConfirm:
     """Where to go afterwards (a path below the base path)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobsCaution:
+class JobsCaution(Struct, frozen=True, kw_only=True):
     """A warning about the parameters that a form is about to send."""
 
     template: ClassVar[str] = "jobs/_caution.html"

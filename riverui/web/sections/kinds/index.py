@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -31,8 +32,7 @@ _MATCH_LENGTH = 200
 """Characters of the text that names must contain."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KindLine:
+class KindLine(Struct, frozen=True, kw_only=True):
     """A kind in the list."""
 
     kind: str
