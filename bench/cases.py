@@ -17,6 +17,7 @@ from psycopg.rows import TupleRow
 
 from bench.generate import QUEUES, RETIRED
 from riverui.domain.jobs import FINALIZED, JobState
+from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.storage.interface.params import (
     Field,
     JobCursor,
@@ -27,6 +28,8 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.stores.server import ServerStore
+from riverui.storage.stores.suggestions import SuggestionStore
 
 LIMIT = 100
 """Rows of a page: one of the sizes that people choose from."""
@@ -354,18 +357,26 @@ def _facets() -> list[Case]:
             call=lambda executor: executor.queue_name_list(match="e"),
             river_ui="select name from river_queue where name ilike '%e%' order by name limit 100",
         ),
-        Case(page="facet", name="tags", call=lambda executor: executor.job_tag_list(match="da")),
+        Case(
+            page="facet",
+            name="tags",
+            call=lambda executor: SuggestionStore(executor).job_tag_list(match="da"),
+        ),
         Case(
             page="facet",
             name="workers",
-            call=lambda executor: executor.job_worker_list(),
+            call=lambda executor: SuggestionStore(executor).job_worker_list(),
             backlog=True,
         ),
-        Case(page="facet", name="args paths", call=lambda executor: executor.job_path_list("args")),
+        Case(
+            page="facet",
+            name="args paths",
+            call=lambda executor: SuggestionStore(executor).job_path_list("args"),
+        ),
         Case(
             page="facet",
             name="metadata paths",
-            call=lambda executor: executor.job_path_list("metadata"),
+            call=lambda executor: SuggestionStore(executor).job_path_list("metadata"),
         ),
     ]
 
@@ -418,16 +429,22 @@ def _others(about: Facts) -> list[Case]:
         Case(
             page="errors",
             name="newest failed jobs",
-            call=lambda executor: executor.failed_job_list(limit=5_000),
+            call=lambda executor: FailedJobStore(executor).failed_job_list(limit=5_000),
             backlog=True,
         ),
         Case(
             page="errors",
             name="errors of 250 jobs",
-            call=lambda executor: executor.job_error_list(range(about.failed - 249, about.failed)),
+            call=lambda executor: FailedJobStore(executor).job_error_list(
+                range(about.failed - 249, about.failed)
+            ),
         ),
-        Case(page="about", name="server", call=lambda executor: executor.server_get()),
+        Case(page="about", name="server", call=lambda executor: ServerStore(executor).server_get()),
         Case(page="about", name="leader", call=lambda executor: executor.leader_get()),
-        Case(page="about", name="migrations", call=lambda executor: executor.migration_list()),
+        Case(
+            page="about",
+            name="migrations",
+            call=lambda executor: ServerStore(executor).migration_list(),
+        ),
         Case(page="bulk", name="cutoff", call=lambda executor: executor.job_cutoff()),
     ]

@@ -14,7 +14,7 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.features.operations.runner import Operations
 from riverui.features.operations.store import Operation
-from riverui.storage.interface import OWN_TABLES, Driver
+from riverui.storage.interface import SQL, Driver
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.search import query
 
@@ -26,7 +26,7 @@ class _WithoutTables:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.capabilities = frozenset(driver.capabilities) - {OWN_TABLES}
+        self.capabilities = frozenset(driver.capabilities) - {SQL}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)

@@ -13,9 +13,16 @@ OWN_TABLES = "\n".join(step.sql for step in migration_sql(MIGRATIONS, "riverui")
 """Makes them, without a record."""
 
 
+async def create(connection: AsyncConnection[Any]) -> None:
+    """Make them where they are missing."""
+    cursor = await connection.execute("select to_regclass('riverui_client') is null as missing")
+    if (row := await cursor.fetchone()) and dict(row)["missing"]:
+        await connection.execute(OWN_TABLES)
+
+
 async def dead_letter(connection: AsyncConnection[Any], job_id: int) -> None:
-    """Keep a copy of a job as a dead letter, in a table that is made for it."""
-    await connection.execute(migration(13))
+    """Keep a copy of a job as a dead letter, in a table that may have to be made."""
+    await create(connection)
     names = (
         "id, created_at, scheduled_at, attempt, max_attempts, priority, kind, queue, args,"
         " metadata, tags"
@@ -28,14 +35,8 @@ async def dead_letter(connection: AsyncConnection[Any], job_id: int) -> None:
 
 
 async def periodic_job(connection: AsyncConnection[Any], job_id: str) -> None:
-    """Keep a durable periodic job, in a table that is made for it."""
-    await connection.execute(migration(14))
+    """Keep a durable periodic job, in a table that may have to be made."""
+    await create(connection)
     await connection.execute(
         "insert into riverui_periodic_job (id, next_run_at) values (%s, now())", [job_id]
     )
-
-
-def migration(version: int) -> bytes:
-    """Return one migration's SQL."""
-    (step,) = (step for step in migration_sql(MIGRATIONS, "riverui") if step.version == version)
-    return step.sql.encode()

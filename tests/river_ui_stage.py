@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from tests.own_tables import OWN_TABLES, migration
+from tests.own_tables import create
 from tests.pro_tables import PRO_TABLES
 from tests.workflows import DIAMOND, workflow
 
@@ -106,10 +106,10 @@ _TASKS: tuple[tuple[str, str, list[str], dict[str, Any]], ...] = (
 
 
 async def fill(connection: AsyncConnection[Any]) -> None:
-    """Fill an empty migrated database, with River Pro's tables and riverui's of dead letters."""
+    """Fill an empty migrated database, with River Pro's tables and riverui's own."""
     await connection.execute(PRO_TABLES)
     await connection.execute(_FILL)
-    await connection.execute(migration(13))
+    await create(connection)
     await connection.execute(_DEAD)
     for name, state, deps, more in _TASKS:
         metadata = {"workflow_id": "wf_1", "task": name, "deps": deps, **more}
@@ -123,7 +123,7 @@ async def fill(connection: AsyncConnection[Any]) -> None:
 
 async def fill_own(connection: AsyncConnection[Any]) -> None:
     """Fill an empty migrated database with a workflow in riverui's own tables."""
-    await connection.execute(OWN_TABLES)
+    await create(connection)
     await workflow(connection, DIAMOND, id="01JD_ORDER", name="Order 42")
 
 

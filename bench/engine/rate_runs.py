@@ -25,8 +25,8 @@ from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
 from riverui.features.fair_shares.domain import FairShare
 from riverui.features.rate_limits.domain import RateLimit
-from riverui.storage.interface import CANDIDATES
 from riverui.storage.migrations import migrate
+from riverui.storage.stores.candidates import CandidateStore
 
 _BATCH = 5_000
 """Jobs that one call inserts."""
@@ -155,7 +155,7 @@ async def _working(
             await clients[0].insert_many_fast(jobs[start : start + _BATCH])
         if index is not None:
             async with clients[0].driver.session(timeout=timedelta(seconds=_LONGEST)) as session:  # type: ignore[attr-defined]
-                await CANDIDATES.on(session).partition_index_create(index)
+                await CandidateStore(session).partition_index_create(index)
         async with asyncio.timeout(_LONGEST):
             for client in clients:
                 await client.start()

@@ -16,7 +16,8 @@ from riverui.domain.queues import QueueRow
 from riverui.errors import DatabaseError, QueryTimeout
 from riverui.features.sequences import verbs as sequences
 from riverui.features.workflows.verbs import workflows
-from riverui.storage.interface import EXPLANATIONS, Driver
+from riverui.storage.interface import Driver
+from riverui.storage.stores.explanations import ExplanationStore
 
 _CUT = 1_000
 """Characters that are read of each long text of a job: the beginning of an error is enough."""
@@ -61,8 +62,10 @@ async def _read_around(reader: FactReader, facts: JobFacts) -> None:
     """Read what goes on around a job that has not ended."""
     job, fact = facts.job, reader.fact
     facts.queue = await fact(lambda db: db.queue_row_get(job.queue))
-    facts.work = await fact(lambda db: EXPLANATIONS.on(db).queue_work_get(job.queue, kind=job.kind))
-    lock = await fact(lambda db: EXPLANATIONS.on(db).job_lock_get(job.id))
+    facts.work = await fact(
+        lambda db: ExplanationStore(db).queue_work_get(job.queue, kind=job.kind)
+    )
+    lock = await fact(lambda db: ExplanationStore(db).job_lock_get(job.id))
     facts.lock = Unread(why="The job is gone.") if lock is None else lock
     clients = await fact(lambda db: holds.queue_clients(db, job.queue))
     if isinstance(clients, Unread):
@@ -77,14 +80,14 @@ async def _read_around(reader: FactReader, facts: JobFacts) -> None:
         "scheduled_at": job.scheduled_at,
         "id": job.id,
     }
-    facts.line = await fact(lambda db: EXPLANATIONS.on(db).job_line_get(job.queue, **place))
+    facts.line = await fact(lambda db: ExplanationStore(db).job_line_get(job.queue, **place))
     facts.slots = clients.slots(job.queue)
     worked = facts.kind_reports is not None and facts.kind_reports.working
     if facts.now - job.scheduled_at > LATE_AFTER and not worked:
         # The leader may have made it available some seconds after it was due.
         after = job.scheduled_at + LATE_AFTER
         facts.overtaking = await fact(
-            lambda db: EXPLANATIONS.on(db).job_overtaken_get(
+            lambda db: ExplanationStore(db).job_overtaken_get(
                 job.queue, kind=job.kind, after=after, **place
             )
         )

@@ -18,10 +18,12 @@ from riverui.domain.health.success import failing_kinds
 from riverui.domain.health.verdict import judge
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError
-from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
+from riverui.features.heartbeats.store import ClientStore
 from riverui.features.marks.domain import Mark
-from riverui.storage.interface import HEALTH, OWN_TABLES, Driver, Executor
+from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
+from riverui.storage.stores.health import HealthStore
+from riverui.storage.tables import installed
 
 _CAP = 1_000
 """Jobs of each state and queue that are counted: more only matter where a queue is late."""
@@ -118,17 +120,17 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
         # Queues with jobs that only the leader makes available.
         later = [row.queue.name for row in queues if row.scheduled or row.retryable]
         due = now - LATE_AFTER
-        overdue = await fact(lambda db: HEALTH.on(db).health_overdue(later, due_before=due))
+        overdue = await fact(lambda db: HealthStore(db).health_overdue(later, due_before=due))
     return HealthFacts(
         now=now,
         queues=queues,
         queue_cap=_CAP,
         queue_limit=_QUEUES,
         leader=leader,
-        running=await fact(lambda db: HEALTH.on(db).health_running(cap=_CAP)),
+        running=await fact(lambda db: HealthStore(db).health_running(cap=_CAP)),
         overdue=overdue,
-        lost=await fact(lambda db: HEALTH.on(db).health_lost()),
-        database=await fact(lambda db: HEALTH.on(db).health_database()),
+        lost=await fact(lambda db: HealthStore(db).health_lost()),
+        database=await fact(lambda db: HealthStore(db).health_database()),
         hour=hour,
         reporting={} if isinstance(reporting, Unread) else reporting,
     )
@@ -136,9 +138,9 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
 
 async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:
     """Return the clients that give signs of life; none without their table."""
-    if OWN_TABLES not in db.capabilities:
+    if SQL not in db.capabilities:
         return {}
-    if not await CLIENT_TABLE.exists(db):
+    if not await installed(db):
         return {}
     return {
         row.id: ReportingClient(
@@ -160,7 +162,7 @@ async def _closer(reader: FactReader, figures: FigureReader | None, facts: Healt
                 facts.queue_hours[name] = await figures.read(_HOUR, queue=name)
     late = [queue.name for queue in late_queues(facts)[:_LATE] if queue.name not in facts.waiting]
     if late:
-        found = await reader.fact(lambda db: HEALTH.on(db).health_waiting(late, now=facts.now))
+        found = await reader.fact(lambda db: HealthStore(db).health_waiting(late, now=facts.now))
         for name in late:
             facts.waiting[name] = found if isinstance(found, Unread) else found[name]
     if figures is not None and not isinstance(facts.hour, Unread):

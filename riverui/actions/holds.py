@@ -14,10 +14,13 @@ from riverui.domain.partitions import Partition
 from riverui.domain.queues import BatchTerms, QueueRow, QueueTerms
 from riverui.features.concurrency import verbs as concurrency
 from riverui.features.concurrency.store import LimitStore
-from riverui.features.heartbeats.store import CLIENT_TABLE, ClientRow, ClientStore
+from riverui.features.heartbeats.store import ClientRow, ClientStore
 from riverui.features.rate_limits.domain import RateLimit
-from riverui.features.rate_limits.store import RATE_TABLE, RateStore
-from riverui.storage.interface import CANDIDATES, EXPLANATIONS, OWN_TABLES, Executor
+from riverui.features.rate_limits.store import RateStore
+from riverui.storage.interface import SQL, Executor
+from riverui.storage.stores.candidates import CandidateStore
+from riverui.storage.stores.explanations import ExplanationStore
+from riverui.storage.tables import installed
 
 _CLIENTS = 200
 """Clients whose slots are added up; with more, the sum is unknown."""
@@ -77,9 +80,9 @@ class QueueClients:
 
 async def queue_clients(executor: Executor, queue: str) -> QueueClients:
     """Return the clients that work a queue and give signs of life; none without their table."""
-    if OWN_TABLES not in executor.capabilities:
+    if SQL not in executor.capabilities:
         return QueueClients()
-    if not await CLIENT_TABLE.exists(executor):
+    if not await installed(executor):
         return QueueClients()
     rows = await ClientStore(executor).client_list(limit=_CLIENTS)
     live = [row for row in rows if not row.silent and not row.declared_dead_at]
@@ -94,7 +97,7 @@ async def limit_hold(
     executor: Executor, job: JobShowRow, queue: QueueRow, now: datetime
 ) -> LimitHold | None:
     """Return how the limits of jobs at once stand for a job; None if there are none."""
-    if not {EXPLANATIONS, OWN_TABLES}.issubset(executor.capabilities):
+    if SQL not in executor.capabilities:
         return None
     found = await concurrency.read(executor, queue, now=now, limit=1)
     limits = found.effective
@@ -107,7 +110,7 @@ async def limit_hold(
         for producer in await concurrency.limited(executor, queue, now=now):
             running = read_object(producer.running).get(key, 0)
             here[producer.client_id] = running if isinstance(running, int) else 0
-    jobs = await EXPLANATIONS.on(executor).job_holder_list(queue.name, limits.partition, key)
+    jobs = await ExplanationStore(executor).job_holder_list(queue.name, limits.partition, key)
     return LimitHold(
         limits=limits,
         override=found.override is not None,
@@ -127,9 +130,9 @@ async def rate_hold(
     limit.
     """
     configured = terms.rate_limit
-    if configured is None or OWN_TABLES not in executor.capabilities:
+    if configured is None or SQL not in executor.capabilities:
         return None
-    if not await RATE_TABLE.exists(executor):
+    if not await installed(executor):
         return None
     limit: RateLimit = configured.overridden(queue.metadata.text)
     key = await _key(executor, job.id, limit.partition)
@@ -151,16 +154,16 @@ async def share_hold(executor: Executor, job: JobShowRow, terms: QueueTerms) -> 
     shares.
     """
     share = terms.fair_share
-    if share is None or not {EXPLANATIONS, CANDIDATES}.issubset(executor.capabilities):
+    if share is None or SQL not in executor.capabilities:
         return None
-    line = await EXPLANATIONS.on(executor).job_share_get(
+    line = await ExplanationStore(executor).job_share_get(
         job.queue,
         share.partition,
         priority=job.priority,
         scheduled_at=job.scheduled_at,
         id=job.id,
     )
-    indexes = await CANDIDATES.on(executor).partition_index_list()
+    indexes = await CandidateStore(executor).partition_index_list()
     return ShareHold(
         share=share,
         known=terms.shares,

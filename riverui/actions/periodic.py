@@ -13,8 +13,9 @@ from riverui.features.durable_periodic.domain import (
     DurablePeriodicRow,
     PeriodicChange,
 )
-from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE, DurablePeriodicStore
+from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Driver
+from riverui.storage.tables import MISSING, REMEDY
 
 RIGHT = "periodic.manage"
 """The right to change them."""
@@ -78,10 +79,8 @@ async def change(
                 id, verb.change, schedule=schedule, user=user[:MOST_USER]
             )
     except SchemaMissing:
-        table = PERIODIC_JOB_TABLE
         raise BadRequest(
-            f"Periodic jobs can be changed once the database has {table.missing}: run"
-            f" {table.remedy}."
+            f"Periodic jobs can be changed once the database has {MISSING}: run {REMEDY}."
         ) from None
     if row is None:
         raise NotFound(f"Durable periodic job not found: {id[:200]}.")

@@ -9,7 +9,7 @@ from datetime import timedelta
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import NOTIFYING, Driver, Executor
+from riverui.storage.interface import Driver, Executor
 
 _ALLOWS = "pause and resume queues"
 """What the one right to do both lets a person do."""
@@ -108,6 +108,4 @@ async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = Non
 async def request_resign(executor: Executor) -> None:
     """Ask the leader, whoever it is, to resign; clients that do not listen hear nothing of it."""
     message = {"action": "request_resign", "leader_id": ""}
-    await NOTIFYING.on(executor).notify_many(
-        "river_leadership", [json.dumps(message, separators=(",", ":"))]
-    )
+    await executor.notify_many("river_leadership", [json.dumps(message, separators=(",", ":"))])

@@ -24,7 +24,8 @@ from riverui.engine.events import EventKind, Subscription
 from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import RiveruiError
-from riverui.storage.interface import BENCHMARKS, Driver
+from riverui.storage.interface import Driver
+from riverui.storage.stores.indexes import IndexStore
 
 INSERT_BATCH = 5_000
 """Jobs in one statement, as River's own benchmark inserts them."""
@@ -120,7 +121,7 @@ class Benchmark:
                     raise BenchRefused
                 if await executor.leader_get():
                     raise BenchRefused
-            await BENCHMARKS.on(executor).job_truncate()
+            await IndexStore(executor).job_truncate()
 
     async def run(self, *, total: int = 0, duration: float = 0.0) -> Tally:
         """Insert `total` jobs and work them down; with 0, insert and work on and on.

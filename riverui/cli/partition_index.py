@@ -9,6 +9,7 @@ import click
 
 from riverui.cli.settings import choose, database_url, settings_options, texts
 from riverui.errors import ConfigError, NotSupported
+from riverui.storage.stores.candidates import CandidateStore
 
 if TYPE_CHECKING:
     from riverui.domain.partitions import Partition
@@ -68,7 +69,7 @@ def _change(
     from datetime import timedelta
 
     from riverui.storage.connect import connect
-    from riverui.storage.interface import CANDIDATES, WORKING
+    from riverui.storage.interface import WORKING
 
     values = choose(texts(flags), environ)
     driver = connect(
@@ -78,7 +79,7 @@ def _change(
     async def run() -> bool:
         try:
             async with WORKING.on(driver).session(timeout=timedelta(hours=_MOST_HOURS)) as session:
-                indexes = CANDIDATES.on(session)
+                indexes = CandidateStore(session)
                 there = partition.index_name in await indexes.partition_index_list()
                 if drop:
                     await indexes.partition_index_drop(partition)

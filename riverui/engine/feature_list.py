@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from riverui.actions.job_part import KnownTables
 from riverui.engine.config import ClientConfig
 from riverui.engine.pilot import Feature, Pilot
 from riverui.errors import ConfigError
@@ -54,19 +53,16 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     retentions = {name: queue.retention for name, queue in config.queues.items()}
     if own := {name: kept for name, kept in retentions.items() if kept != Retention()}:
         yield _retention(config, own)
-    tables = KnownTables()
     yield Workflows(
-        tables=tables,
         beside_pro=config.workflows_beside_pro,
         retention=config.workflow_retention_period,
     )
     yield WorkflowWaits(interval=config.workflow_timer_poller_interval)
     yield Sequences(
-        tables=tables,
         interval=config.sequence_scheduler_interval,
         beside_pro=config.sequences_beside_pro,
     )
-    yield ProSequences(tables=tables)
+    yield ProSequences()
     if config.durable_periodic_jobs.enabled:
         yield DurablePeriodicJobs()
     if config.dead_letter.enabled:

@@ -42,7 +42,7 @@ from riverui.errors import (
     RiveruiError,
     WaitTimeout,
 )
-from riverui.storage.interface import LISTENING, NOTIFYING, Driver
+from riverui.storage.interface import LISTENING, Driver
 from riverui.storage.interface.engine_params import JobSelectParams
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ def _not_ended(counts: Mapping[str, int]) -> str:
 async def tell_wanted(driver: Driver, ids: Collection[int]) -> None:
     """Tell working clients that somebody waits for these jobs."""
     async with driver.autocommit() as executor:
-        await NOTIFYING.on(executor).notify_many(JOB_WANTED, payloads(ids))
+        await executor.notify_many(JOB_WANTED, payloads(ids))
 
 
 class Waiting:

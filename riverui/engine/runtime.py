@@ -40,14 +40,7 @@ from riverui.errors import (
 )
 from riverui.features.heartbeats.engine.heartbeats import Heartbeats
 from riverui.features.marks.verbs import mark_insert_release
-from riverui.storage.interface import (
-    LISTENING,
-    NOTIFYING,
-    OWN_TABLES,
-    REINDEXING,
-    TRANSACTION_STATUS,
-    missing,
-)
+from riverui.storage.interface import LISTENING, SQL, missing
 
 _LAST_SECONDS = 60.0
 """How long a stop tries to write the last outcomes while the database is away: what is lost has to
@@ -59,7 +52,7 @@ _FAREWELL_SECONDS = 5.0
 """How long features may take to hear that a queue was left: without it they find out later."""
 _MOST_THREADS = 64
 """Threads for synchronous jobs that are made unasked: more would only fight for the interpreter."""
-_NEEDED = (LISTENING, NOTIFYING, REINDEXING, TRANSACTION_STATUS)
+_NEEDED = (LISTENING, SQL)
 """Optional parts of a driver that the engine makes use of."""
 _CONNECTIONS = (
     "A running client keeps up to five connections of its own besides its pool, however many queues"
@@ -298,7 +291,7 @@ class ClientRuntime:
         )
         if not client.config.leader_election_disabled:
             self.elector = self._campaign(maintainer.lead)
-        if OWN_TABLES in client.driver.capabilities:
+        if SQL in client.driver.capabilities:
             stand_in = StandIn(
                 client, maintainer.stand_in, leads=self._leads, lacks=self._lacks_under_another
             )

@@ -15,8 +15,9 @@ from riverui.engine.work.threads import WorkerThreads
 from riverui.engine.work.worker import Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
-from riverui.storage.interface import TRANSACTION_STATUS, Driver, Executor
+from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.engine_params import JobSelectParams
+from riverui.storage.stores.server import ServerStore
 from riverui.storage.where import Where
 from riverui.testing.inline import inline_config
 from riverui.testing.transaction import TransactionDriver
@@ -140,10 +141,10 @@ async def _waiting(
 
 async def _own_jobs(driver: Driver, executor: Executor) -> tuple[Where, ...]:
     """Return what leaves out jobs of others where the driver is one of a single transaction."""
-    if not isinstance(driver, TransactionDriver) or TRANSACTION_STATUS not in driver.capabilities:
+    if not isinstance(driver, TransactionDriver) or SQL not in driver.capabilities:
         return ()
     # Asked for before the ages, which count from the next id until the transaction has its own.
-    number = await TRANSACTION_STATUS.on(executor).transaction_id()
+    number = await ServerStore(executor).transaction_id()
     return (Where(_WRITTEN_IN, {"id": number}),)
 
 

@@ -15,7 +15,6 @@ from riverui.storage import interface
 from riverui.storage.interface import (
     LISTENING,
     MIGRATIONS,
-    REINDEXING,
     WORKING,
     Capability,
     Driver,
@@ -75,9 +74,7 @@ class TransactionDriver:
         """Return the driver's, except those that need a connection of their own, and that it lends
         sessions.
         """
-        return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS, REINDEXING} | {
-            WORKING
-        }
+        return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS} | {WORKING}
 
     @property
     def product(self) -> str:

@@ -22,17 +22,10 @@ from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.errors import DatabaseError
-from riverui.features.dead_letters.store import DEAD_JOB_TABLE
-from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
 from riverui.features.error_groups.reader import ErrorGroups
 from riverui.features.marks.reader import Marks
 from riverui.features.operations.runner import Operations
-from riverui.features.workflows.store import WORKFLOW_TABLE
-from riverui.storage.interface import (
-    OWN_TABLES,
-    WORKFLOW_PAGES,
-    Driver,
-)
+from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -148,9 +141,7 @@ def build_app(
         api_time_limits=ApiTimeLimits(config, long_lists=limits.long_api_lists),
         config=config,
         counts=counts,
-        dead_letters=OwnTableWatch(reads, DEAD_JOB_TABLE, OWN_TABLES, clock=clock),
         driver=MeasuredDriver(reads, metrics.transacted),
-        durable_periodic=OwnTableWatch(reads, PERIODIC_JOB_TABLE, OWN_TABLES, clock=clock),
         environment=render.environment(TEMPLATE_GLOBALS),
         error_groups=ErrorGroups(reads, config, limits.errors, clock=clock),
         expressions=Expressions(),
@@ -168,9 +159,7 @@ def build_app(
         inserter=inserter,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
         operations=Operations(driver, config, name=name, pilot=pilot, limits=limits.operations),
-        own_tables={
-            WORKFLOW_TABLE.name: OwnTableWatch(reads, WORKFLOW_TABLE, WORKFLOW_PAGES, clock=clock)
-        },
+        own_tables=OwnTableWatch(reads, clock=clock),
         parts=KeptParts(),
         periodic=KeptReading(
             partial(read_histories, reads), seconds=limits.periodic_seconds, clock=clock
@@ -233,14 +222,13 @@ def build_app(
 
 
 async def _ask_tables(dashboard: Dashboard) -> None:
-    """Ask which tables there are, for the navigation, until the database has told."""
-    for watch in dashboard.own_tables.values():
-        while True:
-            try:
-                await watch.there()
-                break
-            except DatabaseError:
-                await asyncio.sleep(dashboard.limits.tables_seconds)
+    """Ask whether the tables of riverui are there, for the navigation, until there is an answer."""
+    while True:
+        try:
+            await dashboard.own_tables.there()
+            return
+        except DatabaseError:
+            await asyncio.sleep(dashboard.limits.tables_seconds)
 
 
 async def robots(request: Request) -> Response:

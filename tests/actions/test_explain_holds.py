@@ -20,7 +20,8 @@ from riverui.features.fair_shares.domain import FairShare
 from riverui.features.heartbeats.store import ClientLife
 from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import BucketParams, RateStore, Take
-from riverui.storage.interface import CANDIDATES, Driver
+from riverui.storage.interface import Driver
+from riverui.storage.stores.candidates import CandidateStore
 from tests.factory import WORKER, client, job, queue
 
 PASSED, FAILED, UNKNOWN = Result.PASSED, Result.FAILED, Result.UNKNOWN
@@ -126,7 +127,7 @@ async def test_a_limit_without_its_table_is_told_as_unknown(
     await concurrency.set_override(driver, "default", ConcurrencyConfig(global_limit=2))
     found = (await checks(driver, await job(connection)))["limit"]
     assert found.result is UNKNOWN
-    assert "migration 011" in found.evidence
+    assert "the tables of riverui" in found.evidence
 
 
 # Rates
@@ -264,7 +265,7 @@ async def test_a_job_behind_all_that_is_looked_at(
     assert "only its first 10,000 waiting jobs are" in found.evidence
     assert "`riverui partition-index --by-args tenant`" in found.evidence
     async with driver.autocommit() as executor:
-        await CANDIDATES.on(executor).partition_index_create(BY_TENANT)
+        await CandidateStore(executor).partition_index_create(BY_TENANT)
     found = (await checks(driver, waiting))["share"]
     assert "Among the first 10,000 that wait, 0 jobs of its key" in found.evidence
     assert found.evidence.endswith("each key gets its turn before the next job of its own.")

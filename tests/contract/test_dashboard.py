@@ -9,7 +9,7 @@ import pytest
 
 from riverui import create_app
 from riverui.domain.jobs import JobState
-from riverui.storage.interface import OWN_TABLES, Driver, missing
+from riverui.storage.interface import SQL, Driver, missing
 from riverui.testing import MemoryDatabase
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse
@@ -51,7 +51,7 @@ async def test_every_page_answers(client: httpx2.AsyncClient, jobs: dict[str, in
         ("/queues", "default"),
         ("/queues/default", "default"),
         ("/operations", "Operations"),
-        ("/workers", OWN_TABLES.missing),
+        ("/workers", SQL.missing),
         ("/suggest?q=kind:wai", "waits"),
         ("/help", "Keyboard"),
         ("/metrics", ""),
@@ -125,8 +125,9 @@ async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> 
             method, path, json={"label": "v1"} if method == "POST" else None
         )
         assert answer.status_code == 501, (path, answer.text)
-        told = answer.json()["message"]
-        assert "on this database" in told or "riverui has no tables of its own here" in told, path
+        assert answer.json()["message"] == SQL.missing or "the tables of riverui" in answer.text, (
+            path
+        )
     described = (await client.get("/api/openapi.json")).json()["paths"]
     assert {
         path

@@ -9,7 +9,7 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
-from riverui.storage.interface import Driver
+from riverui.storage.interface import LISTENING, Driver
 from tests.contract.seeds import NOW, ended, insert, job, running
 
 
@@ -134,3 +134,15 @@ async def test_the_newest_failures_of_a_queue(driver: Driver) -> None:
         rows = await executor.queue_failure_list("q")
     assert {row.id for row in rows} == {first, second}
     assert {row.last_error for row in rows} == {"boom"}
+
+
+async def test_notifications_are_received_by_who_listens(driver: Driver) -> None:
+    listener = await LISTENING.on(driver).listener()
+    await listener.listen("river_control")
+    async with driver.autocommit() as executor:
+        await executor.notify_many("river_control", [])
+        await executor.notify_many("river_control", ["{}"])
+    async for received in listener.notifications():
+        assert received == ("river_control", "{}")
+        break
+    await listener.close()

@@ -17,6 +17,7 @@ from riverui.demo.history import encode, history, seed
 from riverui.demo.shop import KINDS
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.suggestions import SuggestionStore
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -98,7 +99,7 @@ async def test_a_second_time_only_what_is_missing_is_added(
     await seed(database_url, Random(1), jobs=1_000)
     async with driver.reading() as db:
         queues = await db.queue_list(cap=1_000)
-        paths = await db.job_path_list("args")
+        paths = await SuggestionStore(db).job_path_list("args")
     assert [row.queue.name for row in queues if row.queue.paused_at] == ["imports"]
     assert len(queues) == 7
     assert "amount.exchange_rate" in paths, "they can be searched by an exact number"

@@ -16,8 +16,8 @@ from riverui.engine.work.candidate_fetch import Chooser
 from riverui.engine.work.producer import Producer
 from riverui.engine.work.worker import Job
 from riverui.storage.interface import Executor
-from riverui.storage.interface.candidates import Candidate
 from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.stores.candidates import Candidate, CandidateStore
 from tests.engine.conftest import Playground, Task
 
 BY_VALUE = Partition(by_args=("value",))
@@ -169,7 +169,7 @@ async def test_jobs_behind_those_of_a_full_key(play: Playground) -> None:
     limiting.made.taken['{"value": "full"}'] = 1
     behind = [await play.insert(Task(value=value), priority=4) for value in "xyx"]
     async with play.make().driver.autocommit() as executor:
-        await executor.partition_index_create(BY_VALUE)  # type: ignore[attr-defined]
+        await CandidateStore(executor).partition_index_create(BY_VALUE)
     await play.start(features=[limiting], queues={"default": QueueConfig(max_workers=3)})
     for job_id in behind:
         await play.event(job_id)
@@ -188,7 +188,7 @@ async def test_choosers_are_told_of_jobs_that_somebody_else_takes(play: Playgrou
     play.worker(watched.work)
     jobs = [await play.insert(Task(value=value)) for value in "abc"]
     async with play.make().driver.transaction() as other:
-        assert await other.job_claim(  # type: ignore[attr-defined]
+        assert await CandidateStore(other).job_claim(
             JobFetchParams("other", "default", 1), jobs[:1]
         )
         await play.start(features=[limiting])

@@ -63,7 +63,7 @@ async def test_both_answer_and_know_one_anothers_cookies(database_url: str) -> N
         assert not [line for line in server.lines if "Traceback" in line]
         (warning,) = [line for line in server.lines if "level=WARN" in line]
         assert "riverui migrate-up --line riverui" in warning
-        assert "migration 006 of the line riverui" in warning
+        assert "the tables of riverui" in warning
 
 
 async def test_guesses_are_counted_together(database_url: str) -> None:

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
-from riverui.storage.interface import LISTENING, NOTIFYING, Driver, Executor, SyncDriver, at_once
+from riverui.storage.interface import LISTENING, Driver, Executor, SyncDriver, at_once
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 from riverui.storage.interface.params import JobCursor, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.storage.migrations import migrate
@@ -263,7 +263,7 @@ async def hearing(driver: Driver, *topics: str) -> AsyncIterator[list[tuple[str,
     heard: list[tuple[str, str]] = []
     yield heard
     async with driver.autocommit() as executor:
-        await NOTIFYING.on(executor).notify_many("test_end", ["end"])
+        await executor.notify_many("test_end", ["end"])
     async with asyncio.timeout(10):
         async for topic, payload in listener.notifications():
             if topic == "test_end":

@@ -13,8 +13,9 @@ from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.domain.time import LAST
 from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
+from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.heartbeats.store import ClientLife
-from riverui.storage.interface.candidates import KeyRange
+from riverui.features.workflows.pro_store import ProStore
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
@@ -33,6 +34,11 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.stores.candidates import CandidateStore, KeyRange
+from riverui.storage.stores.explanations import ExplanationStore
+from riverui.storage.stores.health import HealthStore
+from riverui.storage.stores.periodic_runs import PeriodicRunStore
+from riverui.storage.stores.suggestions import SuggestionStore
 from tests.features.dead_letters.plans import dead_letter_cases
 from tests.features.sequences.plans import sequence_cases
 from tests.features.workflows.plans import workflow_cases
@@ -330,9 +336,13 @@ def _others() -> Iterator[tuple[str, Case]]:
         "its log": (lambda executor: executor.job_log_piece(500, 1, size=10), {PKEY}, 1),
         "its text": (lambda executor: executor.job_text_piece(500, "job", size=10), {PKEY}, 1),
         "kinds": (lambda executor: executor.job_kind_list(match="1"), {KIND}, 50),
-        "tags": (lambda executor: executor.job_tag_list(), {PKEY}, 10_000),
-        "paths": (lambda executor: executor.job_path_list("args"), {PKEY}, 500),
-        "workers": (lambda executor: executor.job_worker_list(), {FETCHING, FINALIZED}, 7600),
+        "tags": (lambda executor: SuggestionStore(executor).job_tag_list(), {PKEY}, 10_000),
+        "paths": (lambda executor: SuggestionStore(executor).job_path_list("args"), {PKEY}, 500),
+        "workers": (
+            lambda executor: SuggestionStore(executor).job_worker_list(),
+            {FETCHING, FINALIZED},
+            7600,
+        ),
         "queues": (lambda executor: executor.queue_list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
         "queue": (
             lambda executor: executor.queue_get("queue_1", cap=1000),
@@ -350,38 +360,52 @@ def _others() -> Iterator[tuple[str, Case]]:
             2900,
         ),
         "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
-        "place in line": (lambda db: db.job_line_get("queue_1", **last), {FETCHING}, 1000),
-        "queue's work": (lambda db: db.queue_work_get("queue_1", kind="k"), {FETCHING}, 1800),
+        "place in line": (
+            lambda db: ExplanationStore(db).job_line_get("queue_1", **last),
+            {FETCHING},
+            1000,
+        ),
+        "queue's work": (
+            lambda db: ExplanationStore(db).queue_work_get("queue_1", kind="k"),
+            {FETCHING},
+            1800,
+        ),
         "who overtook it": (
-            lambda db: db.job_overtaken_get("queue_1", kind="k", **last, after=LAST),
+            lambda db: ExplanationStore(db).job_overtaken_get(
+                "queue_1", kind="k", **last, after=LAST
+            ),
             {FETCHING},
             3 * 4 * 500,
         ),
-        "lock of a row": (lambda db: db.job_lock_get(500), {PKEY}, 1),
+        "lock of a row": (lambda db: ExplanationStore(db).job_lock_get(500), {PKEY}, 1),
         "who holds slots": (
-            lambda db: db.job_holder_list("queue_1", _BY_A, "k"),
+            lambda db: ExplanationStore(db).job_holder_list("queue_1", _BY_A, "k"),
             {FETCHING},
             1000,
         ),
         "whose turn": (
-            lambda db: db.job_share_get("queue_1", _BY_A, **last, window=1000),
+            lambda db: ExplanationStore(db).job_share_get("queue_1", _BY_A, **last, window=1000),
             {FETCHING, PKEY},
             1001,
         ),
-        "who runs": (lambda db: db.health_running(), {FETCHING}, 1000),
+        "who runs": (lambda db: HealthStore(db).health_running(), {FETCHING}, 1000),
         "overdue": (
-            lambda db: db.health_overdue(["queue_1", "queue_2"], due_before=LAST),
+            lambda db: HealthStore(db).health_overdue(["queue_1", "queue_2"], due_before=LAST),
             {FETCHING},
             1000 + 200,
         ),
         "what waits": (
-            lambda db: db.health_waiting(["queue_1"], now=LAST, cap=1000, seen=300),
+            lambda db: HealthStore(db).health_waiting(["queue_1"], now=LAST, cap=1000, seen=300),
             {FETCHING},
             1000 + 300 + 4 * 4 * 20 + 3 * 4 * 50,
         ),
-        "lost jobs": (lambda db: db.health_lost(), {FETCHING, PKEY}, 3 * 500 + 100),
-        "failed jobs": (lambda db: db.failed_job_list(limit=5_000), {FETCHING, FINALIZED}, 10_200),
-        "their errors": (lambda db: db.job_error_list(range(1, 251)), {PKEY}, 500),
+        "lost jobs": (lambda db: HealthStore(db).health_lost(), {FETCHING, PKEY}, 3 * 500 + 100),
+        "failed jobs": (
+            lambda db: FailedJobStore(db).failed_job_list(limit=5_000),
+            {FETCHING, FINALIZED},
+            10_200,
+        ),
+        "their errors": (lambda db: FailedJobStore(db).job_error_list(range(1, 251)), {PKEY}, 500),
     }
     for name, (call, indexes, reads) in simple.items():
         yield name, Case(call=call, indexes=indexes, reads=reads)
@@ -449,21 +473,21 @@ def _engine() -> Iterator[tuple[str, Case]]:
             4 * 100 + 3,
         ),
         "candidates": (
-            lambda x: x.job_candidate_list(
+            lambda x: CandidateStore(x).job_candidate_list(
                 JobFetchParams("me", "queue_1", 100), [WHOLE, _BY_A], window=1_000
             ),
             {FETCHING},
             2 * 100,
         ),
         "candidates behind full keys": (
-            lambda x: x.job_candidate_list(
+            lambda x: CandidateStore(x).job_candidate_list(
                 JobFetchParams("me", "queue_1", 100), [WHOLE], window=1_000, full={WHOLE: [""]}
             ),
             {FETCHING},
             2 * 1_000,
         ),
         "few candidates of each key": (
-            lambda x: x.job_candidate_list(
+            lambda x: CandidateStore(x).job_candidate_list(
                 JobFetchParams("me", "queue_1", 1_000),
                 [WHOLE, _BY_A],
                 window=1_000,
@@ -474,7 +498,7 @@ def _engine() -> Iterator[tuple[str, Case]]:
         ),
         "candidates by key": (
             # With the index of a partition: tests/storage/test_candidates.py.
-            lambda x: x.job_candidate_list_by_key(
+            lambda x: CandidateStore(x).job_candidate_list_by_key(
                 JobFetchParams("me", "queue_1", 100),
                 [WHOLE],
                 keys=KeyRange(partition=WHOLE, per_key=1, keys=1),
@@ -506,7 +530,9 @@ def _engine() -> Iterator[tuple[str, Case]]:
             2 * 250 + 4 * 100,
         ),
         "claim": (
-            lambda x: x.job_claim(JobFetchParams("me", "queue_1", 100), list(range(1, 101))),
+            lambda x: CandidateStore(x).job_claim(
+                JobFetchParams("me", "queue_1", 100), list(range(1, 101))
+            ),
             {PKEY},
             4 * 100,
         ),
@@ -673,18 +699,30 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
             {ARGS, METADATA},
             20_000,
         ),
-        "periodic jobs": (lambda x: x.periodic_history_list(), {METADATA}, 10),
+        "periodic jobs": (lambda x: PeriodicRunStore(x).periodic_history_list(), {METADATA}, 10),
         "the newest periodic jobs": (
-            lambda x: x.periodic_history_list(most=0),
+            lambda x: PeriodicRunStore(x).periodic_history_list(most=0),
             {METADATA, PKEY},
             20_010,
         ),
-        "workflows": (lambda x: x.workflow_list(limit=10), {METADATA}, 10),
-        "workflows at work": (lambda x: x.workflow_list(active=True, limit=10), {METADATA}, 10),
-        "workflows that ended": (lambda x: x.workflow_list(active=False, limit=10), {METADATA}, 10),
-        "tasks of a workflow": (lambda x: x.workflow_task_list("w"), {METADATA, PKEY}, 10),
+        "workflows": (lambda x: ProStore(x).workflow_list(limit=10), {METADATA}, 10),
+        "workflows at work": (
+            lambda x: ProStore(x).workflow_list(active=True, limit=10),
+            {METADATA},
+            10,
+        ),
+        "workflows that ended": (
+            lambda x: ProStore(x).workflow_list(active=False, limit=10),
+            {METADATA},
+            10,
+        ),
+        "tasks of a workflow": (
+            lambda x: ProStore(x).workflow_task_list("w"),
+            {METADATA, PKEY},
+            10,
+        ),
         "retry of a workflow": (
-            lambda x: x.workflow_retry(some, waiting=some[:5], reset=False),
+            lambda x: ProStore(x).workflow_retry(some, waiting=some[:5], reset=False),
             {PKEY},
             200,
         ),

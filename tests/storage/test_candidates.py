@@ -12,9 +12,9 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.errors import ConfigError
-from riverui.storage.interface.candidates import KeyRange
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.candidates import CandidateStore, KeyRange
 from tests.cases import cases
 from tests.drivers import connect
 from tests.scale import scaled
@@ -51,7 +51,9 @@ async def test_keys(way: Way) -> None:
             with case(args):
                 await way.make.connection.execute("delete from river_job")
                 job_id = await way.make.job(kind="mail", args=args)
-                (found,) = await way.executor.job_candidate_list(fetch(), EVERY, window=10)
+                (found,) = await CandidateStore(way.executor).job_candidate_list(
+                    fetch(), EVERY, window=10
+                )
                 assert (found.id, found.kind) == (job_id, "mail")
                 assert found.keys[WHOLE] == ""
                 assert found.keys[BY_KIND] == "mail"
@@ -62,7 +64,9 @@ async def test_keys(way: Way) -> None:
 async def test_a_long_key_is_cut_and_stays_distinct(way: Way) -> None:
     for end in ("a", "b"):
         await way.make.job(args={"customer_id": "ü" * 5_000 + end})
-    found = await way.executor.job_candidate_list(fetch(), [BY_CUSTOMER, BY_ALL_ARGS], window=10)
+    found = await CandidateStore(way.executor).job_candidate_list(
+        fetch(), [BY_CUSTOMER, BY_ALL_ARGS], window=10
+    )
     for partition in (BY_CUSTOMER, BY_ALL_ARGS):
         one, other = (candidate.keys[partition] for candidate in found)
         assert one != other
@@ -80,9 +84,9 @@ async def test_candidates_come_as_they_would_be_fetched(way: Way) -> None:
     await way.make.job(scheduled_at=NOW + timedelta(hours=1))
     await way.make.job(kind="unknown", scheduled_at=NOW - timedelta(hours=1))
     params = fetch(now=NOW, kinds=("test_kind",))
-    found = await way.executor.job_candidate_list(params, [WHOLE], window=10)
+    found = await CandidateStore(way.executor).job_candidate_list(params, [WHOLE], window=10)
     assert [candidate.id for candidate in found] == [urgent, early, late, lazy]
-    found = await way.executor.job_candidate_list(
+    found = await CandidateStore(way.executor).job_candidate_list(
         params._replace(except_ids=(urgent,), limit=2), [WHOLE], window=10
     )
     assert [candidate.id for candidate in found] == [early, late]
@@ -94,7 +98,7 @@ async def test_full_keys_are_passed_over_within_the_window(way: Way) -> None:
     key = '{"customer_id": 1}'
 
     async def found(window: int) -> list[int]:
-        rows = await way.executor.job_candidate_list(
+        rows = await CandidateStore(way.executor).job_candidate_list(
             fetch(), [WHOLE, BY_CUSTOMER], window=window, full={BY_CUSTOMER: {key}, WHOLE: ()}
         )
         return [candidate.id for candidate in rows]
@@ -111,7 +115,7 @@ async def test_few_of_each_key(way: Way) -> None:
     few = KeyRange(partition=BY_CUSTOMER, per_key=2, keys=1)
 
     async def found(window: int, **given: Any) -> list[int]:
-        rows = await way.executor.job_candidate_list(
+        rows = await CandidateStore(way.executor).job_candidate_list(
             fetch(), [WHOLE, BY_CUSTOMER], window=window, few=few, **given
         )
         return [candidate.id for candidate in rows]
@@ -131,7 +135,7 @@ async def test_by_key(driver: PostgresDriver, make: Make) -> None:
     async def found(**keys: Any) -> list[int]:
         full = keys.pop("full", None)
         async with driver.autocommit() as executor:
-            page = await executor.job_candidate_list_by_key(
+            page = await CandidateStore(executor).job_candidate_list_by_key(
                 fetch(), [BY_CUSTOMER], keys=KeyRange(partition=BY_CUSTOMER, **keys), full=full
             )
         last.append(page.last_key)
@@ -158,12 +162,12 @@ async def test_the_index_serves(database_url: str, make: Make) -> None:
         " from generate_series(1, 20100) i returning null"
     )
     async with driver.autocommit() as executor:
-        await executor.partition_index_create(BY_CUSTOMER)
-        await executor.partition_index_create(BY_CUSTOMER)
-        assert await executor.partition_index_list() == {BY_CUSTOMER.index_name}
+        await CandidateStore(executor).partition_index_create(BY_CUSTOMER)
+        await CandidateStore(executor).partition_index_create(BY_CUSTOMER)
+        assert await CandidateStore(executor).partition_index_list() == {BY_CUSTOMER.index_name}
         await make.connection.execute("analyze river_job")
         seen.clear()
-        found = await executor.job_candidate_list_by_key(
+        found = await CandidateStore(executor).job_candidate_list_by_key(
             fetch(),
             [BY_CUSTOMER],
             keys=KeyRange(partition=BY_CUSTOMER, per_key=2, keys=200),
@@ -174,8 +178,8 @@ async def test_the_index_serves(database_url: str, make: Make) -> None:
         nodes = [node for node in await _explain(make, text, values) if "Index Name" in node]
         assert {node["Index Name"] for node in nodes} == {BY_CUSTOMER.index_name}
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in nodes) <= 4 * 100
-        await executor.partition_index_drop(BY_CUSTOMER)
-        assert await executor.partition_index_list() == frozenset()
+        await CandidateStore(executor).partition_index_drop(BY_CUSTOMER)
+        assert await CandidateStore(executor).partition_index_list() == frozenset()
     await driver.close()
 
 
@@ -191,11 +195,11 @@ async def test_ten_jobs_behind_a_million(database_url: str, make: Make) -> None:
         f" from generate_series(1, {many} + 10) i returning null"
     )
     async with driver.session(timeout=timedelta(minutes=1)) as executor:
-        await executor.partition_index_create(BY_CUSTOMER)
+        await CandidateStore(executor).partition_index_create(BY_CUSTOMER)
         await make.connection.execute("analyze river_job")
         for after, keys, rows in (("", 2, 20), ('{"customer_id": "big"}', 1, 10)):
             seen.clear()
-            page = await executor.job_candidate_list_by_key(
+            page = await CandidateStore(executor).job_candidate_list_by_key(
                 fetch(),
                 [BY_CUSTOMER],
                 keys=KeyRange(partition=BY_CUSTOMER, per_key=10, keys=keys, after=after),
@@ -226,11 +230,11 @@ async def test_an_index_in_a_schema(schema_database_url: str) -> None:
     driver = connect(schema_database_url, schema=SCHEMA)
     async with driver.autocommit() as executor:
         for partition in EVERY:
-            await executor.partition_index_create(partition)
-        assert len(await executor.partition_index_list()) == len(EVERY)
+            await CandidateStore(executor).partition_index_create(partition)
+        assert len(await CandidateStore(executor).partition_index_list()) == len(EVERY)
         for partition in EVERY:
-            await executor.partition_index_drop(partition)
-        assert await executor.partition_index_list() == frozenset()
+            await CandidateStore(executor).partition_index_drop(partition)
+        assert await CandidateStore(executor).partition_index_list() == frozenset()
     await driver.close()
 
 
@@ -239,7 +243,9 @@ async def test_claim(way: Way) -> None:
     before = await way.make.row(jobs[0])
     running = await way.make.job("running")
     elsewhere = await way.make.job(queue="other")
-    rows = await way.executor.job_claim(fetch(), [jobs[0], jobs[2], running, elsewhere])
+    rows = await CandidateStore(way.executor).job_claim(
+        fetch(), [jobs[0], jobs[2], running, elsewhere]
+    )
     assert sorted(row.id for row in rows) == [jobs[0], jobs[2]]
     after = await way.make.row(jobs[0])
     assert after == {
@@ -250,7 +256,7 @@ async def test_claim(way: Way) -> None:
         "attempted_by": ["me"],
     }
     assert (await way.make.row(jobs[1]))["state"] == "available"
-    assert list(await way.executor.job_claim(fetch(), [jobs[0]])) == []
+    assert list(await CandidateStore(way.executor).job_claim(fetch(), [jobs[0]])) == []
 
 
 async def test_a_job_is_claimed_once(driver: PostgresDriver, make: Make) -> None:
@@ -258,7 +264,7 @@ async def test_a_job_is_claimed_once(driver: PostgresDriver, make: Make) -> None
 
     async def claim() -> list[int]:
         async with driver.autocommit() as executor:
-            return [row.id for row in await executor.job_claim(fetch(), jobs)]
+            return [row.id for row in await CandidateStore(executor).job_claim(fetch(), jobs)]
 
     taken = [
         job_id for some in await asyncio.gather(*(claim() for _ in range(6))) for job_id in some

@@ -12,6 +12,7 @@ from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ConfigError, DatabaseUnavailable
 from riverui.storage.postgres.conninfo import parse_url, place
+from riverui.storage.stores.server import ServerStore
 from tests.drivers import connect
 from tests.storage.conftest import Make, one_page
 
@@ -107,7 +108,7 @@ async def test_search_path_in_the_url(database_url: str, make: Make) -> None:
     driver = connect(database_url + mark + "search_path=" + quote('"my jobs"'))
     assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     async with driver.reading() as executor:
-        assert (await executor.server_get()).schema == "my jobs"
+        assert (await ServerStore(executor).server_get()).schema == "my jobs"
     await driver.close()
 
 

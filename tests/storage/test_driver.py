@@ -37,6 +37,7 @@ from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
+from riverui.storage.stores.server import ServerStore
 from tests import factory
 from tests.conftest import drop_database
 from tests.drivers import connect as connect_to
@@ -401,8 +402,8 @@ async def test_no_tables(empty_database_url: str, connect: Connect) -> None:
         async with driver.reading() as executor:
             await executor.job_count_by_state(cap=10)
     async with driver.reading() as executor:
-        assert await executor.migration_list() == []
-        assert (await executor.server_get()).job_rows_estimated == -1
+        assert await ServerStore(executor).migration_list() == []
+        assert (await ServerStore(executor).server_get()).job_rows_estimated == -1
 
 
 async def test_no_such_schema(database_url: str, connect: Connect) -> None:
@@ -427,7 +428,7 @@ async def test_tables_from_before_version_5(
     with pytest.raises(type(caught.value)):
         await one_page(driver)
     async with driver.reading() as executor:
-        assert [row.version for row in await executor.migration_list()] == list(
+        assert [row.version for row in await ServerStore(executor).migration_list()] == list(
             range(1, version + 1)
         )
 
@@ -476,7 +477,7 @@ async def test_a_user_who_may_only_read(stranger: str, make: Make, connect: Conn
     assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     async with driver.reading() as executor:
         await executor.job_count_by_state(cap=0)
-        await executor.server_get()
+        await ServerStore(executor).server_get()
         await executor.queue_list(cap=10)
     with pytest.raises(PermissionDenied):
         async with driver.transaction() as transaction:

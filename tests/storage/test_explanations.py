@@ -8,6 +8,7 @@ from typing import Any
 from riverui.domain.explain.facts import Overtaking
 from riverui.domain.time import FIRST, LAST
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.explanations import ExplanationStore
 from tests.storage.conftest import Make
 
 
@@ -23,8 +24,8 @@ async def test_the_work_of_a_queue(driver: PostgresDriver, make: Make) -> None:
     await make.job("running", attempted_at=at[5], attempted_by=["a"], kind="rare", priority=4)
     await make.job("completed", attempted_by=["c"], queue="another")
     async with driver.reading() as db:
-        found = await db.queue_work_get("default", kind="rare")
-        capped = await db.queue_work_get("default", kind="none", cap=1)
+        found = await ExplanationStore(db).queue_work_get("default", kind="rare")
+        capped = await ExplanationStore(db).queue_work_get("default", kind="none", cap=1)
     assert found.running == 1
     assert found.clients == {"a": at[3], "b": at[2]}
     assert found.started == {1: at[2], 2: at[3], 4: at[5]}
@@ -41,7 +42,7 @@ async def test_a_pace_is_told_from_the_time_of_which_all_ends_are_known(
         at = ago(seconds=n)
         await make.job("completed", scheduled_at=at, attempted_at=at, finalized_at=at)
     async with driver.reading() as db:
-        found = await db.queue_work_get("default", kind="test_kind")
+        found = await ExplanationStore(db).queue_work_get("default", kind="test_kind")
     assert len(found.ends) == 50
     assert min(found.ends) == found.ends_since
 
@@ -67,7 +68,7 @@ async def test_jobs_that_were_taken_before_one_that_came_first(
     async with driver.reading() as db:
 
         async def found(priority: int) -> Overtaking:
-            return await db.job_overtaken_get(
+            return await ExplanationStore(db).job_overtaken_get(
                 "default", kind="mine", priority=priority, scheduled_at=due, id=0, after=due
             )
 
@@ -86,12 +87,16 @@ async def test_odd_rows_are_read(driver: PostgresDriver, make: Make) -> None:
         await make.job("running", attempted_at=odd, scheduled_at=odd, attempted_by=[["a"], ["b"]])
         await make.job("running", attempted_at=None, attempted_by=["x" * 10_000])
     async with driver.reading() as db:
-        found = await db.queue_work_get("default", kind="test_kind")
+        found = await ExplanationStore(db).queue_work_get("default", kind="test_kind")
         assert (found.running, found.clients, found.ends) == (4, {}, ())
         for at, before in ((FIRST, 0), (LAST, 2)):
             await make.job("available", scheduled_at=ago(minutes=1))
-            line = await db.job_line_get("default", priority=1, scheduled_at=at, id=2**62)
+            line = await ExplanationStore(db).job_line_get(
+                "default", priority=1, scheduled_at=at, id=2**62
+            )
             assert line.before == before
         assert (
-            await db.job_line_get("\u202e'; --", priority=1, scheduled_at=LAST, id=1)
+            await ExplanationStore(db).job_line_get(
+                "\u202e'; --", priority=1, scheduled_at=LAST, id=1
+            )
         ).before == 0

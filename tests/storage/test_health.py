@@ -11,7 +11,8 @@ from psycopg import AsyncConnection, sql
 
 from riverui.domain.health.facts import DatabaseState
 from riverui.storage.connect import connect
-from riverui.storage.interface import HEALTH, Driver
+from riverui.storage.interface import Driver
+from riverui.storage.stores.health import HealthStore
 from tests.factory import WORKER, job, queue
 
 Connection = AsyncConnection[Any]
@@ -26,9 +27,9 @@ async def test_who_runs(driver: Driver, connection: Connection) -> None:
     await job(connection, "running", queue="a", attempted_by=[])
     await job(connection)
     async with driver.reading() as db:
-        found = await HEALTH.on(db).health_running()
+        found = await HealthStore(db).health_running()
         assert [(row.queue, row.client) for row in found.jobs] == [("a", ""), ("b", "x" * 200)]
-        assert len((await HEALTH.on(db).health_running(cap=1)).jobs) == 1
+        assert len((await HealthStore(db).health_running(cap=1)).jobs) == 1
 
 
 async def test_what_is_overdue(driver: Driver, connection: Connection) -> None:
@@ -39,7 +40,7 @@ async def test_what_is_overdue(driver: Driver, connection: Connection) -> None:
     await job(connection, "scheduled")
     await job(connection, "retryable", scheduled_at=ago(minutes=3), queue="other")
     async with driver.reading() as db:
-        health = HEALTH.on(db)
+        health = HealthStore(db)
         due = ago(seconds=15)
         found = await health.health_overdue(["default"], due_before=due)
         assert (found.jobs, found.oldest_at) == (2, oldest)
@@ -61,7 +62,7 @@ async def test_what_waits_in_a_queue(driver: Driver, connection: Connection) -> 
     await queue(connection, "empty")
     async with driver.reading() as db:
         now = datetime.now(UTC)
-        found = await HEALTH.on(db).health_waiting(["default", "empty"], now=now, seen=5)
+        found = await HealthStore(db).health_waiting(["default", "empty"], now=now, seen=5)
     waits = found["default"]
     assert {kind: (found.jobs, found.retries) for kind, found in waits.kinds.items()} == {
         "a": (4, 2),
@@ -86,7 +87,7 @@ async def test_a_kind_that_younger_jobs_overtake(driver: Driver, connection: Con
     await job(connection, "running", kind="b", scheduled_at=ago(minutes=11), attempted_at=own)
     async with driver.reading() as db:
         now = datetime.now(UTC)
-        waits = (await HEALTH.on(db).health_waiting(["default"], now=now))["default"].kinds
+        waits = (await HealthStore(db).health_waiting(["default"], now=now))["default"].kinds
     a, b = waits["a"], waits["b"]
     assert (a.jobs, a.since, a.taken_at, a.overtaken) == (2, due, None, 2)
     assert (b.since, b.taken_at, b.overtaken) == (due, own, 0), "one of its kind was taken later"
@@ -102,17 +103,17 @@ async def test_jobs_that_were_lost_again_and_again(driver: Driver, connection: C
         await rescued(odd)
     await rescued(4, "completed")
     async with driver.reading() as db:
-        found = await HEALTH.on(db).health_lost()
+        found = await HealthStore(db).health_lost()
         assert [(row.id, row.rescues) for row in found.jobs] == [(often, 5), (twice, 2)]
         assert found.whole
-        assert len((await HEALTH.on(db).health_lost(limit=1)).jobs) == 1
-        some = await HEALTH.on(db).health_lost(seen=2)
+        assert len((await HealthStore(db).health_lost(limit=1)).jobs) == 1
+        some = await HealthStore(db).health_lost(seen=2)
         assert (len(some.jobs), some.whole) == (2, False)
 
 
 async def state(driver: Driver) -> DatabaseState:
     async with driver.reading() as db:
-        return await HEALTH.on(db).health_database()
+        return await HealthStore(db).health_database()
 
 
 async def test_a_quiet_server(driver: Driver) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from riverui.errors import BadRequest
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.suggestions import SuggestionStore
 from tests.storage.conftest import Make
 
 
@@ -28,8 +29,12 @@ async def test_tags(driver: PostgresDriver, make: Make) -> None:
     await make.job(tags=["vip", "daily"])
     await make.job(tags=["vip", "Tenant 1"])
     async with driver.reading() as executor:
-        assert sorted(await executor.job_tag_list()) == ["Tenant 1", "daily", "vip"]
-        assert await executor.job_tag_list(match="TEN") == ["Tenant 1"]
+        assert sorted(await SuggestionStore(executor).job_tag_list()) == [
+            "Tenant 1",
+            "daily",
+            "vip",
+        ]
+        assert await SuggestionStore(executor).job_tag_list(match="TEN") == ["Tenant 1"]
 
 
 async def test_workers(driver: PostgresDriver, make: Make) -> None:
@@ -38,8 +43,8 @@ async def test_workers(driver: PostgresDriver, make: Make) -> None:
     await make.job("discarded", attempted_by=["host_3"])
     await make.job("available", attempted_by=None)
     async with driver.reading() as executor:
-        assert await executor.job_worker_list() == ["host_1", "host_2", "host_3"]
-        assert await executor.job_worker_list(match="_2") == ["host_2"]
+        assert await SuggestionStore(executor).job_worker_list() == ["host_1", "host_2", "host_3"]
+        assert await SuggestionStore(executor).job_worker_list(match="_2") == ["host_2"]
 
 
 async def test_paths(driver: PostgresDriver, make: Make) -> None:
@@ -57,20 +62,28 @@ async def test_paths(driver: PostgresDriver, make: Make) -> None:
         args={"deep": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}, "big": {"blob": noise}}
     )
     async with driver.reading() as executor:
-        assert list(await executor.job_path_list("args")) == [
+        assert list(await SuggestionStore(executor).job_path_list("args")) == [
             "customer.id",
             "customer.name.first",
             "list",
             "n",
         ]
-        assert list(await executor.job_path_list("args", match="NAME")) == ["customer.name.first"]
-        assert list(await executor.job_path_list("metadata")) == ["output.rows", "trace"]
+        assert list(await SuggestionStore(executor).job_path_list("args", match="NAME")) == [
+            "customer.name.first"
+        ]
+        assert list(await SuggestionStore(executor).job_path_list("metadata")) == [
+            "output.rows",
+            "trace",
+        ]
         with pytest.raises(BadRequest):
-            await executor.job_path_list("tags")
+            await SuggestionStore(executor).job_path_list("tags")
 
 
 async def test_of_an_empty_table(driver: PostgresDriver) -> None:
     async with driver.reading() as executor:
-        for name in ("job_kind_list", "job_tag_list", "job_worker_list", "queue_name_list"):
-            assert list(await getattr(executor, name)()) == []
-        assert list(await executor.job_path_list("args")) == []
+        names = SuggestionStore(executor)
+        assert list(await executor.job_kind_list()) == []
+        assert list(await executor.queue_name_list()) == []
+        assert list(await names.job_tag_list()) == []
+        assert list(await names.job_worker_list()) == []
+        assert list(await SuggestionStore(executor).job_path_list("args")) == []

@@ -10,21 +10,21 @@ from riverui.errors import SchemaMissing
 from riverui.features.operations.store import Operation, OperationStore
 from riverui.storage.interface.params import Count, JobCutoff, JobOrder
 from riverui.storage.migrations import migrate
+from riverui.storage.tables import OWN_TABLES, installed, table_names
 from tests.storage.conftest import Way, every_way
 
 
 @every_way
 async def test_a_store_runs_its_statements(way: Way) -> None:
     """In the search path's schema and in another."""
-    assert await way.executor.own_table_list() == frozenset()
+    assert await table_names(way.executor) == frozenset()
     store = OperationStore(way.executor)
-    assert not await store.operation_table_exists()
     async with way.driver.reading() as reading:
         with pytest.raises(SchemaMissing):
             await OperationStore(reading).operation_list(verbs=["move"], limit=1)
     await migrate(way.driver, "up", line="riverui")
-    assert "riverui_operation" in await way.executor.own_table_list()
-    assert await store.operation_table_exists()
+    assert await table_names(way.executor) == OWN_TABLES
+    assert await installed(way.executor)
     await store.operation_turn()
     inserted = await store.operation_insert(
         Operation(

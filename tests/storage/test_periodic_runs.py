@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.periodic_runs import PeriodicRunStore
 from tests.factory import job
 
 NOW = datetime.now(UTC)
@@ -29,8 +30,8 @@ async def test_by_id_else_by_kind(driver: PostgresDriver, connection: AsyncConne
         await due(connection, minutes, "tick", periodic=True)
         await due(connection, minutes, "tock", periodic=True)
     async with driver.reading() as executor:
-        found = await executor.periodic_history_list(runs=2)
-        few = await executor.periodic_history_list(names=1, runs=2)
+        found = await PeriodicRunStore(executor).periodic_history_list(runs=2)
+        few = await PeriodicRunStore(executor).periodic_history_list(names=1, runs=2)
     assert found is not None
     assert found.complete
     assert [(each.id, each.kind, each.jobs) for each in found.histories] == [
@@ -54,7 +55,7 @@ async def test_of_too_many_the_newest(
     for minutes in range(30, 0, -1):
         await due(connection, minutes, "tick", periodic=True)
     async with driver.reading() as executor:
-        found = await executor.periodic_history_list(most=5)
+        found = await PeriodicRunStore(executor).periodic_history_list(most=5)
     assert found is not None
     assert not found.complete
     assert [run.scheduled_at for run in found.histories[0].runs] == [
@@ -68,6 +69,6 @@ async def test_hostile_metadata(driver: PostgresDriver, connection: AsyncConnect
     await due(connection, 1, "kind", **{"river:periodic_job_id": None}, periodic="no")
     await job(connection, "completed", metadata=[1, "periodic"])
     async with driver.reading() as executor:
-        found = await executor.periodic_history_list()
+        found = await PeriodicRunStore(executor).periodic_history_list()
     assert found is not None
     assert max(len(each.id) for each in found.histories) <= 300

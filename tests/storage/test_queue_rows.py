@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from riverui.errors import BadRequest, NotFound
+from riverui.storage.stores.indexes import IndexStore
 from tests.storage.conftest import NOW, Way, hearing
 
 
@@ -135,7 +136,7 @@ async def test_notify_many(way: Way) -> None:
 
 
 async def test_indexes(way: Way) -> None:
-    names = await way.executor.index_list()
+    names = await IndexStore(way.executor).index_list()
     assert {
         "river_job_args_index",
         "river_job_kind",
@@ -148,9 +149,9 @@ async def test_indexes(way: Way) -> None:
         "river_queue_pkey",
     } <= set(names)
     await way.make.connection.execute('create index "odd ""name"" ccnew1" on river_job (id)')
-    assert 'odd "name" ccnew1' in await way.executor.index_list()
-    await way.executor.index_reindex("river_job_kind")
-    await way.executor.index_reindex('odd "name" ccnew1')
+    assert 'odd "name" ccnew1' in await IndexStore(way.executor).index_list()
+    await IndexStore(way.executor).index_reindex("river_job_kind")
+    await IndexStore(way.executor).index_reindex('odd "name" ccnew1')
     for _ in range(2):
-        await way.executor.index_drop('odd "name" ccnew1')
-    assert await way.executor.index_list() == names
+        await IndexStore(way.executor).index_drop('odd "name" ccnew1')
+    assert await IndexStore(way.executor).index_list() == names

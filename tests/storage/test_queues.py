@@ -13,6 +13,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.server import ServerStore
 from tests.cases import cases
 from tests.storage.conftest import Make
 
@@ -250,8 +251,8 @@ async def test_server(driver: PostgresDriver, make: Make) -> None:
     for setting in ("jit = on", "idle_in_transaction_session_timeout = '5s'"):
         await make.connection.execute(f"alter database {name['name']} set {setting}".encode())
     async with driver.reading() as executor:
-        server = await executor.server_get()
-        migrations = await executor.migration_list()
+        server = await ServerStore(executor).server_get()
+        migrations = await ServerStore(executor).migration_list()
     (facts,) = await make.rows(
         "select current_database() as d, current_user as u, current_setting('server_version') v"
     )

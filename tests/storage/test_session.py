@@ -28,6 +28,7 @@ from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
+from riverui.storage.stores.indexes import IndexStore
 from tests.drivers import connect
 from tests.storage.conftest import NOW, Make, insert_params, limited
 from tests.storage.tcp_proxy import tcp_proxy
@@ -217,7 +218,7 @@ async def test_actions_without_a_transaction_around_them(
         )
         await make.queue("q")
         assert await executor.queue_pause("q") == ["q"]
-        await executor.job_truncate()
+        await IndexStore(executor).job_truncate()
     assert await make.rows("select from river_job") == []
 
 

@@ -30,7 +30,7 @@ from tests.pro_tables import PRO_TABLES
 PACKAGE = Path(module.__file__).parents[1]
 FILES = sorted(
     file
-    for folder in ("storage/postgres", "features")
+    for folder in ("storage/postgres", "storage/stores", "features")
     for file in PACKAGE.glob(f"{folder}/*/*.sql")
 )
 

@@ -23,6 +23,9 @@ from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import PostgresQueries
+from riverui.storage.stores.indexes import IndexStore
+from riverui.storage.stores.server import ServerStore
+from riverui.storage.stores.suggestions import SuggestionStore
 from tests import factory
 from tests.drivers import connect
 from tests.storage.conftest import NOW, Make, insert_params
@@ -70,9 +73,9 @@ async def _use_everything(driver: PostgresDriver, make: Make) -> None:
             assert await executor.job_text_piece(job_id, "job", size=10) is not None
             assert await executor.job_log_piece(job_id, 1, size=10) is None
         assert await executor.job_kind_list() == ["test_kind"]
-        assert list(await executor.job_path_list("args")) == []
-        assert await executor.job_tag_list() == ["t"]
-        assert await executor.job_worker_list() == [factory.WORKER]
+        assert list(await SuggestionStore(executor).job_path_list("args")) == []
+        assert await SuggestionStore(executor).job_tag_list() == ["t"]
+        assert await SuggestionStore(executor).job_worker_list() == [factory.WORKER]
         leader = await executor.leader_get()
         assert leader is not None
         assert [row.queue.name for row in await executor.queue_list(cap=10)] == ["q"]
@@ -80,7 +83,7 @@ async def _use_everything(driver: PostgresDriver, make: Make) -> None:
         assert [kind for kind, _ in await executor.queue_kind_count("q", cap=10)] == ["test_kind"]
         assert len(await executor.queue_failure_list("q")) == 2
         assert await executor.queue_name_list() == ["q"]
-        assert (await executor.server_get()).job_bytes > 0
+        assert (await ServerStore(executor).server_get()).job_bytes > 0
     async with driver.transaction() as transaction:
         assert len((await transaction.job_cancel_many(ids)).changed) == 4
         assert len((await transaction.job_retry_many(ids)).changed) == 7
@@ -136,14 +139,14 @@ async def _work(driver: PostgresDriver, make: Make) -> None:
             "me", elected_at=leader.elected_at, ttl=timedelta(seconds=9)
         )
         assert await executor.leader_resign("me", elected_at=leader.elected_at)
-        assert "river_job_kind" in await executor.index_list()
-        await executor.index_reindex("river_job_kind")
-        await executor.index_drop("river_job_of_another_time")
+        assert "river_job_kind" in await IndexStore(executor).index_list()
+        await IndexStore(executor).index_reindex("river_job_kind")
+        await IndexStore(executor).index_drop("river_job_of_another_time")
 
 
 async def _versions(driver: PostgresDriver) -> Sequence[int]:
     async with driver.reading() as executor:
-        return [row.version for row in await executor.migration_list()]
+        return [row.version for row in await ServerStore(executor).migration_list()]
 
 
 @pytest.mark.parametrize("version", [5, 6, 7, 8])
@@ -216,7 +219,7 @@ async def test_schema(empty_database_url: str, make_empty: Make, schema: str) ->
     await _use_everything(driver, make_empty)
     await _work(driver, make_empty)
     async with driver.reading() as executor:
-        assert (await executor.server_get()).schema == schema
+        assert (await ServerStore(executor).server_get()).schema == schema
     await driver.close()
 
 
@@ -232,7 +235,7 @@ async def test_schema_by_the_users_search_path(empty_database_url: str, make_emp
     await _use_everything(driver, make_empty)
     await _work(driver, make_empty)
     async with driver.reading() as executor:
-        assert (await executor.server_get()).schema == "jobs_2"
+        assert (await ServerStore(executor).server_get()).schema == "jobs_2"
     await driver.close()
 
 

@@ -24,7 +24,7 @@ from riverui import (
     Worker,
     Workers,
 )
-from riverui.errors import NotSupported, UniqueConflict
+from riverui.errors import SchemaMissing, UniqueConflict
 from riverui.testing import MemoryDatabase
 from riverui.testing.sync import InlineSyncClient, drain, require_inserted, rolled_back, work
 
@@ -199,7 +199,7 @@ def test_tasks_of_a_workflow_are_worked_one_after_the_other(
     assert doer.done == ["first", "later 1"]
     workflow = InlineSyncClient(workers).workflows.new()
     workflow.add("first", Do())
-    with pytest.raises(NotSupported, match="riverui has no tables of its own here"):
+    with pytest.raises(SchemaMissing, match="Workflows need the tables of riverui"):
         workflow.insert()
 
 

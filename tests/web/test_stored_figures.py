@@ -18,7 +18,6 @@ from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.connect import connect
 from riverui.storage.interface import ROLLUPS, Driver
-from riverui.storage.interface.rollups import ROLLUP_TABLE
 from riverui.storage.migrations import migrate
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
@@ -268,7 +267,7 @@ class Board:
             driver,
             config,
             self.collector,
-            OwnTableWatch(driver, ROLLUP_TABLE, ROLLUPS),
+            OwnTableWatch(driver),
             clock=lambda: datetime.now(UTC) + self.late,
         )
 

@@ -24,8 +24,8 @@ from riverui.cli.logs import configure_logging
 from riverui.cli.serve.dashboard import ServedDashboard
 from riverui.cli.serve.server import address, configure, listen, open_connections
 from riverui.errors import DatabaseError, RiveruiError
-from riverui.features.operations.store import OPERATION_TABLE, OperationStore
 from riverui.storage.interface import Driver
+from riverui.storage.tables import MISSING, REMEDY, installed
 from riverui.web.auth.failures import SharedFailures
 
 log = logging.getLogger("riverui")
@@ -131,13 +131,13 @@ async def _check(driver: Driver) -> None:
         await open_connections(driver)
         with suppress(DatabaseError):
             async with driver.reading() as executor:
-                shared = await OperationStore(executor).operation_table_exists()
+                shared = await installed(executor)
             if not shared:
                 log.warning(
                     "each worker keeps actions on all matching jobs to itself, and answers 404 for"
                     " those of the others: to share them, run `%s` (%s)",
-                    OPERATION_TABLE.remedy,
-                    OPERATION_TABLE.missing,
+                    REMEDY,
+                    MISSING,
                 )
     finally:
         await driver.close()

@@ -23,8 +23,9 @@ from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, availab
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import InsertBatch, Pilot, plain_insert_many
 from riverui.errors import InsertError
-from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, Executor
+from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.storage.stores.server import ServerStore
 
 if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
@@ -238,8 +239,8 @@ class InsertMethods:
             results = await self._pipeline.insert_requests(requests, send)
             if beside is not None:
                 await beside(executor)
-            if TRANSACTION_STATUS in executor.capabilities:
-                numbered(await TRANSACTION_STATUS.on(executor).transaction_id())
+            if SQL in executor.capabilities:
+                numbered(await ServerStore(executor).transaction_id())
         for queues, notified in woken:
             self._wake_all(queues, notified=notified)
         return results
@@ -248,12 +249,10 @@ class InsertMethods:
         """Notify the workers of those queues when the executor's transaction commits, each queue at
         most once in `fetch_cooldown`.
         """
-        if NOTIFYING not in executor.capabilities:
-            return
         if allowed := [
             queue for queue in dict.fromkeys(queues) if self.notify_limiter.allow(queue)
         ]:
-            await NOTIFYING.on(executor).notify_many(
+            await executor.notify_many(
                 "river_insert", [json.dumps({"queue": queue}) for queue in allowed]
             )
 

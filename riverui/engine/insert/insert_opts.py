@@ -73,7 +73,7 @@ class InsertOpts:
     """An aware datetime; a job scheduled for the past waits for the scheduler as well."""
     sequence: SequenceOpts | None = None
     """Makes the job wait until earlier jobs of its sequence are done. Replaces that of the args as
-    a whole. Needs migration 010 of the line riverui.
+    a whole. Needs the tables of riverui.
     """
     tags: Sequence[str] | None = None
     """Each 3 to 255 characters: A–Z, a–z, 0–9, `_`, and `-` inside. They replace the args' own."""

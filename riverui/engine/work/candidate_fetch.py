@@ -24,13 +24,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from riverui.domain.partitions import WHOLE, Partition
-from riverui.storage.interface.candidates import (
-    CANDIDATES,
-    Candidate,
-    CandidateExecutor,
-    KeyPage,
-    KeyRange,
-)
+from riverui.storage.stores.candidates import Candidate, CandidateStore, KeyPage, KeyRange
 
 if TYPE_CHECKING:
     import logging
@@ -257,7 +251,7 @@ class CandidateFetch:
             if not chosen:
                 return ()
             return await executor.job_get_available(params._replace(limit=len(chosen)))
-        candidates = CANDIDATES.on(executor)
+        candidates = CandidateStore(executor)
         if self._lost:
             now = time.monotonic()
             self._lost = {job_id: until for job_id, until in self._lost.items() if until > now}
@@ -315,7 +309,7 @@ class CandidateFetch:
         thorough, self._thorough = self._thorough, False
         if thorough or time.monotonic() < self._thorough_until:
             return None
-        indexed = await self._has_index(CANDIDATES.on(executor), chooser.partition)
+        indexed = await self._has_index(CandidateStore(executor), chooser.partition)
         try:
             found = await chooser.fetch(executor, params)
         except BaseException:
@@ -341,7 +335,7 @@ class CandidateFetch:
         return candidates
 
     async def _collect(
-        self, executor: CandidateExecutor, params: JobFetchParams
+        self, executor: CandidateStore, params: JobFetchParams
     ) -> Sequence[Candidate]:
         """Return as many jobs as there is room for and the choosers pass."""
         choosers, room = list(self._chosen), params.limit
@@ -398,7 +392,7 @@ class CandidateFetch:
     async def _deal(
         self,
         dealer: Chooser,
-        executor: CandidateExecutor,
+        executor: CandidateStore,
         params: JobFetchParams,
         partitions: Sequence[Partition],
     ) -> Sequence[Candidate]:
@@ -430,7 +424,7 @@ class CandidateFetch:
             chosen += await self._choose(candidates, room - len(chosen))
         return chosen
 
-    async def _has_index(self, executor: CandidateExecutor, partition: Partition) -> bool:
+    async def _has_index(self, executor: CandidateStore, partition: Partition) -> bool:
         now = time.monotonic()
         if now >= self._check_indexes_at:
             self._indexes = await executor.partition_index_list()

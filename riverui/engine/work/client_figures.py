@@ -12,8 +12,9 @@ from riverui.engine.client_context import ClientContext
 from riverui.engine.waiting import between, pass_on_cancellation, within
 from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.errors import DatabaseError, PermissionDenied, ReadOnlyDatabase, SchemaMissing
-from riverui.storage.interface import OWN_TABLES, ROLLUPS
-from riverui.storage.interface.rollups import CLIENT_LATE, ROLLUP_TABLE
+from riverui.storage.interface import ROLLUPS
+from riverui.storage.interface.rollups import CLIENT_LATE
+from riverui.storage.tables import installed
 
 _LAST_SECONDS = 3.0
 """For which a stop waits for the last figures to be stored."""
@@ -35,7 +36,7 @@ class ClientFigures:
         self._client = client
         self._count = count
         """Called with the tallies that count ended attempts, or with None."""
-        self._possible = {ROLLUPS, OWN_TABLES}.issubset(client.driver.capabilities)
+        self._possible = ROLLUPS in client.driver.capabilities
         self._there = False
         self._trouble = ""
         self._tallies = AttemptTallies(keep=MINUTE + CLIENT_LATE, clock=client.clock)
@@ -89,7 +90,7 @@ class ClientFigures:
 
     async def _look(self) -> None:
         async with self._client.driver.autocommit() as executor:
-            self._there = await ROLLUP_TABLE.exists(executor)
+            self._there = await installed(executor)
         if self._there:
             self._count(self._tallies)
 

@@ -11,7 +11,7 @@ from typing import Any
 from riverui.engine.job_results import ids_of, payloads
 from riverui.engine.notifier import JOB_ENDED
 from riverui.errors import DatabaseError
-from riverui.storage.interface import NOTIFYING, Driver
+from riverui.storage.interface import Driver
 
 _REMEMBERED_SECONDS = 60.0
 """How long a job counts as waited for: programs that wait repeat it in half the time."""
@@ -67,7 +67,7 @@ class WantedEnds:
             while self._ended:
                 ended, self._ended = self._ended, set()
                 async with self._driver.autocommit() as executor:
-                    await NOTIFYING.on(executor).notify_many(JOB_ENDED, payloads(ended))
+                    await executor.notify_many(JOB_ENDED, payloads(ended))
         except DatabaseError as error:
             self._logger.debug("ends of jobs could not be told: %s", error)
         finally:

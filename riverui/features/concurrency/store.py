@@ -12,17 +12,13 @@ from riverui.domain.json import read_object
 from riverui.domain.partitions import Partition
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.candidates import key_of, which
 from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
 from riverui.storage.postgres.statements import instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 from riverui.storage.store import Store
-
-LIMIT_TABLE = OwnTable("riverui_limit", 11)
-"""Where they are kept."""
+from riverui.storage.stores.candidates import key_of, which
 
 
 class LimitRow(NamedTuple):

@@ -13,9 +13,10 @@ from riverui.domain.json import read_object
 from riverui.domain.queues import QueueRow
 from riverui.errors import ConfigError
 from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
-from riverui.features.concurrency.store import LIMIT_TABLE, LimitedProducer, LimitRow, LimitStore
+from riverui.features.concurrency.store import LimitedProducer, LimitRow, LimitStore
 from riverui.features.workflows.domain.workflows import ProducerRow
-from riverui.storage.interface import OWN_TABLES, Driver, Executor
+from riverui.storage.interface import Driver, Executor
+from riverui.storage.tables import MISSING, installed
 
 _MOST_PRODUCERS = 500
 """Clients of one queue that are read: more than work any."""
@@ -83,9 +84,7 @@ async def read(
 
 async def lacks(executor: Executor) -> str:
     """Return what lacks for global limits, as part of a sentence; empty where nothing does."""
-    if OWN_TABLES not in executor.capabilities:
-        return OWN_TABLES.missing
-    return "" if await LIMIT_TABLE.exists(executor) else LIMIT_TABLE.missing
+    return "" if await installed(executor) else MISSING
 
 
 async def set_override(

@@ -27,7 +27,6 @@ from riverui.features.dead_letters.domain import (
 )
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.interface.params import Count, CountKind, TextPiece
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.admin.job_actions import job_changes
@@ -41,8 +40,6 @@ from riverui.storage.postgres.statements import instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, join
 
-DEAD_JOB_TABLE = OwnTable("riverui_dead_job", 13)
-"""Where they are kept."""
 DeadJobPlace = tuple[datetime, int]
 """When a dead letter was moved, and its id: where a page begins or ends."""
 

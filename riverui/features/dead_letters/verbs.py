@@ -24,9 +24,10 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.features.dead_letters.domain import DeadJob
-from riverui.features.dead_letters.store import DEAD_JOB_TABLE, DeadLetterStore
+from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.tables import MISSING, REMEDY
 
 _RETRY_LIMIT = timedelta(seconds=10)
 """How long parts of a retry are tried again where the caller sets no limit."""
@@ -52,9 +53,7 @@ def table_told() -> Iterator[None]:
     try:
         yield
     except SchemaMissing:
-        raise NotSupported(
-            f"Dead letters need {DEAD_JOB_TABLE.missing}: run `{DEAD_JOB_TABLE.remedy}`."
-        ) from None
+        raise NotSupported(f"Dead letters need {MISSING}: run `{REMEDY}`.") from None
 
 
 async def get(executor: Executor, id: int) -> DeadJob:

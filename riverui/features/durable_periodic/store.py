@@ -11,14 +11,10 @@ from riverui.features.durable_periodic.domain import (
     DurablePeriodicSave,
     PeriodicChange,
 )
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import EMPTY, Fragment
 from riverui.storage.store import Store
-
-PERIODIC_JOB_TABLE = OwnTable("riverui_periodic_job", 14)
-"""Where they are kept."""
 
 _COLUMNS = Fragment("durable_periodic_columns")
 

@@ -22,8 +22,9 @@ from riverui.features.error_groups.domain.groups import (
     remembered_group,
     sighting,
 )
-from riverui.features.error_groups.store import ERROR_GROUP_TABLE, ErrorGroupStore
-from riverui.storage.interface import ERRORS, OWN_TABLES, Driver
+from riverui.features.error_groups.failed_jobs import FailedJobStore
+from riverui.features.error_groups.store import ErrorGroupStore
+from riverui.storage.interface import SQL, Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.own_table import OwnTableWatch
@@ -104,7 +105,7 @@ class ErrorGroups:
         self._config = config
         self._limits = limits or ErrorGroupLimits()
         self._clock = clock
-        self._table = OwnTableWatch(driver, ERROR_GROUP_TABLE, OWN_TABLES, clock=clock)
+        self._table = OwnTableWatch(driver, clock=clock)
         self._jobs: dict[int, FailedJob] = {}
         """Those looked at, by id."""
         self._signatures: dict[str, ErrorSignature] = {}
@@ -120,14 +121,14 @@ class ErrorGroups:
     @property
     def offered(self) -> bool:
         """Return whether the driver can read failed jobs at all."""
-        return ERRORS in self._driver.capabilities
+        return SQL in self._driver.capabilities
 
     async def read(self, *, whole: bool = False) -> ErrorReading:
         """Return the groups as they are known, made anew where that is due. It waits a moment for
         them, longer where whoever asks wants the `whole` and nothing is known yet.
         """
         if not self.offered:
-            return ErrorReading(trouble=ERRORS.missing)
+            return ErrorReading(trouble=SQL.missing)
         flight = self._flight
         if flight is not None and flight.get_loop() is not asyncio.get_running_loop():
             flight = None
@@ -181,7 +182,7 @@ class ErrorGroups:
     async def _look(self) -> None:
         limit = self._limits.jobs
         async with self._driver.reading() as executor:
-            found = await ERRORS.on(executor).failed_job_list(limit=limit)
+            found = await FailedJobStore(executor).failed_job_list(limit=limit)
         known = {place.id: self._jobs.get(place.id) for place in found.places}
         jobs = {
             place.id: job
@@ -196,7 +197,7 @@ class ErrorGroups:
         for n, start in enumerate(range(0, len(wanted), self._limits.batch), 1):
             batch = wanted[start : start + self._limits.batch]
             async with self._driver.reading() as executor:
-                rows = await ERRORS.on(executor).job_error_list(batch)
+                rows = await FailedJobStore(executor).job_error_list(batch)
             for row in sorted(rows, key=lambda row: row.at, reverse=True):
                 job, signature = _signed(row, signed)
                 jobs[job.id] = job

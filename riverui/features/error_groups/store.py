@@ -13,13 +13,9 @@ from riverui.features.error_groups.domain.groups import (
     ErrorState,
     Reopening,
 )
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
-
-ERROR_GROUP_TABLE = OwnTable("riverui_error_group", 4)
-"""Where it is remembered when a group was seen first, and what was decided about it."""
 
 _COLUMNS = Fragment("error_group_columns")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from riverui.engine.pilot import Feature
 from riverui.engine.work.candidate_fetch import Chooser
 from riverui.features.fair_shares.domain import FairShare, Ring
-from riverui.storage.interface.candidates import Candidate, KeyPage, KeyRange
+from riverui.storage.stores.candidates import Candidate, KeyPage, KeyRange
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer

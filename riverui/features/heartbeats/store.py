@@ -11,14 +11,11 @@ from typing import Any
 from riverui.domain.jobs import JobRow
 from riverui.domain.json import read_object
 from riverui.domain.queues import QueueTerms
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
-CLIENT_TABLE = OwnTable("riverui_client", 5)
-"""Where they are kept."""
 SILENT_AFTER = 1.5
 """Heartbeats (intervals of one) without a sign of life after which a client counts as silent: one
 was missed, and did not come late either.

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.errors import DatabaseError
 from riverui.features.marks.domain import Mark
-from riverui.features.marks.store import MARK_TABLE, MarkStore
-from riverui.storage.interface import OWN_TABLES, Driver
+from riverui.features.marks.store import MarkStore
+from riverui.storage.interface import Driver
 from riverui.web.live.own_table import OwnTableWatch
 
 _SPAN = timedelta(days=91)
@@ -27,7 +27,7 @@ class Marks:
     def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
         self._clock = clock
-        self._table = OwnTableWatch(driver, MARK_TABLE, OWN_TABLES, clock=clock)
+        self._table = OwnTableWatch(driver, clock=clock)
         self._marks: tuple[Mark, ...] = ()
         self._until = float("-inf")
         """Up to when (of the clock) they are believed."""

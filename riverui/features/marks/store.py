@@ -8,13 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.features.marks.domain import Mark
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
-
-MARK_TABLE = OwnTable("riverui_mark", 3)
-"""Where they are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.errors import BadRequest, NotSupported
 from riverui.features.marks.domain import Mark
-from riverui.features.marks.store import MARK_TABLE, MarkInsertParams, MarkStore
-from riverui.storage.interface import OWN_TABLES, Driver, Executor
+from riverui.features.marks.store import MarkInsertParams, MarkStore
+from riverui.storage.interface import SQL, Driver, Executor
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 WITHIN = timedelta(seconds=60)
 """Between the minutes of two marks of the same label: what tells of one deploy from many places at
@@ -48,7 +49,7 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
     """Mark a release that a client is the first to run; None where there is a mark of it, or no
     table for marks.
     """
-    if OWN_TABLES not in driver.capabilities or OWN_TABLES not in driver.capabilities:
+    if SQL not in driver.capabilities:
         return None
     # What is wrong with it must not keep a worker from its work.
     name = _CONTROL.sub(" ", release).strip()[:_MOST]
@@ -56,7 +57,7 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
         return None
     params = MarkInsertParams(label=name, release=name, user=client[:_MOST])
     async with driver.transaction() as transaction:
-        if not await MARK_TABLE.exists(transaction):
+        if not await installed(transaction):
             return None
         return await MarkStore(transaction).mark_insert_release(params)
 
@@ -85,8 +86,5 @@ def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
 
 
 async def _need_table(executor: Executor) -> None:
-    if not await MARK_TABLE.exists(executor):
-        raise NotSupported(
-            f"There is no table for marks: {MARK_TABLE.missing} makes it. Run"
-            f" `{MARK_TABLE.remedy}`."
-        )
+    if not await installed(executor):
+        raise NotSupported(f"Marks need {MISSING}: run `{REMEDY}`.")

@@ -15,8 +15,9 @@ from riverui.features.operations import store
 from riverui.features.operations.domain import Pace
 from riverui.features.operations.start import start
 from riverui.features.operations.store import OperationStatus
-from riverui.storage.interface import SERVER
+from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Count as JobCount, CountKind, JobFilter
+from riverui.storage.stores.server import ServerStore
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.job_models import Query
@@ -184,9 +185,9 @@ async def other_dashboards(board: Dashboard) -> int:
     """Return how many other dashboards are connected to the database. Those that are part of
     another program look like that program and are not counted.
     """
-    if SERVER not in board.driver.capabilities:
+    if SQL not in board.driver.capabilities:
         return 0
-    names = await fact(board.driver, lambda executor: SERVER.on(executor).dashboard_list())
+    names = await fact(board.driver, lambda executor: ServerStore(executor).dashboard_list())
     return 0 if isinstance(names, Exception) else len(set(names) - {board.name})
 
 

@@ -31,7 +31,8 @@ from riverui.features.operations.store import (
     OperationStore,
     open_store,
 )
-from riverui.storage.interface import OWN_TABLES, Driver
+from riverui.storage.interface import SQL, Driver
+from riverui.storage.tables import installed
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
 
@@ -81,10 +82,10 @@ class Operations:
         """
         believed = self._limits.believe.total_seconds()
         due = self._asked is None or time.monotonic() - self._asked >= believed
-        if due and OWN_TABLES in self._driver.capabilities:
+        if due and SQL in self._driver.capabilities:
             with suppress(DatabaseError) if self._asked is not None else nullcontext():
                 async with self._driver.reading() as executor:
-                    self._shared = await OperationStore(executor).operation_table_exists()
+                    self._shared = await installed(executor)
                 self._asked = time.monotonic()
         if self._shared:
             self.watch()

@@ -15,8 +15,9 @@ from riverui.actions.verbs import JobVerb
 from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.features.operations import api
 from riverui.features.operations.run import filter_of_query
-from riverui.features.operations.store import OPERATION_TABLE, Operation
-from riverui.storage.interface import OWN_TABLES
+from riverui.features.operations.store import Operation
+from riverui.storage.interface import SQL
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -88,7 +89,7 @@ async def index(request: Request) -> Response:
     board, before = dashboard(request), request.query_params.get("before") or None
     found = await board.operations.list(before=before, limit=_ROWS + 1)
     shown, shared = found[:_ROWS], await board.operations.shared()
-    possible = OWN_TABLES in board.driver.capabilities
+    possible = SQL in board.driver.capabilities
     here = url(request, "operations.index")
     more = len(found) > len(shown)
     return respond(
@@ -96,8 +97,8 @@ async def index(request: Request) -> Response:
         OperationsIndex(
             views=tuple(_view(request, operation) for operation in shown),
             shared=shared,
-            missing=OPERATION_TABLE.missing if possible else "",
-            remedy=OPERATION_TABLE.remedy,
+            missing=MISSING if possible else "",
+            remedy=REMEDY,
             others=0 if shared else await api.other_dashboards(board),
             self_url=f"{here}?{urlencode({'before': before})}" if before else here,
             first_url=here if before else "",

@@ -21,7 +21,6 @@ from riverui.errors import OperationLost
 from riverui.features.operations.domain import Pace, Watch
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
@@ -29,8 +28,6 @@ from riverui.storage.store import Store
 
 T = TypeVar("T")
 
-OPERATION_TABLE = OwnTable("riverui_operation", 6)
-"""Where dashboards share operations."""
 SAMPLES = 10
 """Ids of skipped jobs that an operation remembers for each reason: enough to look at some."""
 TERM = timedelta(seconds=8)
@@ -143,10 +140,6 @@ class OperationStore(Store):
     def __init__(self, executor: Executor, *, term: timedelta = TERM) -> None:
         super().__init__(executor)
         self._term = {"term": term.total_seconds()}
-
-    async def operation_table_exists(self) -> bool:
-        """Return whether the database has the table, with all its columns."""
-        return bool((await self._sql.row("operation_table_exists")).found)
 
     async def operation_turn(self) -> None:
         """Wait until no other transaction adds an operation, and keep others from it until the end

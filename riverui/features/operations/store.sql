@@ -8,13 +8,6 @@ o.sort, o.cutoff_id, o.cutoff_at, o.total, o.total_kind, o.changed, o.requested,
 o.cursor_at, o.cursor_id, left(o.stopped_by, 1000) as stopped_by, o.error, left(o.holder, 1000) as holder, o.fence,
 o.held_until >= clock_timestamp() as held, o.pace::text as pace, o.watch::text as watch;
 
--- name: operation_table_exists
--- With the columns of migration 006, the last that changed it.
-select exists (
-  select from pg_attribute a
-  where a.attrelid = to_regclass('/* schema */riverui_operation') and a.attname = 'pace' and not a.attisdropped
-) as found;
-
 -- name: operation_turn
 -- One transaction at a time counts the operations that have not ended, and adds its own.
 select pg_advisory_xact_lock(

@@ -23,9 +23,10 @@ from riverui.engine.work.candidate_fetch import Chooser
 from riverui.errors import ConfigError, RiveruiError
 from riverui.features.rate_limits.buckets import Purse, fetch_again_in
 from riverui.features.rate_limits.domain import RateLimit
-from riverui.features.rate_limits.store import RATE_TABLE, BucketParams, RateStore, Take, Taken
-from riverui.storage.interface import OWN_TABLES
-from riverui.storage.interface.candidates import Candidate
+from riverui.features.rate_limits.store import BucketParams, RateStore, Take, Taken
+from riverui.storage.interface import SQL
+from riverui.storage.stores.candidates import Candidate
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -93,12 +94,11 @@ class RateChooser(Chooser):
     async def start(self, row: QueueRow) -> None:
         """Raise ConfigError where the table of buckets is missing."""
         driver = self._work.client.driver
-        if OWN_TABLES in driver.capabilities:
+        if SQL in driver.capabilities:
             async with driver.autocommit() as executor:
-                if not await RATE_TABLE.exists(executor):
+                if not await installed(executor):
                     raise ConfigError(
-                        f"rate_limit of queue {self._work.name!r} needs {RATE_TABLE.missing}:"
-                        f" run `{RATE_TABLE.remedy}`."
+                        f"rate_limit of queue {self._work.name!r} needs {MISSING}: run `{REMEDY}`."
                     )
         self.learn(row)
 

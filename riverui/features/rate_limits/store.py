@@ -8,13 +8,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from riverui.features.rate_limits.buckets import PACE_SECONDS, SPARE, Rate, RateRow, pace_now
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
-
-RATE_TABLE = OwnTable("riverui_rate", 12)
-"""Where they are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

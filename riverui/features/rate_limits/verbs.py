@@ -12,8 +12,9 @@ from riverui.domain.queues import QueueRow
 from riverui.errors import ConfigError
 from riverui.features.rate_limits.buckets import RateRow
 from riverui.features.rate_limits.domain import RateLimit, RateOverride, rate_override_of
-from riverui.features.rate_limits.store import RATE_TABLE, RateStore
-from riverui.storage.interface import OWN_TABLES, Driver, Executor
+from riverui.features.rate_limits.store import RateStore
+from riverui.storage.interface import Driver, Executor
+from riverui.storage.tables import installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +61,7 @@ async def read(
         if (terms := row.terms.get(queue.name)) and terms.rate_limit
     )
     buckets: Sequence[RateRow] = ()
-    if OWN_TABLES in executor.capabilities and await RATE_TABLE.exists(executor):
+    if await installed(executor):
         buckets = await RateStore(executor).rate_list(queue.name, limit=limit)
     return QueueRates(
         configured=configured,

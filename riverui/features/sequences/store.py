@@ -8,14 +8,9 @@ from typing import NamedTuple
 
 from riverui.domain.values import is_bigint
 from riverui.features.sequences.domain import SequenceJob, SequencePlace
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.store import Store
 
-SEQUENCE_TABLE = OwnTable("riverui_sequence", 10)
-"""Where keys are kept, one row each."""
-SEQUENCE_DRY = OwnTable("riverui_sequence", 15)
-"""With the column that tells keys without a head apart."""
 PRO_SEQUENCE_TABLE = "river_job_sequence"
 """River Pro's table of keys to look at."""
 

@@ -12,9 +12,10 @@ from riverui.domain.jobs import JobShowRow
 from riverui.domain.json import read_object
 from riverui.errors import BadRequest, NotFound, SchemaMissing
 from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE, SequencePlace
-from riverui.features.sequences.store import SEQUENCE_TABLE, SequenceStore
-from riverui.storage.interface import OWN_TABLES, Driver, Executor
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 
 async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
@@ -79,17 +80,17 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
     # Metadata that are cut may have had the key.
     if f'"{SEQ_KEY}"' not in job.metadata.text and job.metadata.complete:
         return None
-    if OWN_TABLES not in driver.capabilities:
+    if SQL not in driver.capabilities:
         return None
     async with driver.reading() as executor:
-        if await SEQUENCE_TABLE.exists(executor):
+        if await installed(executor):
             found = await SequenceStore(executor).sequence_place(job.id)
             if found is not None:
                 return found
     told = read_object(job.metadata.text) if job.metadata.complete else {}
     key = told.get(SEQ_KEY)
     if SEQUENCE in told:
-        raise SchemaMissing(f"Sequences need {SEQUENCE_TABLE.missing}.")
+        raise SchemaMissing(f"Sequences need {MISSING}: run `{REMEDY}`.")
     if not isinstance(key, str):
         return None
     return SequencePlace(
@@ -112,8 +113,8 @@ async def skip(
     NotFound without such a job, BadRequest where it halts nothing.
     """
     async with driver.transaction(timeout=time_limit) as executor:
-        if OWN_TABLES not in executor.capabilities:
-            raise BadRequest(OWN_TABLES.missing)
+        if SQL not in executor.capabilities:
+            raise BadRequest(SQL.missing)
         sequences = SequenceStore(executor)
         found = (await sequences.sequence_key_get_many([job_id])).get(job_id)
         if found is None:
@@ -124,10 +125,8 @@ async def skip(
             raise BadRequest(
                 f"Job {job_id} is in a sequence of River Pro, which only its clients move on."
             )
-        if not await SEQUENCE_TABLE.exists(executor):
-            raise BadRequest(
-                f"Sequences need {SEQUENCE_TABLE.missing}: run `{SEQUENCE_TABLE.remedy}`."
-            )
+        if not await installed(executor):
+            raise BadRequest(f"Sequences need {MISSING}: run `{REMEDY}`.")
         await sequences.sequence_lock({found.key})
         if not await sequences.sequence_skip(found.key, job_id):
             raise BadRequest(

@@ -14,7 +14,6 @@ from riverui.domain.values import is_bigint
 from riverui.features.workflows.domain.tasks import ENDS, TaskState
 from riverui.features.workflows.waits.store import WaitNotices
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.job_list.filters import is_storable
@@ -22,19 +21,6 @@ from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.statements import instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment
-
-WORKFLOW_TABLE = OwnTable("riverui_workflow", 8)
-"""Where they are kept, with the tables of their tasks and edges."""
-
-
-class WorkflowTables(NamedTuple):
-    """Which tables of workflows there are."""
-
-    own: bool
-    pro: bool
-    """River Pro's."""
-    waits: bool = False
-    """What signals and waits need."""
 
 
 class WorkflowInsertParams(NamedTuple):
@@ -170,11 +156,6 @@ def _stray(row: Any) -> StrayTask:
 
 class WorkflowStore(WaitNotices):
     """Operations on workflows."""
-
-    async def workflow_tables(self) -> WorkflowTables:
-        """Return which tables there are."""
-        row = await self._sql.row("workflow_tables", {})
-        return WorkflowTables(own=row.own, pro=row.pro, waits=row.waits)
 
     async def workflow_begin_many(self, workflows: Sequence[WorkflowInsertParams]) -> Sequence[str]:
         """Make workflows where they are not there yet, and lock them; return the ids of those that

@@ -3,11 +3,6 @@
 -- A workflow may have a hundred thousand tasks where most have four, so no plan may go by what is usual: rows are
 -- found by whole keys, in arrays or one by one (`offset 0` keeps a lateral query from being made into a join).
 
--- name: workflow_tables
-select to_regclass('/* schema */riverui_workflow_task') is not null as own,
-  to_regclass('/* schema */river_workflow') is not null as pro,
-  to_regclass('/* schema */riverui_workflow_signal') is not null as waits;
-
 -- name: workflow_begin_many
 -- The update changes nothing; it locks the row.
 insert into /* schema */riverui_workflow as w (id, name, parent_job_id)

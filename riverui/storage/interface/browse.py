@@ -7,7 +7,6 @@ from typing import Protocol
 
 from riverui.domain.jobs import JobListRow, JobShowRow, JobState, JobTextRow
 from riverui.domain.queues import QueueCountRow, QueueListRow
-from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.params import (
     Count,
     JobCutoff,
@@ -19,13 +18,6 @@ from riverui.storage.interface.params import (
     JobTextPage,
     TextPiece,
 )
-
-ESTIMATES: Capability[object] = Capability(
-    "estimates",
-    "Large numbers of completed jobs are not estimated: they are shown as “at least” until they"
-    " have been counted.",
-)
-"""`job_count_by_state` tells a guess beyond the cap, where other drivers tell AT_LEAST."""
 
 
 class JobBrowseExecutor(Protocol):
@@ -40,8 +32,8 @@ class JobBrowseExecutor(Protocol):
         ...
 
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
-        """Count all eight states in one statement: exact up to `cap`, AT_LEAST beyond, `completed`
-        ESTIMATED where the driver offers ESTIMATES.
+        """Count all eight states in one statement: exact up to `cap`, beyond it AT_LEAST, or
+        ESTIMATED for `completed` where the driver can estimate.
         """
         ...
 

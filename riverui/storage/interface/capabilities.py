@@ -42,3 +42,11 @@ class Capability(Generic[Offer_co]):
         if self not in offering.capabilities:
             raise NotSupported(self.missing)
         return cast("Offer_co", offering)
+
+
+SQL: Capability[object] = Capability(
+    "sql",
+    "This database has the operations of River and no others: there are no tables of riverui, no"
+    " workflows, limits and figures, and no facts about the server.",
+)
+"""Whether `Executor.sql` can be used, on which stores are built."""

@@ -18,9 +18,7 @@ class Executor(EngineExecutor, BrowseExecutor, AdminExecutor, Protocol):
 
     @property
     def sql(self) -> Sql:
-        """Return the statements of the features' stores on the same connection; NotSupported where
-        the database cannot have tables of riverui's own.
-        """
+        """Return the statements of stores on the same connection; NotSupported without SQL."""
         ...
 
 

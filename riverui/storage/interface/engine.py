@@ -241,12 +241,21 @@ class LeaderExecutor(Protocol):
         ...
 
 
+class NotifyExecutor(Protocol):
+    """Sends notifications."""
+
+    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Send each payload on the schema's channel of that topic."""
+        ...
+
+
 class EngineExecutor(
     InsertExecutor,
     WorkExecutor,
     UpkeepExecutor,
     QueueReportExecutor,
     LeaderExecutor,
+    NotifyExecutor,
     Offering,
     Protocol,
 ):

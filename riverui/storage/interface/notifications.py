@@ -1,19 +1,11 @@
-"""Notifications on River's topics: sending them, and hearing them."""
+"""Listening to River's topics."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from riverui.storage.interface.capabilities import Capability
-
-
-class NotifyExecutor(Protocol):
-    """Sends notifications."""
-
-    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
-        """Send each payload on the schema's channel of that topic."""
-        ...
 
 
 class Listener(Protocol):
@@ -56,11 +48,6 @@ class ListeningDriver(Protocol):
         ...
 
 
-NOTIFYING: Capability[NotifyExecutor] = Capability(
-    "notifying",
-    "Notifications are not sent: workers find new jobs when they poll, and the leader cannot be"
-    " asked to resign.",
-)
 LISTENING: Capability[ListeningDriver] = Capability(
     "listening", "Notifications are not received: new jobs are found by polling."
 )

@@ -9,10 +9,7 @@ from typing import Protocol
 from riverui.domain.figures import Tally
 from riverui.domain.rollups import Pair, Rollup, RollupRow, Stretch
 from riverui.storage.interface.capabilities import Capability
-from riverui.storage.interface.own_tables import OwnTable
 
-ROLLUP_TABLE = OwnTable("riverui_rollup", 7)
-"""Where they are kept; migration 002 makes it, and 007 adds what clients tell."""
 CLIENT_LATE = timedelta(seconds=100)
 """From the end of a minute, for which clients may still tell of it: less than the two minutes after
 which it is read for good, and so nobody counts with half of what a client knows.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from riverui.storage.rows import Rows
@@ -18,6 +19,10 @@ class Sql(Protocol):
     @property
     def schema(self) -> str | None:
         """The schema of the tables; None leaves it to the search path."""
+        ...
+
+    async def tables(self) -> frozenset[str]:
+        """Return the names of the optional tables; see riverui.storage.tables."""
         ...
 
     async def rows(
@@ -36,6 +41,28 @@ class Sql(Protocol):
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
         """Return the rows of a statement that runs often and is always planned alike."""
+        ...
+
+    async def run(self, statement: str) -> None:
+        """Run a statement without parameters that returns no rows, such as `savepoint`."""
+        ...
+
+    def render(self, fragment: Fragment) -> tuple[str, Sequence[Any]]:
+        """Return the text of a block with its slots filled, and the values of its parameters."""
+        ...
+
+    def bitmaps(
+        self, *, milliseconds: int | None = None, scans: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """Allow the statements inside to read GIN indexes, each for so long at most; with `scans`
+        whole tables too.
+        """
+        ...
+
+    def trying_bitmaps(self, *, milliseconds: int) -> AbstractAsyncContextManager[None]:
+        """Allow the statements inside to use bitmaps; a QueryTimeout ends these and nothing
+        else.
+        """
         ...
 
     async def guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from riverui.storage.interface import LISTENING, NOTIFYING, WORKING, Capability
+from riverui.storage.interface import LISTENING, WORKING, Capability
 from riverui.storage.memory.executor import (
     MemoryExecutor,
     MemoryTransaction,
@@ -41,7 +41,7 @@ class MemoryDatabase:
     riverui keeps in tables of its own.
     """
 
-    capabilities: Collection[Capability[Any]] = frozenset({LISTENING, NOTIFYING, WORKING})
+    capabilities: Collection[Capability[Any]] = frozenset({LISTENING, WORKING})
     product = "memory"
     library = ("riverui.testing", "memory")
     read_only = ""
@@ -136,8 +136,7 @@ if TYPE_CHECKING:
         interface.ListeningDriver,
         interface.TwoSidedDriver,
         interface.Executor,
-        interface.NotifyExecutor,
         interface.Transaction,
     ]:
         """Type checkers see here that the database has what its capabilities promise."""
-        return database, database, database, executor, executor, transaction
+        return database, database, database, executor, transaction

@@ -12,7 +12,7 @@ from contextlib import (
 from typing import Any
 
 from riverui.errors import NotSupported
-from riverui.storage.interface import NOTIFYING, OWN_TABLES, Capability
+from riverui.storage.interface import SQL, Capability
 from riverui.storage.interface.sql import Sql
 from riverui.storage.memory.browse import Browse
 from riverui.storage.memory.job_actions import JobActions
@@ -27,12 +27,12 @@ from riverui.storage.memory.tables import Changes, Tables
 class MemoryExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
     """All operations."""
 
-    capabilities: Collection[Capability[Any]] = frozenset({NOTIFYING})
+    capabilities: Collection[Capability[Any]] = frozenset()
 
     @property
     def sql(self) -> Sql:
         """Raise NotSupported: there are no tables of riverui's own."""
-        raise NotSupported(OWN_TABLES.missing)
+        raise NotSupported(SQL.missing)
 
 
 class MemoryTransaction(MemoryExecutor):

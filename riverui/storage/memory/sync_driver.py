@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any
 
-from riverui.storage.interface import NOTIFYING, Capability
+from riverui.storage.interface import Capability
 from riverui.storage.memory.executor import (
     MemoryExecutor,
     MemoryTransaction,
@@ -25,7 +25,7 @@ class MemorySyncDriver:
     an event loop.
     """
 
-    capabilities: Collection[Capability[Any]] = frozenset({NOTIFYING})
+    capabilities: Collection[Capability[Any]] = frozenset()
     is_synchronous = True
 
     def __init__(self, tables: Tables, clock: Clock, schema: str | None) -> None:

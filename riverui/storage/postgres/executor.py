@@ -14,28 +14,18 @@ from riverui.storage.interface import (
     Capability,
 )
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
-from riverui.storage.postgres.browse.explanations import Explanations
-from riverui.storage.postgres.browse.failed_jobs import FailedJobStatements
-from riverui.storage.postgres.browse.health import HealthStatements
 from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import JobStatements
 from riverui.storage.postgres.browse.names import NameStatements
-from riverui.storage.postgres.browse.periodic_runs import PeriodicRuns
-from riverui.storage.postgres.browse.pro import Pro
 from riverui.storage.postgres.browse.progress import ProgressStatements
 from riverui.storage.postgres.browse.queues import QueueStatements
-from riverui.storage.postgres.browse.server import ServerStatements
-from riverui.storage.postgres.browse.workflows import WorkflowPages
-from riverui.storage.postgres.engine.candidates import Candidates
-from riverui.storage.postgres.engine.indexes import Indexes
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.own.rollups import Rollups
-from riverui.storage.postgres.own.tables import OwnTables
 from riverui.storage.postgres.statements import Statements
 
 if TYPE_CHECKING:
@@ -66,18 +56,8 @@ class PageOperations(
 
 
 class OptionalOperations(
-    Candidates,
-    Explanations,
     FigureStatements,
-    PeriodicRuns,
-    Pro,
-    WorkflowPages,
-    Indexes,
-    ServerStatements,
     Rollups,
-    HealthStatements,
-    FailedJobStatements,
-    OwnTables,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
@@ -121,24 +101,9 @@ if TYPE_CHECKING:
     def _offered(
         executor: PostgresExecutor,
     ) -> tuple[
-        interface.BenchmarkExecutor,
-        interface.CandidateExecutor,
-        interface.ErrorExecutor,
         interface.Executor,
-        interface.ExplanationExecutor,
         interface.FigureExecutor,
-        interface.HealthExecutor,
-        interface.IndexExecutor,
-        interface.NotifyExecutor,
-        interface.OwnTablesExecutor,
-        interface.PeriodicRunExecutor,
-        interface.ReplicationExecutor,
         interface.RollupExecutor,
-        interface.ServerExecutor,
-        interface.SuggestionExecutor,
-        interface.TransactionStatusExecutor,
-        interface.WorkflowExecutor,
-        interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 18
+        return (executor,) * 3

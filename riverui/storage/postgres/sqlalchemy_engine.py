@@ -19,7 +19,6 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface import (
     LISTENING,
     MIGRATIONS,
-    REINDEXING,
     WORKING,
     Capability,
     Executor,
@@ -46,7 +45,7 @@ class EngineDriver:
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
         """What the server has, but what needs connections of riverui's own."""
-        needs_own = {LISTENING, MIGRATIONS, REINDEXING, WORKING}
+        needs_own = {LISTENING, MIGRATIONS, WORKING}
         return frozenset(self._driver.capabilities) - needs_own
 
     @property

@@ -16,7 +16,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from riverui.domain.time import FIRST, LAST
-from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout
+from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout, SchemaMissing
 from riverui.storage.options import Watch
 from riverui.storage.postgres import round_trips
 from riverui.storage.postgres.client_timeout import ClientTimeout
@@ -26,18 +26,21 @@ from riverui.storage.postgres.pool import Connection
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
+from riverui.storage.tables import OWN_TABLES, PRO_TABLES, KnownTables
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 """Where Postgres counts its microseconds from."""
 
 
 class PostgresQueries(Queries):
-    """All SQL blocks for one schema."""
+    """All SQL blocks for one schema, and what is known of its optional tables."""
 
     def __init__(self, schema: str | None) -> None:
         here = Path(__file__).parent
-        features = here.parents[1] / "features"
-        super().__init__(sorted([*here.glob("*/*.sql"), *features.rglob("*.sql")]), schema)
+        stores, features = here.parent / "stores", here.parents[1] / "features"
+        files = [*here.glob("*/*.sql"), *stores.glob("*.sql"), *features.rglob("*.sql")]
+        super().__init__(sorted(files), schema)
+        self.known_tables = KnownTables()
 
 
 def instant(value: datetime | None) -> datetime | str | None:
@@ -128,6 +131,19 @@ class Statements:
             or self._connection.info.transaction_status != TransactionStatus.IDLE
         )
 
+    def render(self, fragment: Fragment) -> tuple[str, Sequence[Any]]:
+        """Return the text of a block with its slots filled, and the values of its parameters."""
+        return self._queries.render(fragment)
+
+    async def tables(self) -> frozenset[str]:
+        """Return the names of the optional tables; see riverui.storage.tables."""
+        known = self._queries.known_tables
+        if (names := known.names()) is None:
+            values = {"schema": self.schema, "names": sorted(OWN_TABLES | PRO_TABLES)}
+            names = frozenset((await self.rows("table_name_list", values)).values())
+            known.keep(names)
+        return names
+
     async def rows(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
@@ -217,7 +233,7 @@ class Statements:
             async with self._timed():
                 await AsyncRawCursor(self._connection).execute(statement.encode(), prepare=False)
         except psycopg.Error as error:
-            raise translate(error) from error
+            raise self._translated(error) from error
 
     async def ask(
         self, name: str, text: str, values: Sequence[Any], keep: Keep = Keep.NOTHING
@@ -253,7 +269,7 @@ class Statements:
                 # statement has run and must not run again.
                 return _with_wide_times(self._connection, result, names)
         except psycopg.Error as error:
-            raise translate(error) from error
+            raise self._translated(error) from error
 
     async def _read(
         self,
@@ -293,7 +309,7 @@ class Statements:
                     transformer.set_pgresult(None)
             return _with_wide_times(connection, result, names)
         except psycopg.Error as error:
-            raise translate(error) from error
+            raise self._translated(error) from error
 
     def _timed(self) -> ClientTimeout:
         grace = self._limits.grace_seconds
@@ -309,4 +325,11 @@ class Statements:
             ):
                 await copy.write(rows)
         except psycopg.Error as error:
-            raise translate(error) from error
+            raise self._translated(error) from error
+
+    def _translated(self, error: psycopg.Error) -> Exception:
+        """Return riverui's own error."""
+        translated = translate(error)
+        if isinstance(translated, SchemaMissing):
+            self._queries.known_tables.forget()
+        return translated

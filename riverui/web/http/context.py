@@ -51,11 +51,7 @@ class Dashboard:
     api_time_limits: ApiTimeLimits
     config: DashboardConfig
     counts: Counts
-    dead_letters: OwnTableWatch
-    """Tells whether there is a table of dead letters."""
     driver: Driver
-    durable_periodic: OwnTableWatch
-    """Tells whether there is a table of durable periodic jobs."""
     environment: Environment
     error_groups: ErrorGroups
     """Tells which failed jobs have the same error."""
@@ -77,7 +73,7 @@ class Dashboard:
     navigation: Mapping[str, NavEntry]
     """Entries of the navigation in their order, by section."""
     operations: Operations
-    own_tables: Mapping[str, OwnTableWatch]
+    own_tables: OwnTableWatch
     """Tables of riverui's own without which a section has nothing to show, by name."""
     parts: KeptParts
     """Parts of pages that were drawn lately."""
@@ -114,10 +110,6 @@ class Dashboard:
         await self.error_groups.close()
         await self.figures.close()
         self.expressions.close()
-
-    def has_table(self, name: str) -> bool:
-        """Return whether a table of riverui's own is known to be there; True for no name."""
-        return not name or self.own_tables[name].known
 
 
 def dashboard(request: HTTPConnection) -> Dashboard:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from riverui.domain.periodic import PeriodicHistories
 from riverui.errors import DatabaseError, QueryTimeout
-from riverui.features.heartbeats.store import CLIENT_TABLE, ClientStore
-from riverui.storage.interface import OWN_TABLES, PERIODIC_RUNS, Driver
+from riverui.features.heartbeats.store import ClientStore
+from riverui.storage.interface import Driver
+from riverui.storage.stores.periodic_runs import PeriodicRunStore
+from riverui.storage.tables import installed
 
 
 async def read_histories(driver: Driver) -> PeriodicHistories:
@@ -15,7 +17,7 @@ async def read_histories(driver: Driver) -> PeriodicHistories:
     NotSupported where they cannot be told from others.
     """
     async with driver.reading() as executor:
-        found = await PERIODIC_RUNS.on(executor).periodic_history_list()
+        found = await PeriodicRunStore(executor).periodic_history_list()
     if found is None:
         raise QueryTimeout
     return found.with_schedules(await _schedules(driver))
@@ -23,11 +25,9 @@ async def read_histories(driver: Driver) -> PeriodicHistories:
 
 async def _schedules(driver: Driver) -> Mapping[str, str]:
     """Return what clients at work tell of their schedules; nothing where that cannot be read."""
-    if OWN_TABLES not in driver.capabilities:
-        return {}
     try:
         async with driver.reading() as executor:
-            if not await CLIENT_TABLE.exists(executor):
+            if not await installed(executor):
                 return {}
             return await ClientStore(executor).client_schedule_list()
     except DatabaseError:

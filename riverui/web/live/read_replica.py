@@ -23,8 +23,8 @@ from riverui.errors import (
     StandbyConflict,
     StandbyLacks,
 )
-from riverui.storage.interface import REPLICATION, Driver, Executor
-from riverui.storage.interface.replication import ReplicationRow
+from riverui.storage.interface import Driver, Executor
+from riverui.storage.stores.server import ReplicationRow, ServerStore
 from riverui.web.live.cancelling import cancel_all
 
 log = logging.getLogger("riverui.replica")
@@ -240,7 +240,7 @@ class on_primary:  # noqa: N801 - used like a function
 
 async def _where(driver: Driver) -> ReplicationRow:
     async with driver.reading() as executor:
-        return await REPLICATION.on(executor).replication_get()
+        return await ServerStore(executor).replication_get()
 
 
 class _Steady:

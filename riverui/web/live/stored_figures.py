@@ -15,7 +15,6 @@ from riverui.domain.rollups import DAY, HOUR, Stretch, begin
 from riverui.domain.time import FIRST
 from riverui.errors import DatabaseError
 from riverui.storage.interface import ROLLUPS, Driver
-from riverui.storage.interface.rollups import ROLLUP_TABLE
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.stored_windows import Asked, Told, first_column, widest
@@ -62,7 +61,7 @@ class StoredFigures:
     def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
         self._clock = clock
-        self.table = OwnTableWatch(driver, ROLLUP_TABLE, ROLLUPS, clock=clock)
+        self.table = OwnTableWatch(driver, clock=clock)
         self._kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from riverui.domain.jobs import JobState
 from riverui.errors import RiveruiError
-from riverui.storage.interface import SUGGESTIONS, Driver, Executor
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import Field
+from riverui.storage.stores.suggestions import SuggestionStore
 from riverui.web.search import grammar, json_terms, query
 
 log = logging.getLogger("riverui.suggest")
@@ -229,12 +230,12 @@ def token_at(text: str, caret: int) -> tuple[int, int]:
 
 def _call(executor: Executor, field: Field) -> Callable[..., Awaitable[Sequence[str]]]:
     if field in grammar.JSON:
-        return lambda **given: SUGGESTIONS.on(executor).job_path_list(field.value, **given)
+        return lambda **given: SuggestionStore(executor).job_path_list(field.value, **given)
     if field is Field.KIND:
         return executor.job_kind_list
     if field is Field.QUEUE:
         return executor.queue_name_list
-    found = SUGGESTIONS.on(executor)
+    found = SuggestionStore(executor)
     return found.job_tag_list if field is Field.TAG else found.job_worker_list
 
 

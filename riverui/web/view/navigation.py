@@ -14,8 +14,8 @@ class NavEntry(Struct, frozen=True, kw_only=True):
     right: str
     icon: str
     """Name of a symbol in static/icons.svg."""
-    table: str = ""
-    """The table of riverui's own without which there is nothing to show, and no entry."""
+    needs_tables: bool = False
+    """Whether there is no entry where the tables of riverui are missing."""
     keys: str = ""
     """Keys that lead there, one after the other, such as `g j`."""
 

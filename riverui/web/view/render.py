@@ -335,7 +335,9 @@ def _shell(request: Request, *, whole: bool) -> Shell:
                 keys=entry.keys,
             )
             for section, entry in board.navigation.items()
-            if whole and access.may(entry.right) and board.has_table(entry.table)
+            if whole
+            and access.may(entry.right)
+            and (board.own_tables.known or not entry.needs_tables)
         ),
         env_name=config.env_name,
         env_color=config.env_color or "grey",

@@ -19,6 +19,7 @@ from riverui.features.concurrency.store import (
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.candidates import CandidateStore
 from tests.features.concurrency.test_store import Lender
 from tests.storage.conftest import Make
 
@@ -145,7 +146,7 @@ async def test_jobs_and_slots_that_others_take_at_this_moment_are_passed_over(
         await LimitStore(other).limit_lease(
             LeaseParams(life=a, queue="default", most=9, wanted={_key(1): 2})
         )
-        assert await other.job_claim(JobFetchParams("a", "default", 1), [jobs[2]])
+        assert await CandidateStore(other).job_claim(JobFetchParams("a", "default", 1), [jobs[2]])
         assert _ids(await fetcher.fetch(b, most=9)) == [jobs[1], jobs[3]]
     assert _ids(await fetcher.fetch(b, most=9, used={2: 1, 4: 1})) == [jobs[0]]
 

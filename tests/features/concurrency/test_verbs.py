@@ -39,7 +39,7 @@ async def test_an_override_is_set_and_removed_and_nothing_else(
     await concurrency.set_override(driver, "default", LIMITS)
     found = await _read(driver)
     assert found.override == found.effective == LIMITS
-    assert found.missing == "migration 011 of the line riverui"
+    assert found.missing == "the tables of riverui"
     await concurrency.remove_override(driver, "default")
     found = await _read(driver)
     assert found.override is None

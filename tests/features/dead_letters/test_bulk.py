@@ -138,4 +138,4 @@ async def test_previews_that_make_no_sense(
 
 async def test_without_the_table(client: httpx2.AsyncClient) -> None:
     page = await preview(client, "verb=retry", 400)
-    assert "migration 013" in page.text
+    assert "the tables of riverui" in page.text

@@ -59,7 +59,7 @@ async def test_where_the_table_is_missing_it_says_how_to_have_it(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     page = await shown(client, PATH)
-    assert "migration 013 of the line riverui" in page.text
+    assert "the tables of riverui" in page.text
     assert "riverui migrate-up --line riverui" in page.text
     assert "dead_letter=DeadLetterConfig(enabled=True)" in page.text
     await shown(client, f"{PATH}/7", status=404)
@@ -78,7 +78,7 @@ async def test_where_the_table_is_missing_it_says_how_to_have_it(
         (400, await client.post(f"{API}/delete", json={"ids": [7]})),
     ):
         assert answer.status_code == status
-        assert "migration 013" in answer.json()["message"]
+        assert "the tables of riverui" in answer.json()["message"]
 
 
 async def test_addresses_and_links(client: httpx2.AsyncClient, own_tables: None) -> None:

@@ -112,7 +112,7 @@ async def test_without_the_table_a_job_is_deleted_for_good(
     assert await rows(connection, "river_job") == {}
     answer = await client.post("/jobs/undelete", data={"deleted": "2026-11-22T00:00:00+00:00"})
     assert answer.status_code == 400
-    assert "migration 013" in answer.text
+    assert "the tables of riverui" in answer.text
 
 
 async def test_requests_that_undo_nothing(

@@ -376,7 +376,7 @@ async def test_a_client_that_asks_for_them_without_their_table_does_not_start(
     play: Playground, driver: Driver
 ) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
-    told = "durable_periodic_jobs needs migration 014 of the line riverui: run `riverui migrate"
+    told = "durable_periodic_jobs needs the tables of riverui: run `riverui migrate"
     with pytest.raises(ConfigError, match=told):
         await play.start(durable_periodic_jobs=DurablePeriodicJobsConfig(enabled=True))
 

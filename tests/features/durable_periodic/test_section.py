@@ -112,7 +112,7 @@ async def test_a_schedule_that_makes_no_sense(
 async def test_what_cannot_be_changed(client: httpx2.AsyncClient, driver: Driver) -> None:
     answer = await client.post(f"{PATH}/pause", data={"id": "nightly"})
     assert answer.status_code == 400
-    assert "migration 014 of the line riverui" in answer.text
+    assert "the tables of riverui" in answer.text
     await migrate(driver, "up", line="riverui")
     for verb in ("pause", "schedule"):
         answer = await client.post(f"{PATH}/{verb}", data={"id": "none.such"})
@@ -142,6 +142,7 @@ async def test_river_uis_address_answers_ours_where_pros_table_is_missing(
 async def test_ours_in_river_uis_shape(
     client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
+    await connection.execute(PRO_TABLES)
     await keep(driver, "b", "a", "stale", "unplanned")
     await connection.execute(
         "update riverui_periodic_job set updated_at = now() - interval '25 hours'"
@@ -155,8 +156,7 @@ async def test_ours_in_river_uis_shape(
     assert found[0].keys() == {"id", "created_at", "next_run_at", "updated_at"}
     features = (await client.get("/api/features")).json()
     assert features["extensions"]["durable_periodic_jobs"]
-    # Where Pro's own table is as well, both answer.
-    await connection.execute(PRO_TABLES)
+    # Where Pro's own table has some as well, both answer.
     await connection.execute(
         "insert into river_periodic_job (id, next_run_at) values ('ab', now() + interval '1 h')"
     )
@@ -213,7 +213,7 @@ async def test_programs_without_the_table(client: httpx2.AsyncClient) -> None:
         (400, await client.patch("/api/periodic-jobs/nightly", json={"schedule": ""})),
     ):
         assert answer.status_code == status
-        assert "migration 014" in answer.json()["message"]
+        assert "the tables of riverui" in answer.json()["message"]
 
 
 async def test_programs_that_may_only_look(

@@ -140,6 +140,6 @@ async def test_without_the_table(
     (found,) = (await api.get("errors")).json()["data"]
     answer = await api.post(f"errors/{found['fingerprint']}/resolve", json={})
     assert answer.status_code == 400
-    assert "migration 004 of the line riverui" in answer.json()["message"]
+    assert "the tables of riverui" in answer.json()["message"]
     answer = await reader.post(f"/api/errors/{found['fingerprint']}/resolve", json={})
     assert answer.status_code == 403

@@ -113,7 +113,7 @@ async def test_failed_jobs_come_together_by_their_errors(
         ["ValueError: b", "test_kind", "default", "–", "–", "1"],
     ]
     assert "Of all 5 failed jobs" in page.one("p", class_="note").text
-    assert "migration 004 of the line riverui" in page.one("p", class_="note").text
+    assert "the tables of riverui" in page.one("p", class_="note").text
     assert not page.all("details", id="menu-state")
 
     lines = [svg.attributes["aria-label"] for svg in page.all("svg", class_="spark")]
@@ -123,7 +123,7 @@ async def test_failed_jobs_come_together_by_their_errors(
     found = await shown(client, address or "")
     assert found.one("h2").text == "dial tcp <ip>: connect: connection refused"
     assert "2 failed jobs now" in found.one("p", class_="job-line").text
-    assert "migration 004" in found.text
+    assert "the tables of riverui" in found.text
     assert "Resolve" not in found.text
 
 

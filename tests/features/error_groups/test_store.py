@@ -15,6 +15,7 @@ from riverui.features.error_groups.domain.groups import (
     JobErrorRow,
     Reopening,
 )
+from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.error_groups.store import ErrorGroupStore
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.factory import attempt_error
@@ -27,12 +28,12 @@ def ago(**span: float) -> datetime:
 
 async def errors(driver: PostgresDriver, *ids: int) -> list[JobErrorRow]:
     async with driver.reading() as db:
-        return sorted(await db.job_error_list(ids), key=lambda row: row.id)
+        return sorted(await FailedJobStore(db).job_error_list(ids), key=lambda row: row.id)
 
 
 async def test_the_newest_failed_jobs(driver: PostgresDriver, make: Make) -> None:
     async with driver.reading() as db:
-        assert await db.failed_job_list(limit=10) == ([], False)
+        assert await FailedJobStore(db).failed_job_list(limit=10) == ([], False)
     ids = {}
     for n, (state, queue, priority) in enumerate(
         [
@@ -47,9 +48,9 @@ async def test_the_newest_failed_jobs(driver: PostgresDriver, make: Make) -> Non
     for state in ("available", "running", "scheduled", "completed", "cancelled", "pending"):
         await make.job(state, errors=[attempt_error()])
     async with driver.reading() as db:
-        found = await db.failed_job_list(limit=10)
-        some = await db.failed_job_list(limit=3)
-        exact = await db.failed_job_list(limit=5)
+        found = await FailedJobStore(db).failed_job_list(limit=10)
+        some = await FailedJobStore(db).failed_job_list(limit=3)
+        exact = await FailedJobStore(db).failed_job_list(limit=5)
     assert [place.id for place in found.places] == list(ids.values())
     assert [place.attempt for place in found.places] == [0, 1, 2, 3, 4]
     assert not found.more
@@ -66,8 +67,8 @@ async def test_of_many_retryable_jobs_those_due_next_of_each_queue(
         for queue in ("a", "b"):
             await make.job("retryable", queue=queue, scheduled_at=ago(minutes=-n))
     async with driver.reading() as db:
-        found = await db.failed_job_list(limit=20)
-        whole = await db.failed_job_list(limit=100)
+        found = await FailedJobStore(db).failed_job_list(limit=20)
+        whole = await FailedJobStore(db).failed_job_list(limit=100)
     assert len(found.places) == 20
     assert found.more
     rows = await errors(driver, *[place.id for place in found.places])

@@ -16,9 +16,9 @@ from riverui.engine.config import QueueConfig
 from riverui.engine.work.worker import Job
 from riverui.features.fair_shares.domain import FairShare
 from riverui.features.rate_limits.domain import RateLimit
-from riverui.storage.interface import CANDIDATES
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.candidates import CandidateStore
 from tests.engine.conftest import Playground, Task
 
 BY_VALUE = Partition(by_args=("value",))
@@ -34,7 +34,7 @@ async def indexed(request: pytest.FixtureRequest, driver: PostgresDriver) -> boo
 
 async def make_index(driver: PostgresDriver) -> None:
     async with driver.session(timeout=timedelta(seconds=10)) as db:
-        await CANDIDATES.on(db).partition_index_create(BY_VALUE)
+        await CandidateStore(db).partition_index_create(BY_VALUE)
 
 
 class Begun:

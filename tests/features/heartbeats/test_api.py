@@ -61,4 +61,4 @@ async def test_without_the_table(api: httpx2.AsyncClient, connection: Connection
     assert [seen["id"] for seen in answer["seen"]] == ["go"]
     refused = await api.post("workers/go/rescue")
     assert refused.status_code == 400
-    assert "migration 005 of the line riverui" in refused.json()["message"]
+    assert "the tables of riverui" in refused.json()["message"]

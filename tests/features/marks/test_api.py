@@ -109,7 +109,7 @@ async def test_who_may_not_mark(own_tables: None, driver: Driver) -> None:
 async def test_without_the_table_it_says_what_makes_it(ci: httpx2.AsyncClient, get: Get) -> None:
     answer = await ci.post("marks", json={"label": "v1"})
     assert answer.status_code == 501
-    assert "migration 003 of the line riverui" in answer.json()["message"]
+    assert "the tables of riverui" in answer.json()["message"]
     assert "`riverui migrate-up --line riverui`" in answer.json()["message"]
     assert await get("marks") == {"data": []}
 

@@ -41,7 +41,7 @@ def test_it_marks_once(run: Run, database_url: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["v1"], "Run `riverui migrate-up --line riverui`."),
+        (["v1"], "run `riverui migrate-up --line riverui`."),
         ([""], "a label"),
         (["v1", "--at", "noon"], "--at noon: write it with a time zone"),
         (["v1", "--url", "ftp://x"], "must begin with https://"),

@@ -278,7 +278,9 @@ async def test_a_limit_that_is_set_and_removed_by_a_person_counts_at_once(
 
 
 async def test_a_limit_without_its_table_is_told(play: Playground, database_url: str) -> None:
-    with pytest.raises(ConfigError, match=r"'default' needs migration 012 .*migrate-up --line"):
+    with pytest.raises(
+        ConfigError, match=r"'default' needs the tables of riverui.*migrate-up --line"
+    ):
         await play.start(**queue(limit=2))
 
 

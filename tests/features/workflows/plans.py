@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.features.workflows.domain.pages import WorkflowPageParams
 from riverui.features.workflows.domain.tasks import TaskState
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.store import WorkflowStore
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from tests.storage.plan_case import FINALIZED, PKEY, Case
@@ -45,18 +46,28 @@ analyze riverui_workflow, riverui_workflow_task, riverui_workflow_edge
 def workflow_cases() -> Mapping[str, Case]:
     """Return the cases by name."""
     calls = {
-        "workflow pages": lambda x: x.workflow_page_list(WorkflowPageParams(limit=1_001)),
-        "workflow pages by name": lambda x: x.workflow_page_list(WorkflowPageParams(match="many")),
-        "workflow pages of no job": lambda x: x.workflow_page_list(WorkflowPageParams(top=True)),
-        "workflow pages of a job": lambda x: x.workflow_page_list(WorkflowPageParams(parent=7)),
-        "workflow pages by kind": lambda x: x.workflow_page_list(
+        "workflow pages": lambda x: WorkflowPageStore(x).workflow_page_list(
+            WorkflowPageParams(limit=1_001)
+        ),
+        "workflow pages by name": lambda x: WorkflowPageStore(x).workflow_page_list(
+            WorkflowPageParams(match="many")
+        ),
+        "workflow pages of no job": lambda x: WorkflowPageStore(x).workflow_page_list(
+            WorkflowPageParams(top=True)
+        ),
+        "workflow pages of a job": lambda x: WorkflowPageStore(x).workflow_page_list(
+            WorkflowPageParams(parent=7)
+        ),
+        "workflow pages by kind": lambda x: WorkflowPageStore(x).workflow_page_list(
             WorkflowPageParams(kind="no_such_kind")
         ),
-        "workflow page": lambda x: x.workflow_page_get("many"),
-        "workflow graph": lambda x: x.workflow_graph_get("many"),
-        "jobs of a workflow page": lambda x: x.workflow_page_job_list("many"),
-        "place in a workflow": lambda x: x.workflow_place_get(id="many", name="task-1"),
-        "place of a job": lambda x: x.workflow_place_get(job_id=7),
+        "workflow page": lambda x: WorkflowPageStore(x).workflow_page_get("many"),
+        "workflow graph": lambda x: WorkflowPageStore(x).workflow_graph_get("many"),
+        "jobs of a workflow page": lambda x: WorkflowPageStore(x).workflow_page_job_list("many"),
+        "place in a workflow": lambda x: WorkflowPageStore(x).workflow_place_get(
+            id="many", name="task-1"
+        ),
+        "place of a job": lambda x: WorkflowPageStore(x).workflow_place_get(job_id=7),
         "ends of tasks": lambda x: WorkflowStore(x).workflow_task_end_many(
             [(job_id, TaskState.COMPLETED) for job_id in (10_001, *range(1, 500))]
         ),

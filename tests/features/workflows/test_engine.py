@@ -322,7 +322,7 @@ async def test_without_the_tables_who_asks_is_told(play: Playground) -> None:
     client = play.make(queues={}, workers=None)
     workflow = client.workflows.new()
     workflow.add("a", Task())
-    told = r"migration 008 .* `riverui migrate-up --line riverui`"
+    told = r"the tables of riverui: run `riverui migrate-up --line riverui`"
     with pytest.raises(SchemaMissing, match=told):
         await workflow.insert()
     with SyncClient(play.database_url) as river:

@@ -278,5 +278,5 @@ def test_a_job_sleeps_as_long_as_its_workflow_has_taken(age: int, sleep: int) ->
 
 
 async def test_without_the_tables_loading_says_so(play: Playground) -> None:
-    with pytest.raises(SchemaMissing, match="migration 008"):
+    with pytest.raises(SchemaMissing, match="the tables of riverui"):
         await play.make(queues={}).workflows.load("any")

@@ -8,8 +8,8 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from riverui.features.workflows.domain.pages import TaskNeighbour, WorkflowPageParams
-from riverui.storage.interface import WORKFLOW_PAGES, Driver
-from riverui.storage.interface.workflow_pages import WorkflowPageExecutor
+from riverui.features.workflows.page_store import WorkflowPageStore
+from riverui.storage.interface import Driver
 from tests.workflows import DIAMOND, fan, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -17,7 +17,7 @@ Connection = AsyncConnection[dict[str, Any]]
 
 async def listed(driver: Driver, **params: Any) -> list[str]:
     async with driver.reading() as executor:
-        found = await WORKFLOW_PAGES.on(executor).workflow_page_list(WorkflowPageParams(**params))
+        found = await WorkflowPageStore(executor).workflow_page_list(WorkflowPageParams(**params))
     return [row.id for row in found.rows]
 
 
@@ -28,7 +28,7 @@ async def test_workflows_are_listed_newest_first_with_their_tasks_counted(
     await workflow(own, {"a": ("completed", ()), "b": ("discarded", ("a",))}, id="w2")
     await workflow(own, {}, id="w3", name="empty")
     async with driver.reading() as executor:
-        pages = WORKFLOW_PAGES.on(executor)
+        pages = WorkflowPageStore(executor)
         found = await pages.workflow_page_list(WorkflowPageParams())
         one = await pages.workflow_page_get("w1")
         assert await pages.workflow_page_get("w") is None
@@ -62,7 +62,7 @@ async def test_they_are_found_by_how_they_ended(driver: Driver, own: Connection)
         " from generate_series(1, 310) n"
     )
     async with driver.reading() as executor:
-        pages = WORKFLOW_PAGES.on(executor)
+        pages = WorkflowPageStore(executor)
         first = await pages.workflow_page_list(WorkflowPageParams(outcome="failed"))
         assert (first.rows, first.looked_at) == ([], 300)
         further = WorkflowPageParams(outcome="failed", after=first.after)
@@ -87,7 +87,7 @@ async def test_a_graph_tells_of_each_task_and_edge(driver: Driver, own: Connecti
     made = await workflow(own, DIAMOND, id="w")
     await own.execute("delete from river_job where id = any(%s)", [[made["read"], made["pack"]]])
     async with driver.reading() as executor:
-        pages = WORKFLOW_PAGES.on(executor)
+        pages = WorkflowPageStore(executor)
         graph = await pages.workflow_graph_get("w")
         few = await pages.workflow_graph_get("w", tasks=2, edges=3)
         nothing = await pages.workflow_graph_get("nowhere")
@@ -113,7 +113,7 @@ async def test_a_graph_tells_of_each_task_and_edge(driver: Driver, own: Connecti
 
 async def place(driver: Driver, **asked: Any) -> Any:
     async with driver.reading() as executor:
-        pages: WorkflowPageExecutor = WORKFLOW_PAGES.on(executor)
+        pages: WorkflowPageStore = WorkflowPageStore(executor)
         return await pages.workflow_place_get(**asked)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from riverui.actions.job_part import KnownTables
 from riverui.engine.client import Client
 from riverui.engine.config import QueueConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
@@ -137,7 +136,7 @@ async def test_what_is_held_does_not_stand_before_the_rest(
         return len(rows) == 40
 
     await shop.until(done)
-    feature = Workflows(tables=KnownTables())
+    feature = Workflows()
     feature._keeper = OpenWorkflowKeeper(most_looks=most_looks)  # noqa: SLF001
     cleaner = JobCleaner(keeping.context(Pilot([feature])), size=BatchSize(full=3, reduced=3))
     rounds = [await cleaner.run_once() for _ in range(40)]

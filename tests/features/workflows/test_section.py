@@ -91,9 +91,9 @@ async def test_the_navigation_has_them_where_there_is_a_table(
         answer = await client.get("/workflows")
         assert answer.headers["location"] == "/jobs"
         page = await shown(client, "/jobs")
-        assert "migration 008 of the line riverui" in page.one(id="notices").text
+        assert "the tables of riverui" in page.one(id="notices").text
         await connection.execute(OWN_TABLES)
-        app.state.dashboard.own_tables["riverui_workflow"].ask_again()
+        app.state.dashboard.own_tables.ask_again()
         assert (await shown(client, "/")).all("a", href="/workflows")
         assert (await client.get("/workflows")).status_code == 200
 

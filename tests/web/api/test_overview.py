@@ -19,6 +19,7 @@ from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import CountLimits
 from riverui.web.sections.overview.api import CountedState
 from tests import factory
+from tests.own_tables import OWN_TABLES
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
 from tests.web.stand_ins import browser
@@ -86,9 +87,11 @@ async def test_features_tell_of_tables_and_of_the_settings(
         for table in ("attempt", "attempt_task", "signal", "timer", "worklist"):
             await connection.execute(f"create table river_workflow_{table} (id text)")
         await connection.execute(
-            "create table river_job_sequence (id text); create table river_periodic_job (id text);"
-            " create table riverui_dead_job (id bigint)"
+            "create table river_job_sequence (id text); create table river_periodic_job (id text)"
         )
+        found = (await client.get("/api/features")).json()
+        assert found["extensions"] == {**dict.fromkeys(NONE, True), "dead_letter_jobs": False}
+        await connection.execute(OWN_TABLES)
         found = (await client.get("/api/features")).json()
         assert found["extensions"] == dict.fromkeys(NONE, True)
 

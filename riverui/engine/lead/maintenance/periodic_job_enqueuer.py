@@ -25,7 +25,8 @@ from riverui.errors import (
 )
 from riverui.features.durable_periodic.domain import DurablePeriodicSave
 from riverui.features.durable_periodic.engine.plan import LOOK, DurablePlan, Overtaken
-from riverui.storage.interface import TRANSACTION_STATUS, Executor
+from riverui.storage.interface import Executor
+from riverui.storage.stores.server import ServerStore
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]
 """Checks one job and makes the request of it."""
@@ -424,7 +425,7 @@ class PeriodicJobEnqueuer:
     async def _ask_after(self, number: int, count: int) -> int:
         """Return how many jobs a transaction has inserted after all, whose answer was lost."""
         async with self._context.executor() as executor:
-            committed = await TRANSACTION_STATUS.on(executor).transaction_committed(number)
+            committed = await ServerStore(executor).transaction_committed(number)
         if committed is None:
             raise DatabaseUnavailable(
                 "The database has not yet ended the transaction of the last try."

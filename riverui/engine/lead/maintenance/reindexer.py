@@ -12,7 +12,8 @@ from riverui.engine.config import ClientConfig
 from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import ServiceContext, run_round
 from riverui.engine.waiting import until
-from riverui.storage.interface import REINDEXING, WORKING
+from riverui.storage.interface import SQL, WORKING
+from riverui.storage.stores.indexes import IndexStore
 
 INDEX_NAMES = (
     "river_job_args_index",
@@ -51,7 +52,7 @@ class Reindexer:
         """Run a round whenever the schedule says so; return at once where the driver cannot rebuild
         indexes.
         """
-        if REINDEXING not in self._context.driver.capabilities:
+        if SQL not in self._context.driver.capabilities:
             return
         clock, sleep = self._context.clock, self._context.timing.sleep
         await self._context.timing.begin()
@@ -73,7 +74,7 @@ class Reindexer:
         if not self._names:
             return []
         async with self._context.executor() as executor:
-            there = await REINDEXING.on(executor).index_list()
+            there = await IndexStore(executor).index_list()
         if missing := [name for name in self._names if name not in there]:
             self._context.logger.warning("%s: index not found: %s", self.name, ", ".join(missing))
         return [name for name in self._names if name in there and await self._rebuild(name, there)]
@@ -105,7 +106,7 @@ class Reindexer:
             limit = _LONGEST_TIMEOUT
         try:
             async with WORKING.on(self._context.driver).session(timeout=limit) as executor:
-                await REINDEXING.on(executor).index_reindex(name)
+                await IndexStore(executor).index_reindex(name)
         except asyncio.CancelledError:
             # This client stops or leads no more: that is no reason to leave the index out from now
             # on.
@@ -123,7 +124,7 @@ class Reindexer:
                 asyncio.timeout(_CLEANUP.total_seconds()),
                 WORKING.on(self._context.driver).session(timeout=_CLEANUP) as executor,
             ):
-                indexes = REINDEXING.on(executor)
+                indexes = IndexStore(executor)
                 for artefact in _artefacts(name, await indexes.index_list()):
                     await indexes.index_drop(artefact)
         except Exception:

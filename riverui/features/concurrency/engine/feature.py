@@ -8,7 +8,7 @@ from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.pilot import Feature
 from riverui.engine.work.candidate_fetch import Chooser
 from riverui.features.concurrency.engine.queue_limit import QueueLimit
-from riverui.storage.interface import CANDIDATES, OWN_TABLES
+from riverui.storage.interface import SQL
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -26,9 +26,7 @@ class ConcurrencyLimits(Feature):
     def chooser(self, work: Producer) -> Chooser | None:
         """Return who keeps a queue to its limits, those that come later too."""
         driver = work.client.driver
-        if work.config.concurrency is None and not {CANDIDATES, OWN_TABLES} <= set(
-            driver.capabilities
-        ):
+        if work.config.concurrency is None and SQL not in driver.capabilities:
             return None
         if self._connection is None:
             self._connection = work.client.connection()

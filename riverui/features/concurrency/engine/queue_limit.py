@@ -33,16 +33,12 @@ from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce
 from riverui.errors import ConfigError, DatabaseUnavailable, RiveruiError, SchemaMissing
 from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
 from riverui.features.concurrency.engine.slots import Slots
-from riverui.features.concurrency.store import (
-    LIMIT_TABLE,
-    LeaseParams,
-    LimitedFetchParams,
-    LimitStore,
-)
+from riverui.features.concurrency.store import LeaseParams, LimitedFetchParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife
-from riverui.storage.interface import OWN_TABLES, Executor
-from riverui.storage.interface.candidates import Candidate
+from riverui.storage.interface import SQL, Executor
 from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.stores.candidates import Candidate
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -145,10 +141,10 @@ class QueueLimit(Chooser):
         """Read the limits. SchemaMissing where there are global ones and no table for them."""
         if self._configured.global_limit:
             async with self._work.client.driver.autocommit() as executor:
-                if not await LIMIT_TABLE.exists(executor):
+                if not await installed(executor):
                     raise SchemaMissing(
                         f"Queue {self._work.name} has a global limit, which needs"
-                        f" {LIMIT_TABLE.missing}: run {LIMIT_TABLE.remedy}"
+                        f" {MISSING}: run {REMEDY}"
                     )
         self.learn(row)
 
@@ -237,8 +233,8 @@ class QueueLimit(Chooser):
             )
             try:
                 found = await LimitStore(executor).job_fetch_limited(params, limited)
-            except SchemaMissing as error:
-                self._lacks_table(error)
+            except SchemaMissing:
+                self._lacks_tables()
                 return None
             except BaseException:
                 # It may have borrowed slots of keys that are not known here.
@@ -286,7 +282,7 @@ class QueueLimit(Chooser):
 
     @property
     def _global(self) -> int:
-        """The global limit, 0 where there is none, or no table for it."""
+        """The global limit, 0 where there is none, or no tables for it."""
         return self._limits.global_limit if time.monotonic() >= self._no_table_until else 0
 
     @property
@@ -324,33 +320,34 @@ class QueueLimit(Chooser):
     async def _is_ready(self) -> bool:
         """Return whether jobs may be started; count those at work first, where that is due."""
         signs = self._work.signs
+        if self._global and signs.life is None and not await self._call(installed):
+            self._lacks_tables()
         if self._global and (not signs.trusted or signs.life is None):
             return False
         if self._begun and (not self._global or self._life == signs.life):
             return True
         try:
             await self._begin()
-        except SchemaMissing as error:
-            self._lacks_table(error)
+        except SchemaMissing:
+            self._lacks_tables()
         return self._begun
 
     async def _borrow(self, more: Mapping[str, int]) -> bool:
         """Borrow slots, and return whether those that there are now may be used."""
         try:
             await self._slots.borrow(more, self._lend)
-        except SchemaMissing as error:
-            self._lacks_table(error)
+        except SchemaMissing:
+            self._lacks_tables()
         return self._begun and self.sure
 
-    def _lacks_table(self, error: SchemaMissing) -> None:
+    def _lacks_tables(self) -> None:
         """Do without the global limit for now, which somebody has set in the queue's metadata."""
         if not self._told:
             self._logger.warning(
-                "queue %s: its global limit is not kept for want of %s (%s): %s",
+                "queue %s: its global limit is not kept: it needs %s, run `%s`",
                 self._work.name,
-                LIMIT_TABLE.missing,
-                LIMIT_TABLE.remedy,
-                error,
+                MISSING,
+                REMEDY,
             )
         self._told = True
         self._begun = False
@@ -413,7 +410,7 @@ class QueueLimit(Chooser):
     def _set(self, limits: ConcurrencyConfig) -> None:
         if limits == self._limits:
             return
-        if limits.global_limit and OWN_TABLES not in self._work.client.driver.capabilities:
+        if limits.global_limit and SQL not in self._work.client.driver.capabilities:
             limits = replace(limits, global_limit=0)
         self._logger.info("queue %s: %s", self._work.name, _words(limits))
         self._limits = limits
@@ -507,10 +504,7 @@ class QueueLimit(Chooser):
     async def _tell(self) -> None:
         """Tell how the queue is worked here, where there is a table for it."""
         client, name = self._work.client, self._work.name
-        if (
-            OWN_TABLES not in client.driver.capabilities
-            or OWN_TABLES not in client.driver.capabilities
-        ):
+        if SQL not in client.driver.capabilities:
             return
         running = dict(self._slots.used.most_common(_MOST_KEYS_TOLD))
 

@@ -11,9 +11,10 @@ from riverui.engine.pilot import Feature, Inner, ProducerStatus
 from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
-from riverui.features.dead_letters.store import DEAD_JOB_TABLE, DeadLetterStore
+from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 
 class DeadLetters(Feature):
@@ -27,10 +28,8 @@ class DeadLetters(Feature):
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError where the table of dead letters is missing."""
-        if not await DEAD_JOB_TABLE.exists(executor):
-            raise ConfigError(
-                f"dead_letter needs {DEAD_JOB_TABLE.missing}: run `{DEAD_JOB_TABLE.remedy}`."
-            )
+        if not await installed(executor):
+            raise ConfigError(f"dead_letter needs {MISSING}: run `{REMEDY}`.")
 
     async def delete_before(
         self,

@@ -18,13 +18,9 @@ from riverui.domain.values import is_bigint
 from riverui.errors import NotSupported, QueryTimeout, SchemaMissing
 from riverui.features.dead_letters.domain import DeadJobListRow
 from riverui.features.dead_letters.section import places
-from riverui.features.dead_letters.store import (
-    DEAD_JOB_TABLE,
-    DeadJobListParams,
-    DeadJobPage,
-    DeadLetterStore,
-)
+from riverui.features.dead_letters.store import DeadJobListParams, DeadJobPage, DeadLetterStore
 from riverui.storage.interface import Executor
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
@@ -137,8 +133,8 @@ async def index(request: Request) -> Response:
                 if viewer.may(verb.right) and page.rows
             },
             there=there,
-            missing=DEAD_JOB_TABLE.missing,
-            remedy=DEAD_JOB_TABLE.remedy,
+            missing=MISSING,
+            remedy=REMEDY,
             filtered=replace(asked, after="") != plainly,
             self_url=_url(request, asked),
             all_url=_url(request, plainly),

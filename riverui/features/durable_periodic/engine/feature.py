@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from riverui.engine.pilot import Feature, ProducerStatus
 from riverui.errors import ConfigError
-from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
 from riverui.storage.interface import Executor
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 
 class DurablePeriodicJobs(Feature):
@@ -13,8 +13,5 @@ class DurablePeriodicJobs(Feature):
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError where the table of periodic jobs is missing."""
-        if not await PERIODIC_JOB_TABLE.exists(executor):
-            raise ConfigError(
-                f"durable_periodic_jobs needs {PERIODIC_JOB_TABLE.missing}: run"
-                f" `{PERIODIC_JOB_TABLE.remedy}`."
-            )
+        if not await installed(executor):
+            raise ConfigError(f"durable_periodic_jobs needs {MISSING}: run `{REMEDY}`.")

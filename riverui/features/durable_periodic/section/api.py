@@ -19,8 +19,9 @@ from riverui.features.durable_periodic.domain import (
     DurablePeriodicRow,
     PeriodicChange,
 )
-from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE, DurablePeriodicStore
+from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Executor
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, Refusal, Time
@@ -117,7 +118,7 @@ class DurablePeriodicUpdate(Body, frozen=True, kw_only=True):
 async def read_all(request: Request) -> Sequence[DurablePeriodicRow] | None:
     """Return the durable periodic jobs by id; None where the database keeps none."""
     board = dashboard(request)
-    if not await board.durable_periodic.there():
+    if not await board.own_tables.there():
         return None
     async with board.driver.reading() as executor:
         return await DurablePeriodicStore(executor).durable_periodic_list(limit=_ROWS)
@@ -130,10 +131,7 @@ async def show(request: Request) -> Response:
         async with dashboard(request).driver.reading() as executor:
             row = await _one(executor, job_id)
     except SchemaMissing:
-        table = PERIODIC_JOB_TABLE
-        raise NotFound(
-            f"Durable periodic jobs need {table.missing}: run `{table.remedy}`."
-        ) from None
+        raise NotFound(f"Durable periodic jobs need {MISSING}: run `{REMEDY}`.") from None
     if row is None:
         raise NotFound(f"Durable periodic job not found: {job_id[:200]}.")
     return serializers.reply(DurablePeriodicJob.of(row))

@@ -55,7 +55,7 @@ async def read(request: Request) -> Mapping[str, DurablePeriodicRow]:
     in time.
     """
     board = dashboard(request)
-    if not await board.durable_periodic.seen():
+    if not await board.own_tables.seen():
         return {}
     found = await fact(board.driver, _list)
     return {} if isinstance(found, DatabaseError) else {row.id: row for row in found}

@@ -16,8 +16,8 @@ from riverui.errors import BadRequest
 from riverui.features.error_groups import verbs as actions
 from riverui.features.error_groups.domain.groups import ErrorGroup
 from riverui.features.error_groups.section.groups import find
-from riverui.features.error_groups.store import ERROR_GROUP_TABLE
 from riverui.features.error_groups.verbs import MOST_REASON, MOST_RELEASE, Asked, ErrorVerb
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form
@@ -107,10 +107,8 @@ async def remembered(request: Request) -> ErrorGroup:
     """
     seen, group = await find(request)
     if not seen.reading.remembered:
-        table = ERROR_GROUP_TABLE
         raise BadRequest(
-            f"Errors can be resolved and ignored once the database has {table.missing}: run"
-            f" {table.remedy}."
+            f"Errors can be resolved and ignored once the database has {MISSING}: run {REMEDY}."
         )
     return group
 

@@ -20,8 +20,8 @@ from riverui.features.error_groups.section.groups import (
     view,
 )
 from riverui.features.error_groups.section.table import ErrorLine, error_table
-from riverui.features.error_groups.store import ERROR_GROUP_TABLE
-from riverui.storage.interface import OWN_TABLES
+from riverui.storage.interface import SQL
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
 from riverui.web.view.format import plain
@@ -80,7 +80,7 @@ async def index(request: Request) -> Response:
     seen = await view(request)
     reading = seen.reading
     shown, fitting = lines(request, seen, asked, limit=_SHOWN)
-    possible = OWN_TABLES in board.driver.capabilities
+    possible = SQL in board.driver.capabilities
     plainly = ErrorFilter()
     return respond(
         request,
@@ -98,8 +98,8 @@ async def index(request: Request) -> Response:
             more=reading.more,
             since=reading.since,
             complete=reading.complete,
-            remedy=ERROR_GROUP_TABLE.remedy if possible and not reading.remembered else "",
-            missing=ERROR_GROUP_TABLE.missing,
+            remedy=REMEDY if possible and not reading.remembered else "",
+            missing=MISSING,
             filtered=bool(asked.kind or asked.queue or asked.match),
             self_url=_url(request, asked),
             all_url=_url(request, plainly),

@@ -18,9 +18,9 @@ from riverui.features.error_groups.section.charts import chart_start, group_char
 from riverui.features.error_groups.section.groups import find, line
 from riverui.features.error_groups.section.samples import Sample, samples
 from riverui.features.error_groups.section.table import ErrorLine
-from riverui.features.error_groups.store import ERROR_GROUP_TABLE
 from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT, ErrorVerb
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
@@ -114,8 +114,8 @@ async def show(request: Request) -> Response:
             looked_at=reading.looked_at,
             more=reading.more,
             remembered=reading.remembered,
-            missing=ERROR_GROUP_TABLE.missing,
-            remedy=ERROR_GROUP_TABLE.remedy,
+            missing=MISSING,
+            remedy=REMEDY,
             self_url=here,
         ),
     )

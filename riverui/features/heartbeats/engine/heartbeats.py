@@ -19,8 +19,9 @@ from riverui.engine.work.workers import Workers
 from riverui.errors import RiveruiError
 from riverui.features.heartbeats.engine.client_rescuer import ClientRescuer
 from riverui.features.heartbeats.engine.pulse import Pulse
-from riverui.features.heartbeats.store import CLIENT_TABLE, ClientLife, ClientStore
-from riverui.storage.interface import OWN_TABLES
+from riverui.features.heartbeats.store import ClientLife, ClientStore
+from riverui.storage.interface import SQL
+from riverui.storage.tables import installed
 
 _LAST_SECONDS = 5.0
 """For which the client may take to be forgotten: if it is not, it is declared dead later."""
@@ -56,7 +57,7 @@ class Heartbeats:
 
     async def start(self) -> None:
         """Begin, and return once the database knows the client, or cannot know it for now."""
-        offered = OWN_TABLES in self._client.driver.capabilities
+        offered = SQL in self._client.driver.capabilities
         if not offered or self._client.config.heartbeat_interval == NO_LIMIT:
             return
         self._pulse = Pulse(self._client, self, asyncio.get_running_loop(), self._known.set)
@@ -149,7 +150,7 @@ class Heartbeats:
     async def _has_table(self) -> bool:
         try:
             async with self._client.driver.autocommit() as executor:
-                return await CLIENT_TABLE.exists(executor)
+                return await installed(executor)
         except RiveruiError as error:
             # The parts of the client that cannot do without the database tell of it.
             self._logger.debug("whether there is a table of clients is not known: %s", error)

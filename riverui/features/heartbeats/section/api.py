@@ -14,7 +14,7 @@ from riverui.features.heartbeats.section import fleet
 from riverui.features.heartbeats.section.rescue import carry_out
 from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
 from riverui.features.heartbeats.verbs import ClientRescue
-from riverui.storage.interface import OWN_TABLES
+from riverui.storage.interface import SQL
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, NeededText, Time
@@ -208,7 +208,7 @@ async def index(request: Request) -> Response:
     """Answer the clients that are known."""
     found = await fleet.read(dashboard(request).driver)
     if found is None:
-        raise BadRequest(OWN_TABLES.missing)
+        raise BadRequest(SQL.missing)
     if found.problem is not None:
         raise found.problem
     rows = (*found.living, *found.dead)

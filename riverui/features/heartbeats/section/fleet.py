@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from riverui.domain.time import LAST
 from riverui.errors import DatabaseError
-from riverui.features.heartbeats.store import CLIENT_TABLE, ClientRow, ClientStore, SeenClient
-from riverui.storage.interface import OWN_TABLES, Driver, Executor
+from riverui.features.heartbeats.store import ClientRow, ClientStore, SeenClient
+from riverui.storage.interface import SQL, Driver, Executor
+from riverui.storage.tables import installed
 from riverui.web.view.facts import fact
 
 MOST_CLIENTS = 500
@@ -63,7 +64,7 @@ class Fleet:
 
 async def read(driver: Driver) -> Fleet | None:
     """Return the clients; None where the driver cannot tell."""
-    if OWN_TABLES not in driver.capabilities:
+    if SQL not in driver.capabilities:
         return None
     rows = await fact(driver, _rows)
     told = await fact(
@@ -95,6 +96,6 @@ async def _rows(executor: Executor) -> Sequence[ClientRow] | None:
     """Return the rows of clients; None where there is no table for them, which is asked first: a
     statement that fails would be in the server's log with every refresh.
     """
-    if not await CLIENT_TABLE.exists(executor):
+    if not await installed(executor):
         return None
     return await ClientStore(executor).client_list(limit=MOST_CLIENTS)

@@ -12,14 +12,10 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.features.heartbeats.section import fleet
-from riverui.features.heartbeats.store import (
-    CLIENT_TABLE,
-    ClientRow,
-    HeldJob,
-    SeenClient,
-)
-from riverui.storage.interface import OWN_TABLES
+from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
+from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
@@ -112,7 +108,7 @@ async def index(request: Request) -> Response:
             seen=(),
             capped=0,
             most=fleet.MOST_CLIENTS,
-            missing=OWN_TABLES.missing,
+            missing=SQL.missing,
             remedy="",
             self_url=self_url,
             problem=None,
@@ -124,7 +120,7 @@ async def index(request: Request) -> Response:
         problem = Problem(title=told.title, detail=told.detail)
     missing = ""
     if not found.has_table:
-        missing = f"Clients give no signs of life here: {CLIENT_TABLE.missing} is missing."
+        missing = f"Clients give no heartbeats: {MISSING} are missing."
     page = WorkersIndex(
         clients=tuple(_card(request, row, found) for row in found.living),
         dead=tuple(found.dead),
@@ -139,7 +135,7 @@ async def index(request: Request) -> Response:
         capped=fleet.RUNNING_CAP if found.capped else 0,
         most=fleet.MOST_CLIENTS,
         missing=missing,
-        remedy="" if found.has_table else CLIENT_TABLE.remedy,
+        remedy="" if found.has_table else REMEDY,
         self_url=self_url,
         problem=problem,
     )

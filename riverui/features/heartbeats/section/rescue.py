@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, SchemaMissing
-from riverui.features.heartbeats.store import CLIENT_TABLE
 from riverui.features.heartbeats.verbs import ClientRescue, rescue_client
-from riverui.storage.interface import OWN_TABLES
+from riverui.storage.interface import SQL
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -59,8 +59,8 @@ async def carry_out(request: Request, client_id: str) -> ClientRescue:
     known.
     """
     board, user = dashboard(request), access(request).user
-    if OWN_TABLES not in board.driver.capabilities:
-        raise BadRequest(OWN_TABLES.missing)
+    if SQL not in board.driver.capabilities:
+        raise BadRequest(SQL.missing)
     try:
         rescued = await rescue_client(
             board.driver,
@@ -70,8 +70,7 @@ async def carry_out(request: Request, client_id: str) -> ClientRescue:
         )
     except SchemaMissing as error:
         raise BadRequest(
-            f"Clients are not known here: {CLIENT_TABLE.missing} is missing. Run"
-            f" `{CLIENT_TABLE.remedy}`."
+            f"Clients are not known: {MISSING} are missing. Run `{REMEDY}`."
         ) from error
     log.info(
         "client %r, silent since %s, declared dead by %r: %d jobs rescued",

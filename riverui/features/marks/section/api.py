@@ -14,8 +14,8 @@ from starlette.responses import Response
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 from riverui.features.marks import domain as marks, verbs as actions
-from riverui.features.marks.store import MARK_TABLE, MarkInsertParams, MarkStore
-from riverui.storage.interface import OWN_TABLES
+from riverui.features.marks.store import MarkInsertParams, MarkStore
+from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, NeededText, Refusal, Time
@@ -118,11 +118,10 @@ async def index(request: Request) -> Response:
     until = _time(request, "until") or now + timedelta(days=2)
     most = requests.limit(request, _LIMIT)
     found = []
-    if OWN_TABLES in board.driver.capabilities:
-        async with board.driver.reading() as executor:
-            if await MARK_TABLE.exists(executor):
-                rows = await MarkStore(executor).mark_list(since=since, until=until, limit=most)
-                found = [Mark.of(row) for row in rows]
+    async with board.driver.reading() as executor:
+        if await installed(executor):
+            rows = await MarkStore(executor).mark_list(since=since, until=until, limit=most)
+            found = [Mark.of(row) for row in rows]
     return serializers.reply(Marks(data=found))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.actions.job_part import Inner as JobInner, KnownTables
+from riverui.actions.job_part import Inner as JobInner
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
@@ -13,20 +13,15 @@ from riverui.errors import ConfigError, InsertError, SchemaMissing
 from riverui.features.sequences import verbs
 from riverui.features.sequences.domain import MARKED, sequence_key_of
 from riverui.features.sequences.engine.scheduler import SequenceScheduler
-from riverui.features.sequences.store import (
-    PRO_SEQUENCE_TABLE,
-    SEQUENCE_TABLE,
-    Claim,
-    Claims,
-    SequenceStore,
-)
+from riverui.features.sequences.store import Claim, Claims, SequenceStore
 from riverui.features.workflows.domain.tasks import task_of
-from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface import SQL, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     unique_conflict,
 )
 from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.tables import MISSING, REMEDY, installed, table_names
 
 _Placed = tuple[str, int]
 """A key and the id of a job."""
@@ -44,12 +39,9 @@ class Sequences(Feature):
     ends_at_once = True
     marked = MARKED
 
-    def __init__(
-        self, *, tables: KnownTables, interval: timedelta, beside_pro: bool = False
-    ) -> None:
+    def __init__(self, *, interval: timedelta, beside_pro: bool = False) -> None:
         self._beside_pro = beside_pro
         self._interval = interval
-        self._tables = tables
 
     async def insert_many(
         self,
@@ -64,6 +56,8 @@ class Sequences(Feature):
         keys = [sequence_key_of(job.metadata) for job in batch.jobs]
         if not any(keys):
             return await do_inner(batch)
+        if not await installed(executor):
+            raise SchemaMissing(f"Sequences need {MISSING}: run `{REMEDY}`.")
         sequences = SequenceStore(executor)
         claims = await self._claim(sequences, {key for key in keys if key is not None})
         jobs = list(batch.jobs)
@@ -112,13 +106,13 @@ class Sequences(Feature):
                 keys.add(key)
                 if state is JobState.COMPLETED:
                     over.append(end.job.id)
-        if keys and SEQUENCE_TABLE.name in await self._tables.names(executor):
+        if keys and await installed(executor):
             await SequenceStore(executor).sequence_advance(keys, over_ids=over)
         return rows
 
     async def takes_part(self, executor: Executor) -> bool:
         """Return whether there is a table of sequences."""
-        return SEQUENCE_TABLE.name in await self._tables.names(executor)
+        return await installed(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
         """Retry jobs; those of a sequence wait for their turn."""
@@ -138,17 +132,12 @@ class Sequences(Feature):
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return what looks after sequences that nobody else has moved on."""
-        if OWN_TABLES not in context.driver.capabilities:
+        if SQL not in context.driver.capabilities:
             return []
-        return [SequenceScheduler(context, self._interval, self._tables)]
+        return [SequenceScheduler(context, self._interval)]
 
     async def _claim(self, sequences: SequenceStore, keys: set[str]) -> Claims:
-        try:
-            claims = await sequences.sequence_claim(keys)
-        except SchemaMissing:
-            raise SchemaMissing(
-                f"Sequences need {SEQUENCE_TABLE.missing}: run `{SEQUENCE_TABLE.remedy}`."
-            ) from None
+        claims = await sequences.sequence_claim(keys)
         if claims.pro and not self._beside_pro:
             raise ConfigError(
                 "This database has the table of River Pro's sequences, whose clients would move the"
@@ -176,12 +165,9 @@ class ProSequences(Feature):
 
     built_in = True
 
-    def __init__(self, *, tables: KnownTables) -> None:
-        self._tables = tables
-
     async def takes_part(self, executor: Executor) -> bool:
         """Return whether there is River Pro's table of sequences."""
-        return PRO_SEQUENCE_TABLE in await self._tables.names(executor)
+        return "river_job_sequence" in await table_names(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
         """Retry jobs; those of a sequence wait for their turn."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.actions.job_part import KnownTables
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext
-from riverui.errors import SchemaMissing
-from riverui.features.sequences.store import SEQUENCE_DRY, SEQUENCE_TABLE, SequenceStore
+from riverui.features.sequences.store import SequenceStore
+from riverui.storage.tables import installed
 
 _MOST_ROUNDS = 10
 """Intervals without a round after which another client may have led: then all keys are looked at
@@ -16,8 +15,8 @@ once, not a part in each round.
 """
 _REST = 5
 """Intervals from a look that has found no key at all to the next."""
-_REST_WITHOUT_TABLE = 30
-"""Intervals until it is asked again whether the table is there."""
+_REST_WITHOUT_TABLES = 30
+"""Intervals between two looks for the tables while they are missing."""
 
 
 class SequenceScheduler:
@@ -35,7 +34,6 @@ class SequenceScheduler:
         self,
         context: ServiceContext,
         interval: timedelta,
-        tables: KnownTables,
         *,
         size: BatchSize | None = None,
     ) -> None:
@@ -49,8 +47,6 @@ class SequenceScheduler:
         """From this round to the next."""
         self._last: float | None = None
         self._size = size or BatchSize(1_000, 100)
-        self._tables = tables
-        self._there = False
 
     @property
     def interval(self) -> timedelta:
@@ -59,20 +55,13 @@ class SequenceScheduler:
 
     async def run_once(self) -> int:
         """Do one round, and return how many keys it has changed."""
+        async with self._context.executor() as executor:
+            there = await installed(executor)
+        if not there:
+            self._intervals = _REST_WITHOUT_TABLES
+            return 0
         self._intervals = 1
-        if await self._ready():
-            try:
-                return await self._round()
-            except SchemaMissing:
-                self._intervals = _REST_WITHOUT_TABLE
-                async with self._context.executor() as executor:
-                    self._there = await SEQUENCE_DRY.exists(executor)
-                if self._there:
-                    raise SchemaMissing(
-                        f"Sequences need {SEQUENCE_DRY.missing}: run `{SEQUENCE_DRY.remedy}`."
-                    ) from None
-        self._intervals = _REST_WITHOUT_TABLE
-        return 0
+        return await self._round()
 
     async def _round(self) -> int:
         context, now = self._context, self._context.now()
@@ -90,12 +79,6 @@ class SequenceScheduler:
         if changed:
             context.logger.debug("%s: %d keys changed", self.name, changed)
         return changed
-
-    async def _ready(self) -> bool:
-        if not self._there:
-            async with self._context.executor() as executor:
-                self._there = SEQUENCE_TABLE.name in await self._tables.names(executor)
-        return self._there
 
     async def _sweep_all(self) -> int:
         """Go through the keys without a head."""

@@ -20,7 +20,6 @@ from riverui.features.workflows.waits.engine.signals import (
     signal_of,
     signal_params,
 )
-from riverui.features.workflows.waits.store import WaitStore
 from riverui.features.workflows.waits.verbs import diagnosis, signals
 from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
 from riverui.storage.interface import entered
@@ -187,7 +186,7 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
             id, key, payload, attempt=attempt, idempotency_key=idempotency_key, source=source
         )
         async with self._client.driver.transaction() as transaction:
-            return signal_of(id, await signals.send(WaitStore(transaction), params))
+            return signal_of(id, await signals.send(transaction, params))
 
     async def signal_tx(
         self,
@@ -207,7 +206,7 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
             id, key, payload, attempt=attempt, idempotency_key=idempotency_key, source=source
         )
         executor = await self._client.driver.adopt(tx)
-        return signal_of(id, await signals.send(WaitStore(executor), params))
+        return signal_of(id, await signals.send(executor, params))
 
     async def signal_latest(
         self, id: str, task: str, key: str, *, attempt: int | None = None

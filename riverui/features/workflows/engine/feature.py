@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from riverui.actions.job_part import Inner as JobInner, KnownTables
+from riverui.actions.job_part import Inner as JobInner
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
@@ -15,7 +15,6 @@ from riverui.errors import (
     DuplicateTaskError,
     InsertError,
     MissingDependencyError,
-    SchemaMissing,
     WorkflowCancelled,
 )
 from riverui.features.workflows.domain.dag import (
@@ -26,6 +25,7 @@ from riverui.features.workflows.domain.dag import (
     shown,
 )
 from riverui.features.workflows.domain.tasks import ENDS, MARKED, TaskSpec, task_of
+from riverui.features.workflows.engine.loading import own
 from riverui.features.workflows.engine.retention import OpenWorkflowKeeper
 from riverui.features.workflows.engine.services import (
     ForsakenWorkflowFinder,
@@ -33,20 +33,19 @@ from riverui.features.workflows.engine.services import (
     WorkflowCleaner,
 )
 from riverui.features.workflows.store import (
-    WORKFLOW_TABLE,
     TaskInsertParams,
     TaskMoves,
     WorkflowInsertParams,
     WorkflowStore,
 )
 from riverui.features.workflows.verbs import jobs
-from riverui.features.workflows.waits.store import MISSING
-from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     JobDeleteBeforeParams,
 )
 from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.tables import installed, table_names
 
 
 class Workflows(Feature):
@@ -63,16 +62,12 @@ class Workflows(Feature):
     def __init__(
         self,
         *,
-        tables: KnownTables,
         beside_pro: bool = False,
         retention: timedelta | None = timedelta(days=7),
     ) -> None:
         self._beside_pro = beside_pro
         self._keeper = OpenWorkflowKeeper()
         self._retention = retention
-        self._tables = tables
-        self._ready = False
-        """Whether the tables have been seen."""
 
     async def insert_many(
         self,
@@ -94,8 +89,6 @@ class Workflows(Feature):
             return await do_inner(batch)
         _check(spec for _, spec in specs)
         part = await self._part(executor)
-        if any(spec.wait for _, spec in specs) and not (await part.workflow_tables()).waits:
-            raise SchemaMissing(MISSING)
         begun = {
             spec.workflow_id: WorkflowInsertParams(
                 spec.workflow_id, spec.workflow_name, spec.parent
@@ -135,7 +128,7 @@ class Workflows(Feature):
     ) -> Sequence[JobRow]:
         """Write how attempts ended; tasks that have ended move on those that wait for them."""
         tasks = {end.job.id for end in ends if MARKED in end.job.metadata}
-        if not tasks or not await self._there(executor):
+        if not tasks or not await installed(executor):
             return await do_inner(ends)
         part = WorkflowStore(executor)
         # Before the jobs, as all do who lock both.
@@ -157,13 +150,13 @@ class Workflows(Feature):
         """Remove finished jobs, but for tasks of workflows that are open: later ones may ask what
         they have recorded.
         """
-        if not await self._there(executor):
+        if not await installed(executor):
             return await do_inner(params)
         return await self._keeper.delete_before(executor, params, do_inner)
 
     async def takes_part(self, executor: Executor) -> bool:
         """Return whether there are tables of workflows."""
-        return WORKFLOW_TABLE.name in await self._tables.names(executor)
+        return await installed(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
         """Retry jobs, and let their workflows run on."""
@@ -191,29 +184,16 @@ class Workflows(Feature):
             WorkflowCleaner(context, after=self._retention),
         ]
 
-    async def _there(self, executor: Executor) -> bool:
-        """Return whether the tables are there; once they were, they are believed to be."""
-        if not self._ready and OWN_TABLES in executor.capabilities:
-            self._ready = (await WorkflowStore(executor).workflow_tables()).own
-        return self._ready
-
     async def _part(self, executor: Executor) -> WorkflowStore:
         """Return what writes tasks. SchemaMissing without the tables, ConfigError where a client of
         River Pro may work.
         """
-        part = WorkflowStore(executor)
-        if not self._ready:
-            found = await part.workflow_tables()
-            if not found.own:
-                raise SchemaMissing(
-                    f"Workflows need {WORKFLOW_TABLE.missing}: run `{WORKFLOW_TABLE.remedy}`."
-                )
-            if found.pro and not self._beside_pro:
-                raise ConfigError(
-                    "This database has the tables of River Pro's workflows, whose clients would"
-                    " move the same jobs. Where none works here, say so: workflows_beside_pro=True."
-                )
-            self._ready = True
+        part = await own(executor)
+        if not self._beside_pro and "river_workflow" in await table_names(executor):
+            raise ConfigError(
+                "This database has the tables of River Pro's workflows, whose clients would move"
+                " the same jobs. Where none works here, say so: workflows_beside_pro=True."
+            )
         return part
 
 

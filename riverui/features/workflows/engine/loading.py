@@ -10,9 +10,10 @@ from riverui.domain.jobs import OUTPUT, JobRow
 from riverui.errors import NotFound, OutputMissing, SchemaMissing
 from riverui.features.workflows.domain.dag import shown
 from riverui.features.workflows.domain.tasks import TaskState
-from riverui.features.workflows.store import WORKFLOW_TABLE, TaskChoice, WorkflowHead, WorkflowStore
+from riverui.features.workflows.store import TaskChoice, WorkflowHead, WorkflowStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 MOST = 10_000
 """Tasks that one call loads unless fewer are asked for: whole jobs, which all have to fit."""
@@ -85,12 +86,9 @@ async def head_of(executor: Executor, id: str) -> WorkflowHead:
 
 async def own(executor: Executor) -> WorkflowStore:
     """Return what reads workflows. SchemaMissing without the tables."""
-    part = WorkflowStore(executor)
-    if not (await part.workflow_tables()).own:
-        raise SchemaMissing(
-            f"Workflows need {WORKFLOW_TABLE.missing}: run `{WORKFLOW_TABLE.remedy}`."
-        )
-    return part
+    if not await installed(executor):
+        raise SchemaMissing(f"Workflows need {MISSING}: run `{REMEDY}`.")
+    return WorkflowStore(executor)
 
 
 async def load(

@@ -9,10 +9,11 @@ from datetime import timedelta
 
 from riverui.domain.text import counted
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
-from riverui.features.workflows.store import WORKFLOW_TABLE, EndedWorkflow, WorkflowStore
+from riverui.features.workflows.store import EndedWorkflow, WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs, workflows
 from riverui.features.workflows.waits.store import WaitStore
-from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface import Executor
+from riverui.storage.tables import installed
 
 MOST_TASKS = 10_000
 """Tasks that one round looks at: a tenth of a second. The next goes on behind them."""
@@ -37,7 +38,7 @@ class _Finder:
         return _INTERVAL if self._there else _INTERVAL_WITHOUT_TABLE
 
     async def _ready(self, executor: Executor) -> bool:
-        self._there = self._there or await has_tables(executor)
+        self._there = self._there or await installed(executor)
         return self._there
 
 
@@ -117,7 +118,7 @@ class WorkflowCleaner:
     async def run_once(self) -> int:
         """Forget all that is past its time, and return how many workflows that were."""
         async with self._context.executor() as executor:
-            if not await has_tables(executor):
+            if not await installed(executor):
                 return 0
         removed = await self._remove_gone()
         if self._kept is not None:
@@ -151,11 +152,7 @@ class WorkflowCleaner:
         async with self._context.transaction() as transaction:
             part = WorkflowStore(transaction)
             ids = await part.workflow_delete_before(before, ids=gone, limit=limit)
-            if (
-                ids
-                and OWN_TABLES in transaction.capabilities
-                and (await part.workflow_tables()).waits
-            ):
+            if ids:
                 waits = WaitStore(transaction)
                 while await waits.workflow_signal_delete_many(ids, limit=_SIGNALS) == _SIGNALS:
                     pass
@@ -168,10 +165,3 @@ _SIGNALS = 10_000
 """Signals that one statement deletes."""
 _AT_ONCE = 500
 """Tasks in one transaction, so that their workflows are not held for long."""
-
-
-async def has_tables(executor: Executor) -> bool:
-    """Return whether the tables of workflows are there."""
-    if OWN_TABLES not in executor.capabilities:
-        return False
-    return await WORKFLOW_TABLE.exists(executor)

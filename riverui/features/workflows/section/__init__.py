@@ -13,7 +13,6 @@ from riverui.features.workflows.section import (
     words,
 )
 from riverui.features.workflows.section.job_cards import started_workflows, workflow_card
-from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
 from riverui.web.view.job_cards import JobCard
@@ -26,7 +25,7 @@ SECTION = Section(
         route="workflows.index",
         right="jobs.read",
         icon="workflow",
-        table=WORKFLOW_TABLE.name,
+        needs_tables=True,
         keys="g f",
     ),
     routes=(

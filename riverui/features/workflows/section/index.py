@@ -19,10 +19,9 @@ from riverui.features.workflows.domain.pages import (
     WorkflowPageParams,
     WorkflowPageRow,
 )
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.words import counts_parts, counts_words
-from riverui.features.workflows.store import WORKFLOW_TABLE
-from riverui.storage.interface import WORKFLOW_PAGES
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
@@ -87,7 +86,7 @@ class WorkflowsIndex:
 
 async def index(request: Request) -> Response:
     """Answer with a page of workflows, or lead on where there is no table of them."""
-    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there():
+    if not await dashboard(request).own_tables.there():
         return without_table.workflows(request)
     only(request, "after", "below", "limit", "match", "state")
     params = request.query_params
@@ -108,7 +107,7 @@ async def index(request: Request) -> Response:
     )
     found = await fact(
         dashboard(request).driver,
-        lambda executor: WORKFLOW_PAGES.on(executor).workflow_page_list(asked),
+        lambda executor: WorkflowPageStore(executor).workflow_page_list(asked),
     )
     status, problem = 200, None
     if isinstance(found, DatabaseError):

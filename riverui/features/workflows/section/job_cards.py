@@ -15,10 +15,11 @@ from riverui.features.workflows.domain.pages import (
     WorkflowPageParams,
     WorkflowPageRow,
 )
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section.words import counts_parts, counts_words
-from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.features.workflows.verbs import workflows
-from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
+from riverui.storage.interface import SQL
+from riverui.storage.tables import installed
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 
@@ -97,14 +98,14 @@ async def started_workflows(request: Request, job: JobShowRow) -> StartedWorkflo
     """
     driver = dashboard(request).driver
     # Who waits for a workflow of its own has snoozed.
-    if not job.snoozes or not {WORKFLOW_PAGES, OWN_TABLES}.issubset(driver.capabilities):
+    if not job.snoozes or SQL not in driver.capabilities:
         return None
     asked = WorkflowPageParams(parent=job.id, limit=MOST + 1)
     try:
         async with driver.reading() as executor:
-            if not await WORKFLOW_TABLE.exists(executor):
+            if not await installed(executor):
                 return None
-            found = await WORKFLOW_PAGES.on(executor).workflow_page_list(asked)
+            found = await WorkflowPageStore(executor).workflow_page_list(asked)
     except DatabaseError:
         return None
     if not found.rows:

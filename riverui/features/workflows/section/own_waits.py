@@ -20,12 +20,12 @@ from riverui.features.workflows.section.wait_models import (
     TermDiagnosis,
     TimerDiagnosis,
 )
-from riverui.features.workflows.waits.store import SIGNAL_TABLE, WaitDep, WaitStore
+from riverui.features.workflows.waits.store import WaitDep, WaitStore
 from riverui.features.workflows.waits.verbs import diagnosis as wait_diagnosis
 from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
 from riverui.features.workflows.waits.verbs.waits import MOST_SCANNED
-from riverui.storage.interface import OWN_TABLES, WORKFLOWS, Executor
-from riverui.storage.interface.workflows import WORKFLOW_TABLES
+from riverui.storage.interface import Executor
+from riverui.storage.tables import PRO_WORKFLOW_TABLES, installed, table_names
 from riverui.web.api import serializers
 from riverui.web.http.context import dashboard
 
@@ -34,14 +34,12 @@ async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
     """Return a task of one of riverui's own workflows; None where River Pro's tables have to be
     asked. NotFound where there is neither, or no such task; BadRequest without a name.
     """
-    if OWN_TABLES not in executor.capabilities:
-        return None
-    if not await SIGNAL_TABLE.exists(executor):
+    if not await installed(executor):
         return None
     waits = WaitStore(executor)
     found = await waits.own_workflow_get(id)
     if found is None:
-        if WORKFLOW_TABLES.issubset(await WORKFLOWS.on(executor).pro_tables()):
+        if await table_names(executor) >= PRO_WORKFLOW_TABLES:
             return None
         raise NotFound(f"Workflow not found: {id[:200]}.")
     if not name:

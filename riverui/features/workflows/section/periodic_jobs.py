@@ -19,7 +19,8 @@ from riverui.features.workflows.section.models import (
     Producers,
 )
 from riverui.features.workflows.section.required import GROUP, LIMIT, need
-from riverui.storage.interface import WORKFLOWS, Executor
+from riverui.storage.interface import Executor
+from riverui.storage.tables import table_names
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import NeededText
@@ -36,10 +37,10 @@ _STALE = timedelta(hours=24)
 async def periodic_jobs(request: Request) -> Response:
     """Answer durable periodic jobs updated within the last day by id: River Pro's and our own."""
     board, limit = dashboard(request), requests.limit(request, LIMIT)
-    ours = await board.durable_periodic.there()
+    ours = await board.own_tables.there()
     rows: list[PeriodicJobRow] = []
     async with board.driver.reading() as executor:
-        if not ours or _TABLE in await WORKFLOWS.on(executor).pro_tables():
+        if not ours or _TABLE in await table_names(executor):
             pro = await need(
                 executor, {_TABLE}, "Durable periodic jobs need River Pro's migrations."
             )
@@ -72,7 +73,7 @@ async def producers(request: Request) -> Response:
     async with dashboard(request).driver.reading() as executor:
         rows: list[ProducerRow] = []
         ours = not await concurrency.lacks(executor)
-        if not ours or _PRODUCERS in await WORKFLOWS.on(executor).pro_tables():
+        if not ours or _PRODUCERS in await table_names(executor):
             pro = await need(executor, {_PRODUCERS}, "Producers need River Pro's migrations.")
             rows.extend(await pro.producer_list(queue))
         if ours:

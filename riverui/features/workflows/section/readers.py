@@ -7,20 +7,14 @@ from typing import Any, Protocol
 
 from riverui.domain.jobs import JobState, JobTextRow
 from riverui.domain.json import read_object
-from riverui.errors import BadRequest, NotFound
+from riverui.errors import BadRequest, NotFound, NotSupported
 from riverui.features.workflows.domain.pages import WorkflowPageParams
 from riverui.features.workflows.domain.workflows import Task, WorkflowListRow, WorkflowRow
-from riverui.features.workflows.store import WORKFLOW_TABLE
+from riverui.features.workflows.page_store import WorkflowPageStore
+from riverui.features.workflows.pro_store import ProStore
 from riverui.features.workflows.verbs import workflows as actions
-from riverui.storage.interface import (
-    OWN_TABLES,
-    WORKFLOW_PAGES,
-    WORKFLOWS,
-    Executor,
-    WorkflowExecutor,
-    WorkflowPageExecutor,
-)
-from riverui.storage.interface.workflows import WORKFLOW_TABLES
+from riverui.storage.interface import SQL, Executor
+from riverui.storage.tables import OWN_TABLES, PRO_WORKFLOW_TABLES, table_names
 
 _OWN = "riverui:workflow"
 """The metadata key in which riverui's own tasks keep what River Pro keeps beside it."""
@@ -53,16 +47,14 @@ class WorkflowReader(Protocol):
 async def readers(executor: Executor) -> Sequence[WorkflowReader]:
     """Return who reads workflows, River Pro's tables first; BadRequest where there are none."""
     found: list[WorkflowReader] = []
-    if WORKFLOWS in executor.capabilities:
-        pro = WORKFLOWS.on(executor)
-        if WORKFLOW_TABLES.issubset(await pro.pro_tables()):
-            found.append(ProWorkflows(pro))
-    own = {WORKFLOW_PAGES, OWN_TABLES}.issubset(executor.capabilities)
-    if own and await WORKFLOW_TABLE.exists(executor):
-        found.append(OwnWorkflows(WORKFLOW_PAGES.on(executor)))
+    if SQL not in executor.capabilities:
+        raise NotSupported(SQL.missing)
+    names = await table_names(executor)
+    if names >= PRO_WORKFLOW_TABLES:
+        found.append(ProWorkflows(ProStore(executor)))
+    if names >= OWN_TABLES:
+        found.append(OwnWorkflows(WorkflowPageStore(executor)))
     if not found:
-        # What is missing of the driver is told before what is missing of the database.
-        WORKFLOWS.on(executor)
         raise BadRequest("Workflow queries require River Pro migrations version 6 or newer.")
     return found
 
@@ -82,7 +74,7 @@ async def workflow_list(
         for row in rows:
             # Of an id in both, River Pro's, as where one workflow is asked for.
             found.setdefault(row.id, row)
-    order = await WORKFLOWS.on(executor).workflow_id_order(list(found))
+    order = await ProStore(executor).workflow_id_order(list(found))
     return [found[each] for each in order[:limit]]
 
 
@@ -97,7 +89,7 @@ async def workflow_and_tasks(executor: Executor, id: str) -> tuple[WorkflowRow, 
 class ProWorkflows:
     """Reads River Pro's tables."""
 
-    def __init__(self, pro: WorkflowExecutor) -> None:
+    def __init__(self, pro: ProStore) -> None:
         self._pro = pro
         self.workflow_list = pro.workflow_list
         self.workflow_get = pro.workflow_get
@@ -110,7 +102,7 @@ class ProWorkflows:
 class OwnWorkflows:
     """Reads riverui's own tables."""
 
-    def __init__(self, pages: WorkflowPageExecutor) -> None:
+    def __init__(self, pages: WorkflowPageStore) -> None:
         self._pages = pages
 
     async def workflow_list(

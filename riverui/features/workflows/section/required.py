@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from starlette.requests import Request
 
 from riverui.errors import BadRequest, NotFound
 from riverui.features.workflows.domain.workflows import Task, WorkflowRow
+from riverui.features.workflows.pro_store import ProStore
 from riverui.features.workflows.verbs import workflows as actions
-from riverui.storage.interface import WORKFLOWS, Executor, WorkflowExecutor
-from riverui.storage.interface.workflows import WORKFLOW_TABLES
+from riverui.storage.interface import Executor
+from riverui.storage.tables import PRO_WORKFLOW_TABLES, table_names
 from riverui.web.api import serializers
 from riverui.web.api.endpoints import in_path
 from riverui.web.api.models import NeededText
@@ -20,26 +23,24 @@ LIMIT = 100
 WORKFLOW = in_path("id", "The workflow's id.", NeededText)
 
 
-async def need(
-    executor: Executor, tables: set[str] | frozenset[str], words: str
-) -> WorkflowExecutor:
-    """Return the executor for these tables; BadRequest with `words` where they do not exist."""
-    pro = WORKFLOWS.on(executor)
-    if not tables.issubset(await pro.pro_tables()):
+async def need(executor: Executor, tables: Set[str], words: str) -> ProStore:
+    """Return the store of River Pro; BadRequest with `words` where it lacks these tables."""
+    pro = ProStore(executor)
+    if not tables <= await table_names(executor):
         raise BadRequest(words)
     return pro
 
 
-async def need_workflows(executor: Executor) -> WorkflowExecutor:
-    """Return the executor for workflows; BadRequest where their tables do not exist."""
+async def need_workflows(executor: Executor) -> ProStore:
+    """Return the store of workflows; BadRequest where their tables do not exist."""
     return await need(
         executor,
-        WORKFLOW_TABLES,
+        PRO_WORKFLOW_TABLES,
         "Workflow queries require River Pro migrations version 6 or newer.",
     )
 
 
-async def workflow_of(request: Request, pro: WorkflowExecutor) -> WorkflowRow:
+async def workflow_of(request: Request, pro: ProStore) -> WorkflowRow:
     """Return the workflow that an address names; NotFound where there is none."""
     workflow_id = request.path_params["id"]
     found = await pro.workflow_get(workflow_id)
@@ -48,7 +49,7 @@ async def workflow_of(request: Request, pro: WorkflowExecutor) -> WorkflowRow:
     return found
 
 
-async def task_of(pro: WorkflowExecutor, found: WorkflowRow, name: str) -> Task:
+async def task_of(pro: ProStore, found: WorkflowRow, name: str) -> Task:
     """Return a workflow's task by its name; NotFound where there is none, BadRequest without a
     name.
     """

@@ -17,9 +17,10 @@ from riverui.features.workflows.domain.pages import (
     TaskPlace,
     WorkflowPageRow,
 )
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section.selected_wait import WaitShown, read_wait
 from riverui.features.workflows.section.words import counts_parts, counts_words, task_words
-from riverui.storage.interface import WORKFLOW_PAGES, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
@@ -106,7 +107,7 @@ async def selected_task(
 async def _read(
     executor: Executor, id: str, name: str
 ) -> tuple[TaskPlace | None, JobListRow | None, WaitShown | None]:
-    place = await WORKFLOW_PAGES.on(executor).workflow_place_get(id=id, name=name, most=_NEIGHBOURS)
+    place = await WorkflowPageStore(executor).workflow_place_get(id=id, name=name, most=_NEIGHBOURS)
     if place is None:
         return None, None, None
     params = JobPageParams(filter=JobFilter(terms=(query.equal(Field.ID, place.job_id),)), limit=1)

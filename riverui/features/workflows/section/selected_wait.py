@@ -9,10 +9,11 @@ from riverui.domain.json import read_object
 from riverui.domain.time import aware_instant
 from riverui.errors import WaitInvalid
 from riverui.features.workflows.waits.domain import AnyTerm, SignalTerm, TimerTerm, Wait
-from riverui.features.workflows.waits.store import SIGNAL_TABLE, SignalPageRow, WaitRow, WaitStore
+from riverui.features.workflows.waits.store import SignalPageRow, WaitRow, WaitStore
 from riverui.features.workflows.waits.verbs import signals
 from riverui.features.workflows.waits.verbs.waits import Progress
-from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface import Executor
+from riverui.storage.tables import installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,9 +46,7 @@ class WaitShown:
 
 async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
     """Return a task's wait; None where it has none, or there is no table for waits."""
-    if OWN_TABLES not in executor.capabilities:
-        return None
-    if not await SIGNAL_TABLE.exists(executor):
+    if not await installed(executor):
         return None
     row = await WaitStore(executor).workflow_wait_get(id, name)
     if row is None or row.wait == "null":

@@ -20,13 +20,12 @@ from riverui.features.workflows.domain.pages import (
     WorkflowPageRow,
     WorkflowTaskRow,
 )
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.graph import GraphView
 from riverui.features.workflows.section.selected import SelectedTask, selected_task
 from riverui.features.workflows.section.signals import SignalCard, signal_card
 from riverui.features.workflows.section.words import counts_parts, counts_words, task_words, worst
-from riverui.features.workflows.store import WORKFLOW_TABLE
-from riverui.storage.interface import WORKFLOW_PAGES
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
@@ -99,7 +98,7 @@ async def show(request: Request) -> Response:
     leads to the jobs.
     """
     board, asked = dashboard(request), request.path_params["id"]
-    if not await board.own_tables[WORKFLOW_TABLE.name].there():
+    if not await board.own_tables.there():
         return without_table.workflow(request, asked)
     only(request, "each", "from", "selected", "show", "task", "zoom")
     params = request.query_params
@@ -192,7 +191,7 @@ def _verb(request: Request, row: WorkflowPageRow) -> str:
 async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGraph]:
     """Return a workflow and its tasks; NotFound where there is none."""
     async with dashboard(request).driver.reading() as executor:
-        pages = WORKFLOW_PAGES.on(executor)
+        pages = WorkflowPageStore(executor)
         row = await pages.workflow_page_get(id)
         if row is None:
             raise NotFound(f"Workflow not found: {id[:200]}. It may have been removed.")

@@ -26,17 +26,15 @@ from riverui.errors import (
 from riverui.features.workflows.domain.workflows import WorkflowRow
 from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.signals_api import RIGHT, send
-from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.features.workflows.waits.domain import MOST_KEY
 from riverui.features.workflows.waits.store import (
-    MISSING,
-    SIGNAL_TABLE,
     AwaitedKey,
     SignalInsertParams,
     SignalPageRow,
     WaitStore,
 )
-from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface import Executor
+from riverui.storage.tables import MISSING, REMEDY, installed
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -147,7 +145,7 @@ async def show(request: Request) -> Response:
     """Answer with the signals of a workflow and the form that sends one. NotFound without it;
     without a table of workflows it leads to the jobs.
     """
-    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there():
+    if not await dashboard(request).own_tables.there():
         return without_table.workflow(request, request.path_params["id"])
     only(request, "attempt", "before", "key", "send", "task")
     params = request.query_params
@@ -193,9 +191,7 @@ async def create(request: Request) -> Response:
 
 async def signal_card(request: Request, executor: Executor, id: str) -> SignalCard | None:
     """Return the signals for the page of a workflow; None where it has none and waits for none."""
-    if OWN_TABLES not in executor.capabilities:
-        return None
-    if not await SIGNAL_TABLE.exists(executor):
+    if not await installed(executor):
         return None
     waits = WaitStore(executor)
     row = await waits.own_workflow_get(id)
@@ -251,10 +247,8 @@ async def _page(
     before, key = _whole(params.get("before", ""), "before"), params.get("key", "")[:MOST_KEY]
     asked = _whole(params.get("attempt", ""), "attempt")
     async with dashboard(request).driver.reading() as executor:
-        if OWN_TABLES not in executor.capabilities:
-            raise NotFound(MISSING)
-        if not await SIGNAL_TABLE.exists(executor):
-            raise NotFound(MISSING)
+        if not await installed(executor):
+            raise NotFound(f"Signals of workflows need {MISSING}: run `{REMEDY}`.")
         row = await WaitStore(executor).own_workflow_get(workflow_id)
         if row is None:
             raise NotFound(f"Workflow not found: {workflow_id[:200]}. It may have been removed.")

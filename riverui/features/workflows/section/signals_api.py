@@ -15,14 +15,9 @@ from riverui.errors import NotSupported
 from riverui.features.workflows.domain.workflows import SignalRow
 from riverui.features.workflows.section.models import Signal
 from riverui.features.workflows.section.required import WORKFLOW
-from riverui.features.workflows.waits.store import (
-    MISSING,
-    SIGNAL_TABLE,
-    SignalInsertParams,
-    WaitStore,
-)
+from riverui.features.workflows.waits.store import SignalInsertParams
 from riverui.features.workflows.waits.verbs import signals
-from riverui.storage.interface import OWN_TABLES
+from riverui.storage.tables import MISSING, REMEDY, installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Body, NeededText, Refusal
@@ -83,9 +78,9 @@ async def send(request: Request, params: SignalInsertParams) -> SignalRow:
     """Keep a signal for whoever asks, and log it; see actions.signals.send for what it raises."""
     board = dashboard(request)
     async with board.driver.transaction(timeout=board.config.action_timeout) as tx:
-        if OWN_TABLES not in tx.capabilities or not await SIGNAL_TABLE.exists(tx):
-            raise NotSupported(MISSING)
-        row = await signals.send(WaitStore(tx), params)
+        if not await installed(tx):
+            raise NotSupported(f"Signals of workflows need {MISSING}: run `{REMEDY}`.")
+        row = await signals.send(tx, params)
     user = access(request).user
     log.info("signal %r (%d) to workflow %r by %r", row.key, row.id, params.workflow_id, user)
     return row

@@ -16,8 +16,8 @@ from riverui.errors import BadRequest, NotFound
 from riverui.features.workflows.domain.pages import ENDED_TASKS, WorkflowGraph, WorkflowPageRow
 from riverui.features.workflows.domain.retry import retry_counts
 from riverui.features.workflows.section.show import read
-from riverui.features.workflows.store import WORKFLOW_TABLE
 from riverui.features.workflows.verbs import workflows as actions
+from riverui.storage.tables import MISSING
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form
@@ -134,8 +134,8 @@ ROUTES = (
 async def _asked(request: Request) -> tuple[Form, WorkflowPageRow, WorkflowGraph]:
     """Return what was posted, and the workflow as it is; NotFound where there is none."""
     posted = await form(request)
-    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there():
-        raise NotFound(f"Workflow not found: this database lacks {WORKFLOW_TABLE.missing}.")
+    if not await dashboard(request).own_tables.there():
+        raise NotFound(f"Workflow not found: this database lacks {MISSING}.")
     return posted, *await read(request, request.path_params["id"])
 
 

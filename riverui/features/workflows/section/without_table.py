@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.features.workflows.store import WORKFLOW_TABLE
-from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
+from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
+from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 from riverui.web.live import notices
@@ -38,7 +38,7 @@ def workflow(request: Request, id: str) -> Response:
 
 def _told(request: Request, where: str, title: str, *details: str) -> Response:
     response = RedirectResponse(where, status_code=302)
-    if {WORKFLOW_PAGES, OWN_TABLES}.issubset(dashboard(request).driver.capabilities):
-        details += (f"The pages come with {WORKFLOW_TABLE.missing}: run {WORKFLOW_TABLE.remedy}.",)
+    if SQL in dashboard(request).driver.capabilities:
+        details += (f"The pages come with {MISSING}: run {REMEDY}.",)
     notices.keep(request, response, Notice(level="info", title=title, details=details))
     return response

@@ -11,7 +11,7 @@ from riverui.errors import LockTimeout
 from riverui.features.workflows.domain.tasks import TaskState
 from riverui.features.workflows.store import FamilyMember, WorkflowStore
 from riverui.features.workflows.waits.store import WaitStore
-from riverui.storage.interface import OWN_TABLES, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
 MOST_AT_ONCE = 1_000
@@ -105,8 +105,7 @@ async def reopen(executor: Executor, id: str, mode: str, *, reset: bool) -> Sequ
     jobs that are to be worked again.
     """
     part = WorkflowStore(executor)
-    if OWN_TABLES in executor.capabilities and (await part.workflow_tables()).waits:
-        await WaitStore(executor).workflow_wait_reset(id)
+    await WaitStore(executor).workflow_wait_reset(id)
     again = await part.workflow_task_reopen(id, mode, reset=reset)
     waiting = [task.job_id for task in again if task.waits_for]
     if waiting:

@@ -10,10 +10,13 @@ from riverui.domain.json import read_object
 from riverui.errors import BadRequest, LockTimeout, NotFound, WorkflowActive
 from riverui.features.workflows.domain.pages import TaskPlace
 from riverui.features.workflows.domain.workflows import RETRY_MODES, Task, to_retry
-from riverui.features.workflows.store import WORKFLOW_TABLE, WorkflowStore
+from riverui.features.workflows.page_store import WorkflowPageStore
+from riverui.features.workflows.pro_store import ProStore
+from riverui.features.workflows.store import WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs
-from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES, WORKFLOWS, Driver, Executor
+from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.job_actions import SkipReason
+from riverui.storage.tables import installed
 
 
 async def cancel(
@@ -28,7 +31,7 @@ async def cancel(
     async with driver.transaction(timeout=time_limit) as transaction:
         if await _is_own(transaction, id):
             return await _listed(transaction, id, await _cancel(transaction, id))
-        pro = WORKFLOWS.on(transaction)
+        pro = ProStore(transaction)
         unfinished = [
             row.id for row in await pro.workflow_task_list(id) if row.state not in FINALIZED
         ]
@@ -63,7 +66,7 @@ async def retry(
             return await _listed(
                 transaction, id, await _retry(transaction, id, mode, reset_history)
             )
-        pro = WORKFLOWS.on(transaction)
+        pro = ProStore(transaction)
         ready, waiting = to_retry(tasks(await pro.workflow_task_list(id)), mode)
         if not ready and not waiting:
             return []
@@ -95,14 +98,14 @@ async def retry_tx(
 
 async def place(driver: Driver, job: JobShowRow) -> TaskPlace | None:
     """Return a job's place in a workflow of riverui's own; None if it is in none."""
-    own = {WORKFLOW_PAGES, OWN_TABLES}.issubset(driver.capabilities)
+    own = SQL in driver.capabilities
     # Metadata that are cut may have had the key.
     if not own or ('"workflow_id"' not in job.metadata.text and job.metadata.complete):
         return None
     async with driver.reading() as executor:
-        if not await WORKFLOW_TABLE.exists(executor):
+        if not await installed(executor):
             return None
-        return await WORKFLOW_PAGES.on(executor).workflow_place_get(job_id=job.id)
+        return await WorkflowPageStore(executor).workflow_place_get(job_id=job.id)
 
 
 async def _needed(executor: Executor, id: str) -> None:
@@ -112,10 +115,9 @@ async def _needed(executor: Executor, id: str) -> None:
 
 async def _is_own(executor: Executor, id: str) -> bool:
     """Return whether there is a workflow of riverui's own of that id."""
-    if OWN_TABLES not in executor.capabilities:
+    if not await installed(executor):
         return False
-    part = WorkflowStore(executor)
-    return (await part.workflow_tables()).own and await part.workflow_head_get(id) is not None
+    return await WorkflowStore(executor).workflow_head_get(id) is not None
 
 
 async def _cancel(executor: Executor, id: str) -> Sequence[int]:
@@ -152,7 +154,7 @@ async def _listed(executor: Executor, id: str, ids: Sequence[int]) -> Sequence[J
     wanted = set(ids)
     if not wanted:
         return []
-    rows = await WORKFLOWS.on(executor).workflow_task_list(id)
+    rows = await ProStore(executor).workflow_task_list(id)
     return [row for row in rows if row.id in wanted]
 
 

@@ -7,20 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from riverui.errors import SchemaMissing
 from riverui.features.workflows.domain.workflows import SignalRow, WorkflowRow
-from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.sql import Fragment, word
 from riverui.storage.store import Store
-
-SIGNAL_TABLE = OwnTable("riverui_workflow_signal", 9)
-"""Where signals are kept; its migration adds the worklist to the table of tasks."""
-MISSING = (
-    f"Signals and waits of workflows need {SIGNAL_TABLE.missing}: run `{SIGNAL_TABLE.remedy}`."
-)
-"""What to say where it is not there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,8 +153,7 @@ class WaitStore(WaitNotices):
     """Operations on signals and waits."""
 
     async def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
-        """Keep a signal and make the tasks due that wait for its key; None without the workflow,
-        SchemaMissing without the table.
+        """Keep a signal and make the tasks due that wait for its key; None without the workflow.
 
         In a transaction. Until it ends, others who signal the same workflow wait.
         """
@@ -176,9 +166,7 @@ class WaitStore(WaitNotices):
             "idempotency_key": params.idempotency_key,
         }
         turn = {"schema": self._sql.schema, "id": params.workflow_id}
-        there: Any = await self._sql.row("workflow_signal_turn", turn)
-        if not there.there:
-            raise SchemaMissing(MISSING)
+        await self._sql.rows("workflow_signal_turn", turn)
         found: Any = await self._sql.row("workflow_signal_begin", values)
         if found is None:
             return None

@@ -2,10 +2,9 @@
 -- end of the transaction, so that signals can be read in the order of their ids, and none comes late.
 
 -- name: workflow_signal_turn
-select to_regclass('/* schema */riverui_workflow_signal') is not null as there,
-  pg_advisory_xact_lock(
-    hashtextextended(concat(coalesce(:schema::text, current_schema()), '.riverui_workflow_signal.', :id::text), 0)
-  ) as locked;
+select pg_advisory_xact_lock(
+  hashtextextended(concat(coalesce(:schema::text, current_schema()), '.riverui_workflow_signal.', :id::text), 0)
+) as locked;
 
 -- name: workflow_signal_begin
 -- The workflow's attempt, and the signal that has the idempotency key.

@@ -1,22 +1,18 @@
-"""Names to choose from: kinds, queues, tags, workers, paths."""
+"""Names to choose from: kinds and queues."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from riverui.domain.jobs import JobState
-from riverui.errors import BadRequest
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.job_list.filters import contains_pattern, is_storable
 from riverui.storage.postgres.statements import Statements
-from riverui.storage.sql import word
 
 _MOST_KINDS = 5000
 """Distinct kinds that are looked through for those that fit."""
 _MOST_QUEUES = 2000
 """Distinct queues of jobs that are looked through in each state."""
-
-_FIELDS = frozenset({"args", "metadata"})
 
 
 class NameStatements(Statements):
@@ -38,25 +34,6 @@ class NameStatements(Statements):
             "pattern": contains_pattern(match),
         }
         return (await self.rows("job_kind_list", values)).values()
-
-    async def job_path_list(
-        self, field: str, *, match: str = "", limit: int = 100
-    ) -> Sequence[str]:
-        """Return dotted paths in `args` or `metadata` of the newest jobs, that contain `match`."""
-        if field not in _FIELDS:
-            raise BadRequest(f"There are no paths in “{field}”.")
-        values = {"pattern": contains_pattern(match), "limit": limit}
-        return (await self.rows("job_path_list", values, column=word(field))).values()
-
-    async def job_tag_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Return tags of the newest jobs that contain `match`, by name."""
-        values = {"pattern": contains_pattern(match), "limit": limit}
-        return (await self.rows("job_tag_list", values)).values()
-
-    async def job_worker_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Return ids of clients that work or lately worked jobs and contain `match`, by name."""
-        values = {"pattern": contains_pattern(match), "limit": limit}
-        return (await self.rows("job_worker_list", values)).values()
 
     async def queue_name_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
         """Return names of queues that contain `match` (any case), by name: of those with a row and

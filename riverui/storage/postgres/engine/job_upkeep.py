@@ -116,10 +116,6 @@ class JobUpkeep(Statements):
         first: int | None = (await self._old(replace(params, limit=1), deleted=_FIRST_OLD)).value()
         return first
 
-    async def job_truncate(self) -> None:
-        """Empty river_job at once, whatever is in it: for benchmarks."""
-        await self.rows("job_truncate")
-
     async def _old(self, params: JobDeleteBeforeParams, **slots: Fragment) -> Rows:
         block = old_jobs(params, **slots)
         return await self.rows("job_delete_before", block.values, **block.slots)

@@ -188,6 +188,3 @@ select count(*) as deleted from gone
 -- part: job_first_old (job_delete_before.deleted)
 -- Ends job_delete_before for who only wants to know which jobs it would delete.
 select o.id from old o;
-
--- name: job_truncate
-truncate /* schema */river_job;

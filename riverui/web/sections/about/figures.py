@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from riverui.actions.stored_figures import stored_figures_delete
 from riverui.errors import BadRequest, NotSupported
-from riverui.storage.interface.rollups import ROLLUP_TABLE
+from riverui.storage.tables import REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -29,7 +29,7 @@ async def delete(request: Request) -> Response:
     if posted.get("confirmed") != "1":
         raise BadRequest("Confirm that all stored figures shall be deleted.")
     if not await board.stored_figures.table.there():
-        raise NotSupported(f"There are no stored figures: run `{ROLLUP_TABLE.remedy}`.")
+        raise NotSupported(f"There are no stored figures: run `{REMEDY}`.")
     await stored_figures_delete(board.driver, time_limit=board.config.action_timeout)
     board.stored_figures.forget()
     log.info("stored figures deleted by %r", access(request).user)

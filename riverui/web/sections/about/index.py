@@ -15,19 +15,11 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
-from riverui.storage.interface import (
-    MIGRATIONS,
-    OWN_TABLES,
-    SERVER,
-    Driver,
-    MigrationSource,
-    missing,
-)
+from riverui.storage.interface import MIGRATIONS, SQL, Driver, MigrationSource, missing
 from riverui.storage.interface.migrations import MigrationRow
-from riverui.storage.interface.own_tables import OwnTableSize
-from riverui.storage.interface.rollups import ROLLUP_TABLE
-from riverui.storage.interface.server import ServerRow
 from riverui.storage.migrations import migration_sql
+from riverui.storage.stores.own_tables import OwnTableSize, OwnTableStore
+from riverui.storage.stores.server import ServerRow, ServerStore
 from riverui.web.auth.access import access
 from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.problems import error_page
@@ -78,9 +70,11 @@ async def index(request: Request) -> Response:
     """Answer with the page About, as much of it as the database tells."""
     driver, problem, status = dashboard(request).driver, None, 200
     facts = {
-        "server": (found := await fact(driver, lambda executor: SERVER.on(executor).server_get())),
+        "server": (
+            found := await fact(driver, lambda executor: ServerStore(executor).server_get())
+        ),
         "migrations": (
-            recorded := await fact(driver, lambda executor: SERVER.on(executor).migration_list())
+            recorded := await fact(driver, lambda executor: ServerStore(executor).migration_list())
         ),
         "tables": (tables := await _tables(driver)),
         "leader": (leader := await fact(driver, lambda executor: executor.leader_get())),
@@ -125,7 +119,7 @@ async def index(request: Request) -> Response:
             tables=() if isinstance(tables, DatabaseError) else tuple(tables),
             deletes_figures=held.may(figures.RIGHT)
             and not isinstance(tables, DatabaseError)
-            and ROLLUP_TABLE.name in (table.name for table in tables),
+            and "riverui_rollup" in (table.name for table in tables),
             missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
             rights=tuple(
@@ -139,9 +133,9 @@ async def index(request: Request) -> Response:
 
 
 async def _tables(driver: Driver) -> Sequence[OwnTableSize] | DatabaseError:
-    if OWN_TABLES not in driver.capabilities:
+    if SQL not in driver.capabilities:
         return ()
-    return await fact(driver, lambda executor: OWN_TABLES.on(executor).own_table_size_list())
+    return await fact(driver, lambda executor: OwnTableStore(executor).own_table_size_list())
 
 
 def _process(board: Dashboard) -> str:

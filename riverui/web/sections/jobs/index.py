@@ -232,7 +232,7 @@ async def _index(
 
 
 async def _dead_letters_url(request: Request, listing: Listing) -> str:
-    if JobState.DISCARDED not in listing.states or not await dashboard(request).dead_letters.seen():
+    if JobState.DISCARDED not in listing.states or not await dashboard(request).own_tables.seen():
         return ""
     return url(request, "dead_letters.index")
 

@@ -96,7 +96,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
     if not ids:
         return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
     board = dashboard(request)
-    keeps = verb is DELETE and await board.dead_letters.there()
+    keeps = verb is DELETE and await board.own_tables.there()
     if verb.asks and posted.get("confirmed") != "1":
         return respond(
             request,

@@ -264,7 +264,7 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
 async def _is_dead(request: Request, job_id: int) -> bool:
     """Return whether a job that is not there is kept as a dead letter."""
     board = dashboard(request)
-    if not await board.dead_letters.there():
+    if not await board.own_tables.there():
         return False
     async with board.driver.reading() as executor:
         letters = DeadLetterStore(executor)

@@ -14,13 +14,8 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseUnavailable
-from riverui.features.concurrency.store import LIMIT_TABLE
-from riverui.features.dead_letters.store import DEAD_JOB_TABLE
-from riverui.features.durable_periodic.store import PERIODIC_JOB_TABLE
-from riverui.features.workflows.store import WORKFLOW_TABLE
-from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.params import Count, CountKind
-from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
+from riverui.storage.tables import OWN_TABLES, PRO_WORKFLOW_TABLES, table_names
 from riverui.web.api import models, names, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
 from riverui.web.api.models import Model, Time
@@ -118,16 +113,15 @@ class Extensions(Model, frozen=True, kw_only=True):
     @classmethod
     def of(cls, tables: frozenset[str]) -> Self:
         """Return what these tables are enough for."""
-        producers = not tables.isdisjoint(("river_producer", LIMIT_TABLE.name))
+        own = tables >= OWN_TABLES
+        producers = own or "river_producer" in tables
         return cls(
-            dead_letter_jobs=DEAD_JOB_TABLE.name in tables,
-            durable_periodic_jobs=not tables.isdisjoint(
-                ("river_periodic_job", PERIODIC_JOB_TABLE.name)
-            ),
+            dead_letter_jobs=own,
+            durable_periodic_jobs=own or "river_periodic_job" in tables,
             has_producer_table=producers,
             has_sequence_table="river_job_sequence" in tables,
             producer_queries=producers,
-            workflow_queries=tables >= WORKFLOW_TABLES or WORKFLOW_TABLE.name in tables,
+            workflow_queries=own or tables >= PRO_WORKFLOW_TABLES,
         )
 
 
@@ -156,12 +150,8 @@ async def autocomplete(request: Request) -> Response:
 async def features(request: Request) -> Response:
     """Answer which of River Pro's tables there are, and whether lists should hide the args."""
     board = dashboard(request)
-    tables: frozenset[str] = frozenset()
-    if WORKFLOWS in board.driver.capabilities:
-        async with board.driver.reading() as executor:
-            tables = frozenset(await WORKFLOWS.on(executor).pro_tables())
-            if OWN_TABLES in board.driver.capabilities:
-                tables |= await OWN_TABLES.on(executor).own_table_list()
+    async with board.driver.reading() as executor:
+        tables = await table_names(executor)
     return serializers.reply(
         Features(
             extensions=Extensions.of(tables), job_list_hide_args_by_default=board.config.hide_args

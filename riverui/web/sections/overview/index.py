@@ -123,9 +123,8 @@ async def index(request: Request) -> Response:
         return RedirectResponse(url(request, "jobs.index"), status_code=302)
     only(request, "window")
     board, window = dashboard(request), read_window(request)
-    for watch in board.own_tables.values():
-        # The front page finds out which sections there are.
-        await watch.seen()
+    # The front page finds out which sections there are.
+    await board.own_tables.seen()
     figures = await board.figures.read(window)
     marks = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
     queues, problem = await _queues(request)

@@ -636,7 +636,7 @@ async def test_without_the_migration_it_is_said(
     client = Client(driver)
     workflow = client.workflows.new()
     workflow.add("ship", Step(), wait=UNTIL_APPROVED)
-    words = "need migration 009 of the line riverui: run `riverui migrate-up --line riverui`"
+    words = "need the tables of riverui: run `riverui migrate-up --line riverui`"
     with pytest.raises(SchemaMissing, match=words):
         await workflow.insert()
     with pytest.raises(SchemaMissing, match=words):

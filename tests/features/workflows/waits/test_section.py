@@ -278,5 +278,5 @@ async def test_without_their_table_it_is_said_which_migration_lacks(
     assert not (await shown(ada, "/workflows/w1?task=ship")).all(id="wf-signal-card")
     answer = await ada.get("/workflows/w1/signals")
     assert answer.status_code == 404
-    assert "migration 009" in answer.text
+    assert "the tables of riverui" in answer.text
     assert (await ada.post("/workflows/w1/signals", data={"key": "k"})).status_code == 404

@@ -16,7 +16,6 @@ from riverui.features.workflows.store import WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs
 from riverui.features.workflows.waits.domain import Wait, evidence, time_text
 from riverui.features.workflows.waits.store import (
-    SIGNAL_TABLE,
     WaitDep,
     WaitFacts,
     WaitRow,
@@ -24,8 +23,7 @@ from riverui.features.workflows.waits.store import (
     WaitUpdate,
 )
 from riverui.features.workflows.waits.verbs import signals, waits
-from riverui.storage.interface import OwnTablesExecutor
-from riverui.storage.interface.own_tables import OWN_TABLES
+from riverui.storage.tables import installed
 
 _CLAIMED = 100
 """Waits that are looked at together: their statements take milliseconds, one look at most a
@@ -121,9 +119,7 @@ class WaitEvaluator:
             return False
         self._ask_in = _TABLE_ROUNDS
         async with self._context.executor() as executor:
-            if OWN_TABLES in executor.capabilities:
-                own: OwnTablesExecutor = OWN_TABLES.on(executor)
-                self._there = SIGNAL_TABLE.name in await own.own_table_list()
+            self._there = await installed(executor)
         return self._there
 
     async def _look(self, rows: Sequence[WaitRow]) -> tuple[int, int]:

@@ -19,14 +19,13 @@ from riverui.errors import (
 from riverui.features.workflows.domain.workflows import SignalRow
 from riverui.features.workflows.waits.domain import MOST_KEY, Wait
 from riverui.features.workflows.waits.store import (
-    MISSING,
-    SIGNAL_TABLE,
     SignalInserted,
     SignalInsertParams,
     WaitRow,
     WaitStore,
 )
 from riverui.storage.interface import Executor
+from riverui.storage.tables import MISSING, REMEDY, installed
 
 MOST_PAYLOAD = 1_000_000
 """Bytes of a signal's payload in JSON: enough for any fact; what is larger belongs in a store."""
@@ -57,21 +56,22 @@ def check_signal(params: SignalInsertParams) -> SignalInsertParams:
     return params
 
 
-async def send(waits: WaitStore, params: SignalInsertParams) -> SignalRow:
+async def send(executor: Executor, params: SignalInsertParams) -> SignalRow:
     """Keep a signal, in a transaction, and return it: the one that was there where it was sent
     before with the same idempotency key.
 
     NotFound without the workflow, SignalAttemptMismatch, SignalConflict, SignalRefused;
-    SchemaMissing without the table. A store that answers at once will do.
+    SchemaMissing without the tables.
     """
     params = check_signal(params)
+    waits = await need(executor)
     return _sent(params, await waits.workflow_signal_insert(params))
 
 
 async def need(executor: Executor) -> WaitStore:
     """Return the executor for signals and waits; SchemaMissing, in words, without their table."""
-    if not await SIGNAL_TABLE.exists(executor):
-        raise SchemaMissing(MISSING)
+    if not await installed(executor):
+        raise SchemaMissing(f"Signals of workflows need {MISSING}: run `{REMEDY}`.")
     return WaitStore(executor)
 
 

@@ -21,8 +21,8 @@ from riverui.features.workflows.domain.pages import (
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
 from riverui.storage.postgres.job_list.filters import is_storable
-from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment
+from riverui.storage.store import Store
 
 _CAP = 5_000
 """Tasks of a workflow that a list counts: a page of workflows takes a tenth of a second then."""
@@ -53,11 +53,13 @@ _STATES = array_literals.texts([state.value for state in JobState])
 _ENDED = frozenset(state.value for state in FINALIZED) | {DELETED}
 
 
-class WorkflowPages(Statements):
+class WorkflowPageStore(Store):
     """Operations on workflows."""
 
     async def workflow_page_list(self, params: WorkflowPageParams) -> WorkflowPageList:
-        """Return one page of workflows by keyset; see WorkflowPageExecutor."""
+        """Return one page of workflows by keyset, their tasks counted up to a cap. A search looks
+        at so many workflows and no more.
+        """
         if not all(map(is_storable, (params.after, params.match, params.kind))):
             return WorkflowPageList(rows=(), after="")
         values: dict[str, Any] = {"after": params.after, "limit": params.limit, "cap": _CAP + 1}
@@ -84,7 +86,7 @@ class WorkflowPages(Statements):
             slots["outcome"] = _OUTCOMES[params.outcome]
             most = _WINDOW if params.outcome == "cancelled" else _OUTCOME_WINDOW
             window = min(most, window) if "match" in slots else most
-        found = await self.rows("workflow_page_list", {**values, "window": window}, **slots)
+        found = await self._sql.rows("workflow_page_list", {**values, "window": window}, **slots)
         records = found.records()
         first = records[0]
         rows = [_workflow(row, _CAP) for row in records if row.id is not None]
@@ -103,7 +105,7 @@ class WorkflowPages(Statements):
         """Return one workflow with its tasks counted, or None."""
         if not is_storable(id):
             return None
-        row = await self.row(
+        row = await self._sql.row(
             "workflow_page_list",
             {"after": "", "limit": 1, "window": 1, "cap": _CAP_ONE + 1},
             active=Fragment("workflow_page_id", {"id": id}),
@@ -116,11 +118,11 @@ class WorkflowPages(Statements):
         """Return the tasks of a workflow by name, and its edges, so many at most."""
         if not is_storable(id):
             return WorkflowGraph(tasks=(), edges=(), complete=True)
-        found = await self.rows(
+        found = await self._sql.rows(
             "workflow_graph_task_list",
             {"id": id, "limit": tasks + 1, "name_length": _NAME_LENGTH, "states": _STATES},
         )
-        joined = await self.rows("workflow_graph_edge_list", {"id": id, "limit": edges + 1})
+        joined = await self._sql.rows("workflow_graph_edge_list", {"id": id, "limit": edges + 1})
         return WorkflowGraph(
             tasks=list(map(WorkflowTaskRow._make, found[:tasks])),
             edges=[(dependency, task) for dependency, task in joined[:edges]],
@@ -130,12 +132,16 @@ class WorkflowPages(Statements):
     async def workflow_place_get(
         self, *, job_id: int | None = None, id: str = "", name: str = "", most: int = 20
     ) -> TaskPlace | None:
-        """Return the place of a job, or of the task of that name, in its workflow."""
+        """Return the place of a job, or of the task of that name, in its workflow, with `most`
+        neighbours on either side; None where there is no such task.
+        """
         if job_id is not None:
-            found = await self.row("workflow_place_get", {"job_id": job_id, "cap": _NEIGHBOURS})
+            found = await self._sql.row(
+                "workflow_place_get", {"job_id": job_id, "cap": _NEIGHBOURS}
+            )
         elif is_storable(id) and is_storable(name):
             by_name = Fragment("workflow_place_by_name", {"id": id, "name": name})
-            found = await self.row("workflow_place_get", {"cap": _NEIGHBOURS}, task=by_name)
+            found = await self._sql.row("workflow_place_get", {"cap": _NEIGHBOURS}, task=by_name)
         else:
             return None
         if found is None:
@@ -147,8 +153,8 @@ class WorkflowPages(Statements):
             "cap": _NEIGHBOURS,
             "name_length": _NAME_LENGTH,
         }
-        deps = await self.rows("workflow_neighbour_list", values)
-        dependents = await self.rows(
+        deps = await self._sql.rows("workflow_neighbour_list", values)
+        dependents = await self._sql.rows(
             "workflow_neighbour_list",
             values,
             other=Fragment("workflow_task_name"),
@@ -165,13 +171,13 @@ class WorkflowPages(Statements):
         failed, up to a cap.
         """
         values = {"ids": array_literals.texts(list(ids)), "cap": _CAP}
-        return dict(await self.rows("workflow_failed_dep_list", values))
+        return dict(await self._sql.rows("workflow_failed_dep_list", values))
 
     async def workflow_page_job_list(self, id: str) -> Sequence[JobTextRow]:
         """Return the jobs of a workflow by id, 10,000 at most."""
         if not is_storable(id):
             return []
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "workflow_page_job_list",
             {"id": id, "limit": _TASKS, **TASK_LIMITS},
             **JOB_TEXT_COLUMNS,

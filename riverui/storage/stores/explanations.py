@@ -15,8 +15,9 @@ from riverui.domain.explain.facts import (
 )
 from riverui.domain.jobs import UNKNOWN_KIND
 from riverui.domain.partitions import Partition
-from riverui.storage.postgres.engine.candidates import key_of
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.postgres.statements import instant
+from riverui.storage.store import Store
+from riverui.storage.stores.candidates import key_of
 
 _SEEN = 50
 """Jobs of each state and priority that are looked at: they tell a pace, and take some
@@ -24,7 +25,7 @@ milliseconds.
 """
 
 
-class Explanations(Statements):
+class ExplanationStore(Store):
     """Reading what goes on around one job."""
 
     async def job_line_get(
@@ -33,7 +34,7 @@ class Explanations(Statements):
         """Count the due jobs of the queue that come before this place in River's order, up to
         `cap`.
         """
-        row = await self.row(
+        row = await self._sql.row(
             "job_line_get",
             {
                 "queue": queue,
@@ -47,7 +48,7 @@ class Explanations(Statements):
 
     async def queue_work_get(self, queue: str, *, kind: str, cap: int = 1_000) -> QueueWork:
         """Return what the queue's clients were seen to do; running jobs are counted up to `cap`."""
-        row = await self.row(
+        row = await self._sql.row(
             "queue_work_get",
             {
                 "queue": queue,
@@ -80,8 +81,11 @@ class Explanations(Statements):
         after: datetime,
         cap: int = 500,
     ) -> Overtaking:
-        """Count the jobs of other kinds that come after this place and were taken before it."""
-        row = await self.row(
+        """Count the jobs of other kinds that come after this place in River's order and were taken
+        later than `after`, and than any of this kind; of each state and priority the `cap` that
+        were due last are looked at.
+        """
+        row = await self._sql.row(
             "job_overtaken_get",
             {
                 "queue": queue,
@@ -97,15 +101,17 @@ class Explanations(Statements):
 
     async def job_lock_get(self, id: int) -> JobLock | None:
         """Return what is known of the lock on a job's row; None without such a job."""
-        row = await self.row("job_lock_get", {"id": id})
+        row = await self._sql.row("job_lock_get", {"id": id})
         return None if row is None else JobLock(**row._asdict())
 
     async def job_holder_list(
         self, queue: str, partition: Partition, key: str, *, cap: int = 1_000, limit: int = 3
     ) -> Sequence[JobHolder]:
-        """Return running jobs of one key of a queue, the first of them by priority."""
+        """Return running jobs of one key of a queue, the first of them by priority; up to `cap`
+        running jobs of the queue are looked at.
+        """
         values = {"queue": queue, "held": key, "cap": cap, "limit": limit}
-        rows = await self.rows("job_holder_list", values, key=key_of(partition))
+        rows = await self._sql.rows("job_holder_list", values, key=key_of(partition))
         return [JobHolder(row.id, row.client or "") for row in rows.records()]
 
     async def job_share_get(
@@ -119,8 +125,8 @@ class Explanations(Statements):
         window: int = 10_000,
         keys: int = 1_000,
     ) -> ShareLine:
-        """Return which keys the first due jobs of the queue have, and how many of the job's own
-        come before it.
+        """Return which keys the first `window` due jobs of the queue have, in River's order, and
+        how many of the job's own key come before it; up to `keys` of them by name.
         """
         values = {
             "queue": queue,
@@ -130,7 +136,7 @@ class Explanations(Statements):
             "window": window,
             "keys": keys,
         }
-        rows = (await self.rows("job_share_get", values, key=key_of(partition))).records()
+        rows = (await self._sql.rows("job_share_get", values, key=key_of(partition))).records()
         found = [row for row in rows if row.key is not None]
         first = rows[0]
         return ShareLine(

@@ -18,7 +18,7 @@ from riverui.domain.health.facts import (
     RunningJobs,
     WaitingKind,
 )
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.store import Store
 
 _NEWEST = 50
 """Jobs of each state and priority of a queue that may have overtaken others: enough to be sure."""
@@ -26,12 +26,12 @@ _TRIED = 100
 """Jobs whose metadata is looked into: it may be large."""
 
 
-class HealthStatements(Statements):
+class HealthStore(Store):
     """Reading what the health report needs."""
 
     async def health_running(self, *, cap: int = 1_000) -> RunningJobs:
         """Return the running jobs, by queue; at most `cap`."""
-        rows = await self.rows("health_running", {"cap": cap})
+        rows = await self._sql.rows("health_running", {"cap": cap})
         return RunningJobs(jobs=[RunningJob(**row._asdict()) for row in rows.records()], cap=cap)
 
     async def health_overdue(
@@ -40,7 +40,7 @@ class HealthStatements(Statements):
         """Count the scheduled and retryable jobs of these queues that have been due since before
         then.
         """
-        row = await self.row(
+        row = await self._sql.row(
             "health_overdue", {"queues": list(queues), "due_before": due_before, "cap": cap}
         )
         return OverdueJobs(jobs=row.jobs, cap=cap, oldest_at=row.oldest_at)
@@ -52,11 +52,11 @@ class HealthStatements(Statements):
         that come next, and who took jobs of it last.
         """
         named = {"queues": list(queues)}
-        counts = await self.rows("health_waiting_count", named | {"cap": cap})
-        asked = await self.rows("health_waiting_kinds", named | {"now": now, "seen": seen})
+        counts = await self._sql.rows("health_waiting_count", named | {"cap": cap})
+        asked = await self._sql.rows("health_waiting_kinds", named | {"now": now, "seen": seen})
         kinds = asked.records()
-        takers = await self.rows("health_waiting_takers", named | {"now": now})
-        passed = await self.rows(
+        takers = await self._sql.rows("health_waiting_takers", named | {"now": now})
+        passed = await self._sql.rows(
             "health_waiting_overtaken",
             {
                 "queues": [row.queue for row in kinds],
@@ -96,14 +96,14 @@ class HealthStatements(Statements):
         """Return unfinished jobs that were rescued more than once, the most often rescued first, of
         the `seen` of each state that come first.
         """
-        row = await self.row("health_tried", {"seen": seen, "most": _TRIED})
+        row = await self._sql.row("health_tried", {"seen": seen, "most": _TRIED})
         whole = row.most < seen and len(row.ids) < _TRIED
-        rows = await self.rows("health_lost", {"ids": row.ids, "limit": limit})
+        rows = await self._sql.rows("health_lost", {"ids": row.ids, "limit": limit})
         return LostJobs(jobs=[LostJob(**row._asdict()) for row in rows.records()], whole=whole)
 
     async def health_database(self) -> DatabaseState:
         """Return what the server tells of transactions, locks and notifications."""
-        row = await self.row("health_database")
+        row = await self._sql.row("health_database")
         return DatabaseState(
             oldest=_open(row.open_pid, row.open_client, row.open_state, row.open_since),
             hidden=row.hidden,

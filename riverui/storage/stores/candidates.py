@@ -4,18 +4,52 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.partitions import Partition
-from riverui.storage.interface.candidates import Candidate, Full, KeyPage, KeyRange
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
-from riverui.storage.postgres.statements import Statements
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment, join
+from riverui.storage.store import Store
+
+
+class Candidate(NamedTuple):
+    """A job that may be fetched."""
+
+    id: int
+    kind: str
+    keys: Mapping[Partition, str]
+    """Its key in each partition that was asked for."""
+
+
+Full = Mapping[Partition, Collection[str]]
+"""Keys of which no job can be taken now, so that none is read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyRange:
+    """Which keys of a partition are looked at, and how many jobs of each."""
+
+    partition: Partition
+    per_key: int
+    keys: int
+    """At most so many keys, in their own order."""
+    after: str = ""
+    """Only keys behind this one."""
+
+
+class KeyPage(NamedTuple):
+    """Jobs of some keys."""
+
+    candidates: Sequence[Candidate]
+    last_key: str | None
+    """The last key that was looked at; None where there are no more behind it."""
+
 
 _ALL_ARGS = Fragment("partition_all_args")
 _BY_KIND = Fragment("partition_by_kind")
@@ -23,7 +57,7 @@ _CLAIMED = Fragment("job_claimed")
 _WHOLE = Fragment("partition_whole")
 
 
-class Candidates(Statements):
+class CandidateStore(Store):
     """Operations on jobs that may be fetched, and the indexes that find them."""
 
     async def job_candidate_list(
@@ -35,14 +69,16 @@ class Candidates(Statements):
         full: Full | None = None,
         few: KeyRange | None = None,
     ) -> Sequence[Candidate]:
-        """Return jobs in the order in which they would be fetched; see CandidateExecutor."""
+        """Return up to `params.limit` jobs in the order in which they would be fetched, out of the
+        first `window` waiting ones; of each key only the first `few.per_key`.
+        """
         values = {**which(params), "window": window, "limit": params.limit, "per_key": 1}
         slots = _slots(params, partitions, full)
         if few is not None:
             values["per_key"] = few.per_key
             place = 1 + list(partitions).index(few.partition)
             slots["place"] = Fragment("candidate_place", {"by": place})
-        rows = await self.rows("job_candidate_list", values, **slots)
+        rows = await self._sql.rows("job_candidate_list", values, **slots)
         return _candidates(rows, partitions)
 
     async def job_candidate_list_by_key(
@@ -53,7 +89,11 @@ class Candidates(Statements):
         keys: KeyRange,
         full: Full | None = None,
     ) -> KeyPage:
-        """Return the first jobs of each of some keys; see CandidateExecutor."""
+        """Return the first jobs of each of some keys, all of them in the order in which they would
+        be fetched, whatever waits before them; `params.limit` is not looked at.
+
+        It needs the partition's index: without it, it reads all waiting jobs of the queue.
+        """
         by, others = keys.partition, dict(full or {})
         values = {
             **which(params),
@@ -63,12 +103,14 @@ class Candidates(Statements):
             "per_key": keys.per_key,
         }
         slots = {**_slots(params, partitions, others), "key": key_of(by)}
-        rows = await self.rows("job_candidate_list_by_key", values, **slots)
+        rows = await self._sql.rows("job_candidate_list_by_key", values, **slots)
         first = rows.first()
         return KeyPage(_candidates(rows, partitions), first.last_key if first else None)
 
     async def job_claim(self, params: JobFetchParams, ids: Sequence[int]) -> Sequence[JobRow]:
-        """Make those of the jobs running that are available still; see CandidateExecutor."""
+        """Make those of the jobs running that are available still, as job_get_available does, and
+        return them; those that somebody else is taking are left out.
+        """
         values = {
             "ids": array_literals.numbers(ids),
             "queue": params.queue,
@@ -76,7 +118,7 @@ class Candidates(Statements):
             "max_attempted_by": params.max_attempted_by,
             "client_id": params.client_id,
         }
-        rows = await self.prepared(
+        rows = await self._sql.prepared(
             "job_get_available",
             values,
             which=_CLAIMED,
@@ -86,28 +128,31 @@ class Candidates(Statements):
 
     async def partition_index_list(self) -> Collection[str]:
         """Return the names of those indexes of partitions that can be used."""
-        rows = await self.rows("partition_index_list", {"schema": self.schema})
+        rows = await self._sql.rows("partition_index_list", {"schema": self._sql.schema})
         return frozenset(rows.values())
 
     async def partition_index_create(self, partition: Partition) -> None:
-        """Make a partition's index, or make it anew where it was left broken."""
+        """Make a partition's index, or make it anew where it was left broken; writers go on.
+
+        Not inside a transaction.
+        """
         if partition.index_name in await self.partition_index_list():
             return
         await self.partition_index_drop(partition)
-        text, values = self._queries.render(key_of(partition))
+        text, values = self._sql.render(key_of(partition))
         key = re.sub(r"\$(\d+)", lambda found: _literal(values[int(found[1]) - 1]), text)
-        table = "river_job" if self.schema is None else f'"{self.schema}".river_job'
-        await self.run(
+        table = "river_job" if self._sql.schema is None else f'"{self._sql.schema}".river_job'
+        await self._sql.run(
             f'create index concurrently "{partition.index_name}" on {table} using btree (queue,'
             f" (({key}) collate \"C\"), priority, scheduled_at, id) where state = 'available'"
         )
 
     async def partition_index_drop(self, partition: Partition) -> None:
-        """Drop a partition's index, if it is there."""
+        """Drop a partition's index, if it is there. Not inside a transaction."""
         name = f'"{partition.index_name}"'
-        if self.schema is not None:
-            name = f'"{self.schema}".{name}'
-        await self.run(f"drop index concurrently if exists {name}")
+        if self._sql.schema is not None:
+            name = f'"{self._sql.schema}".{name}'
+        await self._sql.run(f"drop index concurrently if exists {name}")
 
 
 def which(params: JobFetchParams) -> dict[str, Any]:

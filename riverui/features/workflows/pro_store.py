@@ -13,30 +13,24 @@ from riverui.features.workflows.domain.workflows import (
     WorkflowListRow,
     WorkflowRow,
 )
-from riverui.storage.interface.workflows import PRO_TABLES
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
 from riverui.storage.postgres.job_list.filters import is_storable
-from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment, word
+from riverui.storage.store import Store
 
 _TASKS = 10_000
 """Jobs of a workflow that are read."""
 
 
-class Pro(Statements):
+class ProStore(Store):
     """Operations on River Pro's tables."""
-
-    async def pro_tables(self) -> Sequence[str]:
-        """Return those of PRO_TABLES that exist."""
-        rows = await self.rows("pro_tables", {"tables": array_literals.texts(PRO_TABLES)})
-        return rows.values()
 
     async def periodic_job_list(
         self, *, updated_after: datetime, limit: int
     ) -> Sequence[PeriodicJobRow]:
         """Return durable periodic jobs that are still kept up, by id."""
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "periodic_job_list", {"updated_after": updated_after, "limit": limit}
         )
         return [PeriodicJobRow(**row._asdict()) for row in rows.records()]
@@ -45,7 +39,7 @@ class Pro(Statements):
         """Return the producers of one queue, by id."""
         if not is_storable(queue_name):
             return []
-        rows = await self.rows("producer_list", {"queue_name": queue_name})
+        rows = await self._sql.rows("producer_list", {"queue_name": queue_name})
         return [ProducerRow(**row._asdict()) for row in rows.records()]
 
     async def workflow_list(
@@ -57,8 +51,8 @@ class Pro(Statements):
         slots = {}
         if active is not None:
             slots["active"] = Fragment("workflow_active" if active else "workflow_inactive")
-        async with self.bitmaps():
-            rows = await self.rows("workflow_list", {"after": after, "limit": limit}, **slots)
+        async with self._sql.bitmaps():
+            rows = await self._sql.rows("workflow_list", {"after": after, "limit": limit}, **slots)
         return [
             WorkflowListRow(
                 id=row.id,
@@ -71,21 +65,21 @@ class Pro(Statements):
         ]
 
     async def workflow_id_order(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return ids in the order of the list."""
-        rows = await self.rows("workflow_id_order", {"ids": list(ids)})
+        """Return ids in the order of the list, for lists of several tables to become one."""
+        rows = await self._sql.rows("workflow_id_order", {"ids": list(ids)})
         return [row.id for row in rows.records()]
 
     async def workflow_get(self, id: str) -> WorkflowRow | None:
         """Return one workflow, or None."""
-        row = await self.row("workflow_get", {"id": id}) if is_storable(id) else None
+        row = await self._sql.row("workflow_get", {"id": id}) if is_storable(id) else None
         return None if row is None else WorkflowRow(**row._asdict())
 
     async def workflow_task_list(self, id: str) -> Sequence[JobTextRow]:
         """Return the jobs of a workflow, by id."""
         if not is_storable(id):
             return []
-        async with self.bitmaps():
-            rows = await self.rows(
+        async with self._sql.bitmaps():
+            rows = await self._sql.rows(
                 "workflow_task_list",
                 {"id": id, "limit": _TASKS, **TASK_LIMITS},
                 **JOB_TEXT_COLUMNS,
@@ -110,7 +104,7 @@ class Pro(Statements):
             if descending
             else {}
         )
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "workflow_signal_list",
             {**parameters, "keys": array_literals.texts(list(keys))},
             **slots,
@@ -125,4 +119,4 @@ class Pro(Statements):
         Raise UniqueConflict where a task's unique key is taken.
         """
         parameters = {"ids": list(ids), "waiting": list(waiting), "reset": reset}
-        return sorted((await self.rows("workflow_retry", parameters)).values())
+        return sorted((await self._sql.rows("workflow_retry", parameters)).values())

@@ -8,3 +8,6 @@ join pg_class i on i.oid = x.indexrelid
 join pg_namespace n on n.oid = t.relnamespace
 where n.nspname = coalesce(:schema::text, current_schema()) and t.relname ~ '^river_'
 order by i.relname;
+
+-- name: job_truncate
+truncate /* schema */river_job;

@@ -1,8 +1,5 @@
 -- River Pro's tables, where there are any.
 
--- name: pro_tables
-select t.name from unnest(:tables::text::text[]) as t (name) where to_regclass('/* schema */' || t.name) is not null;
-
 -- name: periodic_job_list
 select p.id, p.created_at, p.next_run_at, p.updated_at
 from /* schema */river_periodic_job p

@@ -9,8 +9,8 @@ from typing import Any
 from riverui.domain.jobs import MOST_NAME
 from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment
+from riverui.storage.store import Store
 
 _TRY = 500
 """Milliseconds for River's GIN index, and for metadata that is long."""
@@ -18,13 +18,17 @@ _WINDOW = 20_000
 """Newest jobs of the table that are looked at where there are too many periodic ones."""
 
 
-class PeriodicRuns(Statements):
+class PeriodicRunStore(Store):
     """Reading periodic jobs."""
 
     async def periodic_history_list(
         self, *, most: int = 20_000, names: int = 200, runs: int = 40
     ) -> PeriodicHistories | None:
-        """Return periodic jobs by name, those without a name by kind; see PeriodicRunExecutor."""
+        """Return periodic jobs by name, those without a name by kind, at most `names`, each with
+        its newest `runs`; None where they cannot be read in time.
+
+        Where there are more than `most` jobs of them, those among the newest jobs of the table.
+        """
         values = {"most": most, "name_length": MOST_NAME, "names": names, "runs": runs}
         rows = await self._seen(values)
         complete = rows is not None and (rows[0].looked_at if rows else 0) < most
@@ -35,8 +39,8 @@ class PeriodicRuns(Statements):
         return PeriodicHistories(histories=list(_histories(rows)), complete=complete)
 
     async def _seen(self, values: Mapping[str, Any], **slots: Fragment) -> Sequence[Any] | None:
-        async with self.trying_bitmaps(milliseconds=_TRY):
-            return (await self.rows("periodic_history_list", values, **slots)).records()
+        async with self._sql.trying_bitmaps(milliseconds=_TRY):
+            return (await self._sql.rows("periodic_history_list", values, **slots)).records()
         return None
 
 

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.features.error_groups.domain.fingerprints import MOST_ERROR, MOST_TRACE
 from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
-from riverui.storage.interface.failed_jobs import FailedJobs
 from riverui.storage.postgres.job_list.rows import go_time
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.store import Store
 
 
-class FailedJobStatements(Statements):
+class FailedJobs(NamedTuple):
+    """The failed jobs that were found."""
+
+    places: Sequence[FailedJobPlace]
+    """The newest first."""
+    more: bool
+    """Whether there are others."""
+
+
+class FailedJobStore(Store):
     """Reading failed jobs."""
 
     async def failed_job_list(self, *, limit: int) -> FailedJobs:
-        """Find the newest failed jobs; see ErrorExecutor."""
-        rows = (await self.rows("failed_job_list", {"limit": limit})).records()
+        """Find the newest failed jobs: discarded ones that ended last and retryable ones that are
+        due next, by the time of their last attempt.
+        """
+        rows = (await self._sql.rows("failed_job_list", {"limit": limit})).records()
         return FailedJobs(
             places=[FailedJobPlace(row.id, row.attempt) for row in rows],
             more=bool(rows and rows[0].more),
         )
 
     async def job_error_list(self, ids: Collection[int]) -> Sequence[JobErrorRow]:
-        """Return what the last attempt of each of these jobs has left; see ErrorExecutor."""
+        """Return what the last attempt of each of these jobs has left, those that have not failed
+        any more left out. Messages are cut to 2,000 characters, traces to some 8,000.
+        """
         values = {"ids": list(ids), "error_length": MOST_ERROR, "trace_length": MOST_TRACE}
         return [
             JobErrorRow(
@@ -40,5 +53,5 @@ class FailedJobStatements(Statements):
                 trace=row.trace,
                 given=row.given,
             )
-            for row in (await self.rows("job_error_list", values)).records()
+            for row in (await self._sql.rows("job_error_list", values)).records()
         ]

@@ -1,0 +1,1 @@
+"""Statements that only Postgres has: reads for pages, indexes, candidates for partitions."""

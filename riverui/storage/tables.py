@@ -1,0 +1,91 @@
+"""Optional tables: riverui's own, all of which one line of migrations makes, and River Pro's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from riverui.storage.interface import SQL, Executor
+
+LINE = "riverui"
+"""The line of migrations that makes the tables of riverui."""
+REMEDY = f"riverui migrate-up --line {LINE}"
+"""The command that makes the tables of riverui."""
+MISSING = "the tables of riverui"
+"""What a database lacks without them, as part of a sentence."""
+OWN_TABLES = frozenset(
+    f"riverui_{name}"
+    for name in (
+        "client",
+        "dead_job",
+        "error_group",
+        "limit",
+        "mark",
+        "operation",
+        "periodic_job",
+        "producer",
+        "rate",
+        "rollup",
+        "sequence",
+        "sequence_job",
+        "workflow",
+        "workflow_edge",
+        "workflow_signal",
+        "workflow_task",
+    )
+)
+"""All tables of riverui: its features are off while one of them is missing."""
+PRO_TABLES = frozenset(
+    f"river_{name}"
+    for name in (
+        "job_sequence",
+        "periodic_job",
+        "producer",
+        "workflow",
+        "workflow_attempt",
+        "workflow_attempt_task",
+        "workflow_signal",
+        "workflow_timer",
+        "workflow_worklist",
+    )
+)
+"""Tables by which River UI recognizes what there is of River Pro."""
+PRO_WORKFLOW_TABLES = frozenset(name for name in PRO_TABLES if name.startswith("river_workflow"))
+"""Those that River Pro's workflows need, all of them."""
+_BELIEVED_SECONDS = 10.0
+"""How long the names are believed once all tables of riverui were there: dropped ones are noticed
+after that, or by the first statement that fails.
+"""
+
+
+class KnownTables:
+    """The names of the optional tables, as the database returned them lately."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until = float("-inf")
+        self._names: frozenset[str] = frozenset()
+
+    def names(self) -> frozenset[str] | None:
+        """Return the names; None where the database has to be asked."""
+        return self._names if self._clock() < self._until else None
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Believe these names for a while, if all tables of riverui are among them."""
+        self._names = names
+        complete = names >= OWN_TABLES
+        self._until = self._clock() + _BELIEVED_SECONDS if complete else float("-inf")
+
+    def forget(self) -> None:
+        """Ask the database again at the next opportunity."""
+        self._until = float("-inf")
+
+
+async def table_names(executor: Executor) -> frozenset[str]:
+    """Return the names of those optional tables that the database has."""
+    return await executor.sql.tables() if SQL in executor.capabilities else frozenset()
+
+
+async def installed(executor: Executor) -> bool:
+    """Return whether the database has all tables of riverui."""
+    return await table_names(executor) >= OWN_TABLES
