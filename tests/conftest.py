@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -110,7 +111,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def template_database(admin_url: str) -> Iterator[str]:
     """Yield the name of a migrated, empty database that others are cloned from."""
     name = create_database(admin_url)
-    _migrate(with_database(admin_url, name), "main")
+    migrate_template(with_database(admin_url, name), "main")
     yield name
     drop_database(admin_url, name)
 
@@ -119,14 +120,16 @@ def template_database(admin_url: str) -> Iterator[str]:
 def own_template_database(admin_url: str, template_database: str) -> Iterator[str]:
     """Yield the name of one that has riverui's own tables as well."""
     name = create_database(admin_url, template=template_database)
-    _migrate(with_database(admin_url, name), "riverui")
+    migrate_template(with_database(admin_url, name), "riverui")
     yield name
     drop_database(admin_url, name)
 
 
-def _migrate(url: str, line: str) -> None:
+def migrate_template(url: str, line: str, *, schema: str | None = None) -> None:
+    """Make the tables of a database that others are cloned from, and what empties the clones."""
+
     async def up() -> None:
-        driver = connect(url)
+        driver = connect(url, schema=schema)
         await migrate(driver, "up", line=line)
         await driver.close()
 
@@ -167,11 +170,20 @@ def database_url(
     """
     own = "own_tables" in request.fixturenames
     template = request.getfixturevalue("own_template_database" if own else "template_database")
-    name = kept_databases.pop(template, None) or create_database(admin_url, template=template)
+    with kept_database(admin_url, kept_databases, template) as url:
+        yield url
+
+
+@contextmanager
+def kept_database(admin_url: str, kept: dict[str, str], template: str) -> Iterator[str]:
+    """Lend a copy of the template: the one that the last test has used, or a new one; keep it for
+    the next test unless its tables or settings were changed.
+    """
+    name = kept.pop(template, None) or create_database(admin_url, template=template)
     url = with_database(admin_url, name)
     yield url
     if _emptied(url):
-        kept_databases[template] = name
+        kept[template] = name
     else:
         drop_database(admin_url, name)
 

@@ -10,6 +10,9 @@ from riverui.storage.interface import WorkingDriver
 from riverui.testing import MemoryDatabase
 from tests import synchronous_drivers
 from tests.drivers import connect
+from tests.storage.conftest import SCHEMA, schema_database_url, schema_template
+
+__all__ = ["schema_database_url", "schema_template"]
 
 DRIVERS = ["postgres", "memory"]
 
@@ -27,8 +30,13 @@ def driver_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def driver_url(driver_name: str, request: pytest.FixtureRequest) -> str:
-    """Return the address of a database with River's tables, empty for one in memory."""
-    return "" if driver_name == "memory" else str(request.getfixturevalue("database_url"))
+    """Return the address of a database with River's tables, empty for one in memory. Postgres has
+    them in a schema of another name, as that is what a statement easily forgets.
+    """
+    if driver_name == "memory":
+        return ""
+    name = "schema_database_url" if driver_name == "postgres" else "database_url"
+    return str(request.getfixturevalue(name))
 
 
 @pytest.fixture
@@ -38,6 +46,6 @@ async def driver(driver_name: str, driver_url: str) -> AsyncIterator[WorkingDriv
     if driver_name in synchronous_drivers.DRIVERS:
         opened = synchronous_drivers.DRIVERS[driver_name](driver_url)
     else:
-        opened = connect(driver_url) if driver_url else MemoryDatabase()
+        opened = connect(driver_url, schema=SCHEMA) if driver_url else MemoryDatabase()
     yield opened
     await opened.close()

@@ -109,9 +109,10 @@ async def test_a_retry_whose_key_is_taken_changes_nothing(driver: Driver) -> Non
 async def test_delete(driver: Driver) -> None:
     (waiting,) = await insert(driver, job(queue="other"))
     (at_work,) = await running(driver, job())
+    (done,) = await ended(driver, JobState.COMPLETED, job())
     async with driver.transaction() as transaction:
-        changes = await transaction.job_delete_many([waiting, at_work, NOWHERE])
-    assert changes.changed == (waiting,)
+        changes = await transaction.job_delete_many([waiting, at_work, done, NOWHERE])
+    assert changes.changed == (waiting, done)
     assert dict(changes.skipped) == {
         at_work: SkipReason.RUNNING,
         NOWHERE: SkipReason.NOT_FOUND,

@@ -15,9 +15,15 @@ TTL = timedelta(seconds=15)
 async def test_who_is_elected_first_leads(driver: Driver) -> None:
     async with driver.autocommit() as executor:
         assert await executor.leader_get() is None
+        over = datetime.now(UTC) - 2 * TTL
+        await executor.leader_attempt_elect("who was", ttl=TTL, now=over)
+        assert await executor.leader_get() is None, "the term is over"
+        await executor.leader_resign("who was", elected_at=over)
         leader = await executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
         assert leader == LeaderRow(leader_id="me", elected_at=NOW, expires_at=NOW + TTL)
-        assert await executor.leader_attempt_elect("you", ttl=TTL, now=NOW + TTL) is None
+        for name in ("me", "you"):
+            for now in (NOW, NOW + TTL):
+                assert await executor.leader_attempt_elect(name, ttl=TTL, now=now) is None
         over = NOW + TTL + timedelta(microseconds=1)
         after = await executor.leader_attempt_elect("you", ttl=TTL, now=over)
         assert after == LeaderRow(leader_id="you", elected_at=over, expires_at=over + TTL)
@@ -28,6 +34,10 @@ async def test_the_database_has_a_clock(driver: Driver) -> None:
         leader = await executor.leader_attempt_elect("me", ttl=TTL)
         assert leader is not None
         assert await executor.leader_get() == leader
+        again = await executor.leader_attempt_reelect("me", elected_at=leader.elected_at, ttl=TTL)
+        assert again is not None
+        assert again.elected_at == leader.elected_at
+        assert again.expires_at > leader.expires_at
     assert abs(leader.elected_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert leader.expires_at - leader.elected_at == TTL
 
@@ -53,9 +63,13 @@ async def test_a_term_goes_on_unless_somebody_else_has_led(driver: Driver) -> No
     hour = timedelta(hours=1)
     async with driver.autocommit() as executor:
         await executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
+        for name, elected_at in (("you", NOW), ("me", NOW + hour)):
+            assert (
+                await executor.leader_resume(name, elected_at=elected_at, ttl=TTL, now=NOW + hour)
+                is None
+            )
         leader = await executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=NOW + hour)
-        assert leader is not None
-        assert leader.expires_at == NOW + hour + TTL
+        assert leader == LeaderRow(leader_id="me", elected_at=NOW, expires_at=NOW + hour + TTL)
         await executor.leader_attempt_elect("you", ttl=TTL, now=NOW + 2 * hour)
         assert (
             await executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=NOW + 2 * hour) is None

@@ -10,6 +10,7 @@ import pytest
 from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
 from riverui.storage.interface import LISTENING, Driver
+from riverui.storage.interface.params import Count, CountKind
 from tests.contract.seeds import NOW, ended, insert, job, running
 
 
@@ -55,15 +56,21 @@ async def test_queues_that_nobody_reports_are_removed(driver: Driver) -> None:
 
 async def test_pausing_and_resuming_tell_what_changed(driver: Driver) -> None:
     async with driver.transaction() as transaction:
-        await transaction.queue_upsert_many(["a", "b"])
+        assert list(await transaction.queue_pause("*")) == []
+        for name in ("a", "b"):
+            await transaction.queue_upsert(name, now=NOW)
         assert list(await transaction.queue_pause("a")) == ["a"]
         assert list(await transaction.queue_pause("a")) == []
         assert list(await transaction.queue_pause("*")) == ["b"]
+        assert list(await transaction.queue_pause("*")) == []
         row = await transaction.queue_row_get("a")
         assert row is not None
         assert row.paused_at is not None
+        assert row.updated_at == row.paused_at
+        assert row.created_at == NOW
         assert list(await transaction.queue_resume("b")) == ["b"]
         assert list(await transaction.queue_resume("*")) == ["a"]
+        assert list(await transaction.queue_resume("a")) == []
     for act in ("queue_pause", "queue_resume"):
         with pytest.raises(NotFound):
             async with driver.transaction() as transaction:
@@ -99,6 +106,8 @@ async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
         job("post", queue="served", scheduled_at=NOW - timedelta(hours=1)),
     )
     await running(driver, job(queue="served", priority=1, scheduled_at=NOW - timedelta(days=1)))
+    await ended(driver, JobState.RETRYABLE, job(queue="orphan"))
+    await ended(driver, JobState.COMPLETED, job(queue="Done"))
     async with driver.autocommit() as executor:
         await executor.queue_upsert("served")
     async with driver.reading() as executor:
@@ -108,14 +117,23 @@ async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
         assert [row.queue.name for row in await executor.queue_list(match="ERV", cap=1)] == [
             "served"
         ]
-        assert list(await executor.queue_name_list(match="O")) == ["orphan"]
+        assert list(await executor.queue_name_list()) == ["Done", "orphan", "served"]
+        assert list(await executor.queue_name_list(match="O", limit=1)) == ["Done"]
         assert list(await executor.queue_row_name_list()) == ["served"]
         assert list(await executor.queue_row_name_list(exclude=["served"])) == []
         (counted,) = await executor.queue_count_list(cap=10, limit=10)
         assert await executor.queue_count_get("served", cap=10) == counted
         assert await executor.queue_count_get("orphan", cap=10) is None
         kinds = await executor.queue_kind_count("served", cap=10)
-    assert (orphan.queue.name, orphan.queue.served, orphan.scheduled) == ("orphan", False, 1)
+        few = dict(await executor.queue_kind_count("served", cap=1))
+    assert few["post"][JobState.AVAILABLE] == Count(value=1, kind=CountKind.AT_LEAST)
+    assert (orphan.queue.name, orphan.queue.served, orphan.queue.updated_at) == (
+        "orphan",
+        False,
+        None,
+    )
+    assert (orphan.available, orphan.scheduled, orphan.retryable) == (0, 1, 1)
+    assert orphan.oldest_waiting_at is None
     assert (served.queue.served, served.available, served.running) == (True, 2, 1)
     assert served.oldest_waiting_at == NOW - timedelta(hours=1)
     assert capped is not None

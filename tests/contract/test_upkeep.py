@@ -50,6 +50,7 @@ async def test_stuck_jobs_are_rescued(driver: Driver) -> None:
     async with driver.autocommit() as executor:
         rows = await executor.job_get_stuck(attempted_before=since, after_id=0, limit=10)
         assert [row.id for row in rows] == [old, other]
+        assert rows[0] == await executor.job_row_get(old)
         rows = await executor.job_get_stuck(attempted_before=since, after_id=old, limit=10)
         assert [row.id for row in rows] == [other]
         assert await executor.job_first_stuck(attempted_before=since, after_id=old) == other

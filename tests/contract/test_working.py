@@ -20,6 +20,9 @@ FETCH = JobFetchParams(client_id=CLIENT, queue="default", limit=10, now=NOW)
 
 
 async def test_due_jobs_of_the_queue_are_fetched(driver: Driver) -> None:
+    for state in (*ENDS, JobState.RETRYABLE):
+        await ended(driver, state, job())
+    await running(driver, job())
     (due,) = await insert(driver, job(max_attempts=3))
     await insert(
         driver,
@@ -185,44 +188,60 @@ async def test_what_runs_under_a_clients_name_is_listed(driver: Driver) -> None:
 
 async def test_a_cancellation_is_seen_by_who_works_the_job(driver: Driver) -> None:
     stopped, other = await running(driver, job(), job())
+    requested = '{"cancel_attempted_at": "2026-11-21T09:00:00Z"}'
+    (waiting,) = await insert(driver, job(state=JobState.PENDING, metadata=requested))
     async with driver.transaction() as transaction:
         assert list(await transaction.job_cancel_requested([stopped, other])) == []
         changes = await transaction.job_cancel_many([stopped])
         assert (changes.requested, changes.changed) == ((stopped,), ())
-        assert list(await transaction.job_cancel_requested([stopped, other])) == [stopped]
+        ids = [waiting, stopped, other, 1_000_000]
+        assert list(await transaction.job_cancel_requested(ids)) == [stopped]
+        assert list(await transaction.job_cancel_requested([])) == []
 
 
 async def test_metadata_is_merged_in_any_state(driver: Driver) -> None:
-    (job_id,) = await ended(driver, JobState.COMPLETED, job(metadata='{"a": 1}'))
+    given = job(metadata='{"a": 1, "output": {"b": 2, "c": 3}}')
+    ids = [*await running(driver, given), *await insert(driver, given)]
+    for state in (*ENDS, JobState.RETRYABLE):
+        ids += await ended(driver, state, given._replace(queue="other"))
     async with driver.autocommit() as executor:
-        row = await executor.job_update(job_id, metadata='{"b": 2}')
-        assert await executor.job_update(job_id + 1, metadata="{}") is None
-    assert row is not None
-    assert row.metadata_dict == {"a": 1, "b": 2}
+        for job_id in ids:
+            row = await executor.job_update(job_id, metadata='{"output": {"b": 4}}')
+            assert row is not None
+            assert row.metadata_dict == {"a": 1, "output": {"b": 4}}
+        assert await executor.job_update(ids[-1] + 1, metadata="{}") is None
 
 
 async def test_whole_jobs_are_listed_by_what_is_asked(driver: Driver) -> None:
-    ids = await insert(
-        driver,
-        job("a", queue="q", tags=("x", "y")),
-        job("b", priority=3, metadata='{"customer": {"id": 7}}'),
-        job("c", tags=("y",), state=JobState.SCHEDULED),
-    )
+    nested = '{"m": {"n": 1, "o": 2}}'
+    await running(driver, job("a", queue="p", tags=("x", "y"), metadata='{"m": {"n": 1}}'))
+    await insert(driver, job("b", queue="q", priority=2, tags=("y", 'z"'), metadata='{"m": 2}'))
+    await ended(driver, JobState.COMPLETED, job('c"\\', queue="r", priority=4, metadata=nested))
     async with driver.reading() as executor:
-
-        async def listed(**params: object) -> list[int]:
+        rows = await executor.job_row_list(JobSelectParams())
+        a, b, c = (row.id for row in rows)
+        for params, expected in (
+            ({"limit": 2}, [a, b]),
+            ({"ids": (c, a, c, 2**70, 0)}, [a, c]),
+            ({"ids": (2**70,)}, []),
+            ({"kinds": ("a", 'c"\\')}, [a, c]),
+            ({"queues": ("q", "r", "s")}, [b, c]),
+            ({"priorities": (1, 4, 10**9)}, [a, c]),
+            ({"states": (JobState.RUNNING,)}, [a]),
+            ({"states": (JobState.RUNNING, JobState.COMPLETED)}, [a, c]),
+            ({"states": (JobState.COMPLETED, JobState.DISCARDED)}, [c]),
+            ({"tags_all": ("y", "x")}, [a]),
+            ({"tags_any": ("x", 'z"', "w")}, [a, b]),
+            ({"metadata": '{"m": {"n": 1}}'}, [a, c]),
+            ({"metadata": "{}"}, [a, b, c]),
+            ({"queues": ("r",), "priorities": (4,), "kinds": ("b",)}, []),
+            ({"descending": True}, [c, b, a]),
+            ({"descending": True, "after": (None, c)}, [b, a]),
+            ({"after": (None, a)}, [b, c]),
+        ):
             chosen = JobSelectParams(**params)  # type: ignore[arg-type]
-            return [ids.index(row.id) for row in await executor.job_row_list(chosen)]
-
-        assert await listed() == [0, 1, 2]
-        assert await listed(descending=True, limit=2) == [2, 1]
-        assert await listed(after=(None, ids[0])) == [1, 2]
-        assert await listed(kinds=("a", "c")) == [0, 2]
-        assert await listed(queues=("q",)) == [0]
-        assert await listed(states=(JobState.SCHEDULED,)) == [2]
-        assert await listed(priorities=(3,)) == [1]
-        assert await listed(tags_any=("x", "y")) == [0, 2]
-        assert await listed(tags_all=("x", "y")) == [0]
-        assert await listed(metadata='{"customer": {"id": 7}}') == [1]
-        assert await listed(ids=(ids[1], ids[2])) == [1, 2]
-        assert await executor.job_row_get(ids[-1] + 1) is None
+            found = [row.id for row in await executor.job_row_list(chosen)]
+            assert found == expected, params
+        for row in rows:
+            assert row == await executor.job_row_get(row.id)
+        assert await executor.job_row_get(c + 1) is None

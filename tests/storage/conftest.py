@@ -18,14 +18,19 @@ from riverui.domain.jobs import JobListRow
 from riverui.storage.interface import LISTENING, Driver, Executor, SyncDriver, at_once
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 from riverui.storage.interface.params import JobCursor, JobFilter, JobOrder, JobPage, JobPageParams
-from riverui.storage.migrations import migrate
 from riverui.storage.options import ConnectOptions
 from riverui.storage.postgres.connect import connect as connect_postgres
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
 from tests import factory
-from tests.conftest import create_database, drop_database, with_database
+from tests.conftest import (
+    create_database,
+    drop_database,
+    kept_database,
+    migrate_template,
+    with_database,
+)
 from tests.drivers import connect
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
@@ -179,25 +184,20 @@ def schema_template(admin_url: str) -> Iterator[str]:
     """Yield the name of a database with River's tables in the schema SCHEMA only."""
     name = create_database(admin_url)
     url = with_database(admin_url, name)
-
-    async def fill() -> None:
-        driver = connect(url, schema=SCHEMA)
-        await migrate(driver, "up")
-        await driver.close()
-
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f'create schema "{SCHEMA}"'.encode())
-    asyncio.run(fill())
+    migrate_template(url, "main", schema=SCHEMA)
     yield name
     drop_database(admin_url, name)
 
 
 @pytest.fixture
-def schema_database_url(admin_url: str, schema_template: str) -> Iterator[str]:
+def schema_database_url(
+    admin_url: str, kept_databases: dict[str, str], schema_template: str
+) -> Iterator[str]:
     """Yield a database with River's tables in the schema SCHEMA and nothing in them."""
-    name = create_database(admin_url, template=schema_template)
-    yield with_database(admin_url, name)
-    drop_database(admin_url, name)
+    with kept_database(admin_url, kept_databases, schema_template) as url:
+        yield url
 
 
 every_way = pytest.mark.parametrize("way_name", ["session", "schema", "autocommit", "asyncpg"])

@@ -16,7 +16,6 @@ import psycopg
 import pytest
 
 from riverui.domain.jobs import JobState
-from riverui.errors import UniqueConflict
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.cases import cases
@@ -157,33 +156,6 @@ async def test_retry_of_the_last_attempt_gives_one_more(driver: PostgresDriver, 
                 job_id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
                 await _act(driver, "retry", job_id)
                 assert (await make.row(job_id))["max_attempts"] == after
-
-
-async def test_retry_conflict_changes_nothing(driver: PostgresDriver, make: Make) -> None:
-    unique = {"unique_key": b"k" * 32, "unique_states": "11110101"}
-    await make.job("available", **unique)
-    other = await make.job("discarded")
-    conflicting = await make.job("discarded", **unique)
-    with pytest.raises(UniqueConflict):
-        await _act(driver, "retry", other, conflicting)
-    assert (await make.row(other))["state"] == "discarded"
-    async with driver.transaction() as transaction:
-        with pytest.raises(UniqueConflict):
-            async with transaction.savepoint():
-                await transaction.job_retry_many([conflicting])
-        assert (await transaction.job_retry_many([other])).changed == (other,)
-    assert (await make.row(other))["state"] == "available"
-
-
-async def test_delete(driver: PostgresDriver, make: Make) -> None:
-    ids = {state: await make.job(state) for state in STATES}
-    changes = await _act(driver, "delete", *ids.values(), 10**15)
-    assert dict(changes.skipped) == {
-        ids["running"]: SkipReason.RUNNING,
-        10**15: SkipReason.NOT_FOUND,
-    }
-    left = await make.rows("select id from river_job")
-    assert [row["id"] for row in left] == [ids["running"]]
 
 
 async def test_move(driver: PostgresDriver, make: Make) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.domain.jobs import STATE_BITS, JobState, state_bits
+from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
@@ -200,15 +200,6 @@ async def test_columns_that_differ_and_columns_that_do_not(way: Way, fast: bool)
     assert len(rows) == 100
 
 
-async def test_answers_are_in_order(way: Way) -> None:
-    jobs = [insert_params(args=json.dumps({"n": n})) for n in range(500)]
-    inserted = await way.executor.job_insert_many(jobs)
-    stored = {
-        row["id"]: row["args"]["n"] for row in await way.make.rows("select id, args from river_job")
-    }
-    assert [stored[one.job.id] for one in inserted] == list(range(500))
-
-
 @every_way
 async def test_nothing_to_insert(way: Way) -> None:
     async with hearing(way.driver, "river_insert") as heard:
@@ -293,23 +284,6 @@ async def test_equal_keys_in_one_call(way: Way) -> None:
         True,
     ]
     assert again[3].job.id == inserted[1].job.id
-
-
-async def test_a_key_holds_only_in_its_states(way: Way) -> None:
-    done = await way.make.job("completed", unique_key=KEY, unique_states="11110001")
-    bits = state_bits(
-        [
-            JobState.AVAILABLE,
-            JobState.PENDING,
-            JobState.RUNNING,
-            JobState.SCHEDULED,
-            JobState.RETRYABLE,
-        ]
-    )
-    assert bits == USUAL - STATE_BITS[JobState.COMPLETED]
-    (one,) = await way.executor.job_insert_many([insert_params(unique_key=KEY, unique_states=bits)])
-    assert not one.unique_skipped_as_duplicate
-    assert one.job.id != done
 
 
 async def test_a_key_without_states_is_not_unique(way: Way) -> None:

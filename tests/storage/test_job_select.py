@@ -36,41 +36,6 @@ async def _all(way: Way, limit: int, **params: Any) -> list[JobRow]:
         after = (None if order == "id" else getattr(page[-1], order), page[-1].id)
 
 
-async def test_filters(way: Way) -> None:
-    a = await way.make.job(
-        "running", kind="a", queue="p", priority=1, tags=["x", "y"], metadata={"m": {"n": 1}}
-    )
-    b = await way.make.job(
-        "available", kind="b", queue="q", priority=2, tags=["y", 'z"'], metadata={"m": 2}
-    )
-    c = await way.make.job(
-        "completed", kind='c"\\', queue="q", priority=4, metadata={"m": {"n": 1, "o": 2}}
-    )
-    for params, expected in (
-        ({}, [a, b, c]),
-        ({"limit": 2}, [a, b]),
-        ({"ids": (c, a, c, 2**70, 0)}, [a, c]),
-        ({"ids": (2**70,)}, []),
-        ({"kinds": ("a", 'c"\\')}, [a, c]),
-        ({"queues": ("q", "r")}, [b, c]),
-        ({"priorities": (1, 4, 10**9)}, [a, c]),
-        ({"states": (JobState.RUNNING,)}, [a]),
-        ({"states": (JobState.RUNNING, JobState.COMPLETED)}, [a, c]),
-        ({"states": (JobState.COMPLETED, JobState.DISCARDED)}, [c]),
-        ({"tags_all": ("y", "x")}, [a]),
-        ({"tags_any": ("x", 'z"', "w")}, [a, b]),
-        ({"metadata": '{"m": {"n": 1}}'}, [a, c]),
-        ({"metadata": "{}"}, [a, b, c]),
-        ({"queues": ("q",), "priorities": (4,), "kinds": ("b",)}, []),
-        ({"descending": True}, [c, b, a]),
-        ({"descending": True, "after": (None, c)}, [b, a]),
-        ({"after": (None, a)}, [b, c]),
-    ):
-        assert await _ids(way, **params) == expected, params
-    for row in await way.executor.job_row_list(JobSelectParams()):
-        assert row == await way.executor.job_row_get(row.id)
-
-
 async def test_every_order_and_its_pages(way: Way) -> None:
     for n, state in enumerate(STATES * 3):
         at = NOW + timedelta(minutes=n % 5)
@@ -109,20 +74,6 @@ async def test_states_of_a_later_river(driver: Driver, make: Make) -> None:
     async with driver.autocommit() as executor:
         assert [row.id for row in await executor.job_row_list(JobSelectParams())] == [known]
         assert await executor.job_row_get(asleep) is None
-
-
-async def test_delete(way: Way) -> None:
-    ids = {state: await way.make.job(state, kind="k") for state in STATES}
-    other = await way.make.job(kind="other")
-    rows = await way.executor.job_row_delete_many(JobSelectParams(kinds=("k",), limit=3))
-    waiting = [job_id for state, job_id in ids.items() if state != "running"]
-    assert [row.id for row in rows] == waiting[:3]
-    assert rows[0].kind == "k"
-    rows = await way.executor.job_row_delete_many(JobSelectParams(kinds=("k",)))
-    assert [row.id for row in rows] == waiting[3:]
-    assert await _ids(way) == sorted([ids["running"], other])
-    assert list(await way.executor.job_row_delete_many(JobSelectParams(kinds=("k",)))) == []
-    assert [row.id for row in await way.executor.job_row_delete_many(JobSelectParams())] == [other]
 
 
 async def test_delete_passes_over_locked_jobs(driver: Driver, make: Make) -> None:

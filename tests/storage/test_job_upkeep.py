@@ -12,13 +12,11 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobRescueParams,
-    JobScheduled,
 )
 from tests import factory
 from tests.cases import cases
 from tests.storage.conftest import NOW, Make, Way
 
-ALL = "11111111"
 KEY = b"key"
 STATES = tuple(state.value for state in JobState)
 ERROR = (
@@ -32,27 +30,6 @@ def before(**delta: int) -> Any:
 
 
 # Scheduling
-
-
-async def test_schedule(way: Way) -> None:
-    ids = {
-        state: await way.make.job(state, scheduled_at=NOW, queue=f"q_{state}") for state in STATES
-    }
-    later = await way.make.job("scheduled", scheduled_at=NOW + timedelta(microseconds=1))
-    rows = {job_id: await way.make.row(job_id) for job_id in (*ids.values(), later)}
-    scheduled = await way.executor.job_schedule(now=NOW, limit=100)
-    moved = sorted((ids["retryable"], ids["scheduled"]))
-    assert list(scheduled) == [
-        JobScheduled(
-            id=job_id, queue=rows[job_id]["queue"], scheduled_at=NOW, conflict_discarded=False
-        )
-        for job_id in moved
-    ]
-    for job_id, row in rows.items():
-        assert await way.make.row(job_id) == row | (
-            {"state": "available"} if job_id in moved else {}
-        )
-    assert list(await way.executor.job_schedule(now=NOW, limit=100)) == []
 
 
 async def test_schedule_goes_by_priority_time_and_id(way: Way) -> None:
@@ -183,26 +160,6 @@ async def test_many_queues(way: Way) -> None:
 # Rescue
 
 
-async def test_get_stuck(way: Way) -> None:
-    stuck = [
-        await way.make.job("running", attempted_at=before(hours=hours), args={"n": hours})
-        for hours in (2, 9, 4)
-    ]
-    await way.make.job("running", attempted_at=before(minutes=30))
-    await way.make.job("running", attempted_at=before(hours=1))
-    for state in STATES:
-        if state != "running":
-            await way.make.job(state, attempted_at=before(hours=5))
-    rows = await way.executor.job_get_stuck(attempted_before=before(hours=1), after_id=0, limit=100)
-    assert [row.id for row in rows] == stuck
-    for row in rows:
-        assert row == await way.executor.job_row_get(row.id)
-    rows = await way.executor.job_get_stuck(
-        attempted_before=before(hours=1), after_id=stuck[0], limit=1
-    )
-    assert [row.id for row in rows] == stuck[1:2]
-
-
 async def test_rescue(way: Way) -> None:
     with cases() as case:
         for count, expected in (
@@ -298,34 +255,6 @@ async def test_delete_before(way: Way) -> None:
         params[f"{state}_before"] = at
     assert await way.executor.job_delete_before(JobDeleteBeforeParams(**params)) == 2
     assert await left() == sorted(kept)
-
-
-async def test_delete_before_in_rounds(way: Way) -> None:
-    for state in ("cancelled", "completed", "discarded"):
-        for n in range(5):
-            await way.make.job(state, finalized_at=before(hours=n + 1))
-    params = JobDeleteBeforeParams(
-        cancelled_before=NOW, completed_before=NOW, discarded_before=NOW, limit=4
-    )
-    assert [await way.executor.job_delete_before(params) for _ in range(5)] == [4, 4, 4, 3, 0]
-
-
-async def test_delete_before_spares_queues(way: Way) -> None:
-    spared = [
-        await way.make.job("completed", finalized_at=before(hours=1), queue=q) for q in ("a", 'b"')
-    ]
-    await way.make.job("completed", finalized_at=before(hours=1), queue="c")
-    params = JobDeleteBeforeParams(
-        cancelled_before=None,
-        completed_before=NOW,
-        discarded_before=None,
-        limit=100,
-        queues_excluded=("a", 'b"'),
-    )
-    assert await way.executor.job_delete_before(params) == 1
-    assert [
-        row["id"] for row in await way.make.rows("select id from river_job order by id")
-    ] == spared
 
 
 async def test_delete_before_of_some_queues_alone(way: Way) -> None:

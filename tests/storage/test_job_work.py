@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +21,7 @@ from tests.storage.conftest import NOW, Make, Way, every_way
 
 ERROR = '{"at":"2026-11-21T09:00:00.123456789Z","attempt":1,"error":"it broke","trace":""}'
 STATES = tuple(state.value for state in JobState)
+CANCEL_REQUESTED = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
 NOT_RUNNING = tuple(state for state in STATES if state != "running")
 
 
@@ -110,54 +110,6 @@ async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
     assert row == await way.executor.job_row_get(job_id)
 
 
-async def test_fetch_takes_available_jobs_only(way: Way) -> None:
-    with cases() as case:
-        for state in NOT_RUNNING:
-            with case(state):
-                await way.make.connection.execute("delete from river_job")
-                job_id = await way.make.job(state, scheduled_at=NOW - timedelta(days=1))
-                found = await way.executor.job_get_available(fetch())
-                assert ids_of(found) == ([job_id] if state == "available" else [])
-
-
-async def test_fetch_stays_in_its_queue_and_within_its_limit(way: Way) -> None:
-    ids = [await way.make.job(queue="q") for _ in range(5)]
-    await way.make.job(queue="other")
-    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == ids[:2]
-    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == ids[2:4]
-    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == ids[4:]
-    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == []
-    assert ids_of(await way.executor.job_get_available(fetch("q", 0))) == []
-
-
-async def test_fetch_goes_by_priority_time_and_id(way: Way) -> None:
-    at = {name: NOW - timedelta(minutes=minutes) for name, minutes in (("early", 9), ("late", 1))}
-    ids = [
-        await way.make.job(priority=priority, scheduled_at=at[name])
-        for priority, name in (
-            (4, "early"),
-            (2, "late"),
-            (2, "late"),
-            (2, "early"),
-            (1, "late"),
-            (3, "early"),
-        )
-    ]
-    order = []
-    while found := await way.executor.job_get_available(fetch(limit=1)):
-        order += ids_of(found)
-    assert order == [ids[place] for place in (4, 3, 1, 2, 5, 0)]
-
-
-async def test_fetch_waits_for_the_time(way: Way) -> None:
-    later = datetime.now(UTC) + timedelta(hours=1)
-    job_id = await way.make.job(scheduled_at=later)
-    assert list(await way.executor.job_get_available(fetch())) == []
-    (row,) = await way.executor.job_get_available(fetch(now=later))
-    assert (row.id, row.attempted_at) == (job_id, later)
-    assert (await way.make.row(job_id))["attempted_at"] == later
-
-
 @every_way
 async def test_fetch_of_some_kinds(way: Way) -> None:
     ids = [await way.make.job(kind=kind) for kind in ("a", "b", 'c"\\,{}', "b")]
@@ -168,32 +120,6 @@ async def test_fetch_of_some_kinds(way: Way) -> None:
     ]
     assert ids_of(await way.executor.job_get_available(fetch(kinds=('c"\\,{}',)))) == [ids[2]]
     assert ids_of(await way.executor.job_get_available(fetch(kinds=None))) == [ids[0]]
-
-
-async def test_the_last_clients_are_remembered(way: Way) -> None:
-    with cases() as case:
-        for held, kept in ((9, 9), (10, 9), (11, 9), (25, 9), (0, 0)):
-            with case(held):
-                await way.make.connection.execute("delete from river_job")
-                clients = [f"client_{n}" for n in range(held)]
-                await way.make.job(attempt=held, attempted_by=clients or None)
-                (row,) = await way.executor.job_get_available(fetch(max_attempted_by=10))
-                assert row.attempted_by == (*clients[held - kept :], "me")
-                assert (await way.make.row(row.id))["attempted_by"] == list(row.attempted_by)
-
-
-async def test_two_fetchers_never_get_the_same_job(driver: PostgresDriver, make: Make) -> None:
-    ids = {await make.job() for _ in range(60)}
-
-    async def take() -> list[int]:
-        taken: list[int] = []
-        async with driver.session(timeout=timedelta(seconds=10)) as executor:
-            while found := await executor.job_get_available(fetch(limit=7)):
-                taken += ids_of(found)
-        return taken
-
-    taken = await asyncio.gather(*(take() for _ in range(4)))
-    assert sorted(job_id for some in taken for job_id in some) == sorted(ids)
 
 
 async def test_fetch_passes_over_jobs_that_somebody_holds(
@@ -292,7 +218,7 @@ async def test_complete_each_at_its_time(way: Way) -> None:
 
 async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
     """As River's statement does: what has been done has been done."""
-    job_id = await way.make.job("running", metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"})
+    job_id = await way.make.job("running", metadata=CANCEL_REQUESTED)
     await way.executor.job_complete_many([job_id], [NOW])
     assert (await way.make.row(job_id))["state"] == "completed"
     assert list(await way.executor.job_complete_many([], [])) == []
@@ -385,23 +311,27 @@ async def test_end_as_completed_with_metadata(way: Way) -> None:
     )
 
 
-async def test_end_as_retryable(way: Way) -> None:
-    job_id = await way.make.job("running", attempt=2)
-    before = await way.make.row(job_id)
-    later = NOW + timedelta(minutes=5)
-    rows = await _end(
-        way, JobSetStateParams(job_id, JobState.RETRYABLE, error=ERROR, scheduled_at=later)
+async def test_each_ending_changes_its_columns_alone(way: Way) -> None:
+    later = NOW + timedelta(hours=5)
+    failed = {"error": ERROR, "errors": [json.loads(ERROR)]}
+    endings: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+        ("retryable", {}, failed | {"scheduled_at": later}),
+        ("cancelled", CANCEL_REQUESTED, failed | {"finalized_at": NOW}),
+        ("scheduled", {"snoozes": 4, "x": 1}, {"attempt": 2, "scheduled_at": later}),
+        ("available", {}, {"attempt": 2, "scheduled_at": NOW}),
     )
-    assert [error.error for error in rows[job_id].errors] == ["it broke"]
-    await _changed(
-        way,
-        job_id,
-        before,
-        state="retryable",
-        errors=[json.loads(ERROR)],
-        scheduled_at=later,
-        attempt=2,
-    )
+    with cases() as case:
+        for state, metadata, ending in endings:
+            with case(state):
+                job_id = await way.make.job("running", attempt=3, metadata=metadata)
+                columns = await way.make.row(job_id) | ending | {"state": state}
+                changed = {name: ending[name] for name in ending if name != "errors"}
+                if "snoozes" in metadata:
+                    changed["metadata"] = '{"snoozes": 5}'
+                    columns["metadata"] = metadata | {"snoozes": 5}
+                await _end(way, JobSetStateParams(job_id, JobState(state), **changed))
+                columns.pop("error", None)
+                assert await way.make.row(job_id) == columns
 
 
 @every_way
@@ -415,56 +345,11 @@ async def test_errors_are_appended(way: Way) -> None:
     )
 
 
-async def test_end_as_cancelled(way: Way) -> None:
-    job_id = await way.make.job("running", metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"})
-    before = await way.make.row(job_id)
-    await _end(way, JobSetStateParams(job_id, JobState.CANCELLED, error=ERROR, finalized_at=NOW))
-    await _changed(
-        way, job_id, before, state="cancelled", finalized_at=NOW, errors=[json.loads(ERROR)]
-    )
-
-
-async def test_snooze(way: Way) -> None:
-    with cases() as case:
-        for metadata in ({}, {"snoozes": 4, "x": 1}):
-            with case(metadata):
-                job_id = await way.make.job("running", attempt=3, metadata=metadata)
-                before = await way.make.row(job_id)
-                later = NOW + timedelta(hours=5)
-                await _end(
-                    way,
-                    JobSetStateParams(
-                        job_id,
-                        JobState.SCHEDULED,
-                        attempt=2,
-                        scheduled_at=later,
-                        metadata='{"snoozes": 5}',
-                    ),
-                )
-                await _changed(
-                    way,
-                    job_id,
-                    before,
-                    state="scheduled",
-                    attempt=2,
-                    scheduled_at=later,
-                    metadata={**metadata, "snoozes": 5},
-                )
-
-
-async def test_interrupted(way: Way) -> None:
-    job_id = await way.make.job("running", attempt=1)
-    before = await way.make.row(job_id)
-    await _end(way, JobSetStateParams(job_id, JobState.AVAILABLE, attempt=0, scheduled_at=NOW))
-    await _changed(way, job_id, before, state="available", attempt=0, scheduled_at=NOW)
-
-
 async def test_who_should_be_cancelled_is_not_worked_again(way: Way) -> None:
     with cases() as case:
         for state in ("available", "retryable", "scheduled"):
             with case(state):
-                metadata = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
-                job_id = await way.make.job("running", attempt=3, metadata=metadata)
+                job_id = await way.make.job("running", attempt=3, metadata=CANCEL_REQUESTED)
                 before = await way.make.row(job_id)
                 later = NOW + timedelta(hours=5)
                 rows = await _end(
@@ -488,7 +373,7 @@ async def test_who_should_be_cancelled_is_not_worked_again(way: Way) -> None:
                     state="cancelled",
                     finalized_at=after["finalized_at"],
                     errors=[json.loads(ERROR)],
-                    metadata={**metadata, "snoozes": 1},
+                    metadata={**CANCEL_REQUESTED, "snoozes": 1},
                 )
 
 
@@ -567,28 +452,6 @@ async def test_errors_that_cannot_be_stored(way: Way) -> None:
 
 
 # Looking at jobs
-
-
-async def test_cancel_requested(way: Way) -> None:
-    wish = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
-    running = [
-        await way.make.job("running", metadata=metadata) for metadata in (wish, {}, wish, wish)
-    ]
-    waiting = await way.make.job("retryable", metadata=wish)
-    asked = [*reversed(running[:3]), waiting, waiting + 1]
-    assert list(await way.executor.job_cancel_requested(asked)) == [running[0], running[2]]
-    assert list(await way.executor.job_cancel_requested([])) == []
-
-
-async def test_update(way: Way) -> None:
-    with cases() as case:
-        for state in STATES:
-            with case(state):
-                job_id = await way.make.job(state, metadata={"kept": 1, "output": {"a": 1, "b": 2}})
-                before = await way.make.row(job_id)
-                row = await way.executor.job_update(job_id, metadata='{"output": {"a": 3}}')
-                assert row == await way.executor.job_row_get(job_id)
-                await _changed(way, job_id, before, metadata={"kept": 1, "output": {"a": 3}})
 
 
 @every_way

@@ -9,9 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
-from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.server import ServerStore
 from tests.cases import cases
@@ -31,37 +29,6 @@ ODD_NAMES = [
     "\\",
     "\u202e",
 ]
-
-
-async def test_list_unites_served_and_used_queues(driver: PostgresDriver, make: Make) -> None:
-    paused = NOW - timedelta(minutes=1)
-    await make.queue("served", paused_at=paused, metadata={"n": 9007199254740993})
-    await make.queue("idle")
-    oldest = NOW - timedelta(hours=2)
-    for n in range(3):
-        await make.job(
-            "available", queue="served", priority=1 + n, scheduled_at=oldest + timedelta(minutes=n)
-        )
-    await make.job("running", queue="served")
-    await make.job("scheduled", queue="orphan")
-    await make.job("retryable", queue="orphan")
-    await make.job("completed", queue="finished_only")
-    async with driver.reading() as executor:
-        rows = await executor.queue_list(cap=10)
-        capped = await executor.queue_list(cap=2)
-    assert [row.queue.name for row in rows] == ["idle", "orphan", "served"]
-    idle, orphan, served = rows
-    assert served.queue.served
-    assert served.queue.paused_at == paused
-    assert served.queue.metadata.text == '{"n": 9007199254740993}'
-    assert (served.available, served.running, served.scheduled, served.retryable) == (3, 1, 0, 0)
-    assert served.oldest_waiting_at == oldest
-    assert not orphan.queue.served
-    assert orphan.queue.updated_at is None
-    assert (orphan.available, orphan.scheduled, orphan.retryable) == (0, 1, 1)
-    assert orphan.oldest_waiting_at is None
-    assert (idle.available, idle.oldest_waiting_at) == (0, None)
-    assert capped[2].available == 2
 
 
 async def test_list_by_part_of_the_name(driver: PostgresDriver, make: Make) -> None:
@@ -125,38 +92,6 @@ async def test_queue_that_only_has_jobs(driver: PostgresDriver, make: Make) -> N
         assert (done.available, done.running) == (0, 0)
 
 
-async def test_pause_and_resume(driver: PostgresDriver, make: Make) -> None:
-    long_ago = NOW - timedelta(days=1)
-    for name in ("a", "b"):
-        await make.queue(name, updated_at=long_ago, created_at=long_ago)
-    async with driver.transaction() as transaction:
-        assert await transaction.queue_pause("a") == ["a"]
-    async with driver.reading() as executor:
-        a, b = [row.queue for row in await executor.queue_list(cap=1)]
-    assert a.paused_at is not None
-    assert a.updated_at == a.paused_at > NOW - timedelta(seconds=60)
-    assert a.created_at == long_ago
-    assert (b.paused_at, b.updated_at) == (None, long_ago)
-    async with driver.transaction() as transaction:
-        assert await transaction.queue_pause("a") == []
-        assert await transaction.queue_pause("*") == ["b"]
-        assert await transaction.queue_pause("*") == []
-    async with driver.reading() as executor:
-        again, _ = [row.queue for row in await executor.queue_list(cap=1)]
-    assert again == a
-    async with driver.transaction() as transaction:
-        assert await transaction.queue_resume("b") == ["b"]
-        assert await transaction.queue_resume("*") == ["a"]
-        assert await transaction.queue_resume("a") == []
-    async with driver.reading() as executor:
-        assert [row.queue.paused_at for row in await executor.queue_list(cap=1)] == [None, None]
-
-
-async def test_pause_of_nothing_at_all(driver: PostgresDriver) -> None:
-    async with driver.transaction() as transaction:
-        assert await transaction.queue_pause("*") == []
-
-
 async def test_pause_and_resume_notify(driver: PostgresDriver, make: Make) -> None:
     await make.queue('quo"te')
     listener = await driver.listener()
@@ -173,29 +108,6 @@ async def test_pause_and_resume_notify(driver: PostgresDriver, make: Make) -> No
         pass
     assert heard == ("river_control", '{"action":"resume","queue":"*"}')
     await listener.close()
-
-
-async def test_kinds_of_a_queue(driver: PostgresDriver, make: Make) -> None:
-    for kind, state, count in (("a", "available", 3), ("b", "available", 1), ("a", "retryable", 2)):
-        for _ in range(count):
-            await make.job(state, queue="q", kind=kind)
-    await make.job("completed", queue="q", kind="a")
-    await make.job("available", queue="other", kind="a")
-    async with driver.reading() as executor:
-        kinds = dict(await executor.queue_kind_count("q", cap=10))
-        capped = dict(await executor.queue_kind_count("q", cap=2))
-    assert kinds == {
-        "a": {JobState.AVAILABLE: Count(value=3), JobState.RETRYABLE: Count(value=2)},
-        "b": {JobState.AVAILABLE: Count(value=1)},
-    }
-    available = [
-        count
-        for counts in capped.values()
-        for s, count in counts.items()
-        if s is JobState.AVAILABLE
-    ]
-    assert sum(count.value for count in available) == 2
-    assert {count.kind for count in available} == {CountKind.AT_LEAST}
 
 
 async def test_newest_failures(driver: PostgresDriver, make: Make) -> None:
@@ -216,32 +128,6 @@ async def test_newest_failures(driver: PostgresDriver, make: Make) -> None:
         assert [row.id for row in rows] == [new, soon, old]
         assert rows[0].last_error == "it broke"
         assert [row.id for row in await executor.queue_failure_list("q", limit=1)] == [new]
-
-
-async def test_names(driver: PostgresDriver, make: Make) -> None:
-    await make.queue("served")
-    await make.job("completed", queue="finished_only")
-    await make.job("pending", queue="Zed")
-    async with driver.reading() as executor:
-        assert await executor.queue_name_list() == ["Zed", "finished_only", "served"]
-        assert await executor.queue_name_list(match="E") == ["Zed", "finished_only", "served"]
-        assert await executor.queue_name_list(match="ZE") == ["Zed"]
-        assert await executor.queue_name_list(limit=1) == ["Zed"]
-
-
-async def test_leader(driver: PostgresDriver, make: Make) -> None:
-    async with driver.reading() as executor:
-        assert await executor.leader_get() is None
-    await make.leader("a_client", expires_at=NOW - timedelta(seconds=1))
-    async with driver.reading() as executor:
-        assert await executor.leader_get() is None
-    await make.connection.execute("delete from river_leader")
-    await make.leader("a_client")
-    async with driver.reading() as executor:
-        leader = await executor.leader_get()
-    assert leader is not None
-    assert leader.leader_id == "a_client"
-    assert leader.elected_at < leader.expires_at
 
 
 async def test_server(driver: PostgresDriver, make: Make) -> None:

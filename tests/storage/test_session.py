@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -108,15 +107,6 @@ async def _prepared(executor: PostgresExecutor, *told_by: str) -> list[str]:
     """Return every prepared statement, by the words that it is told by."""
     rows = await executor.ask("prepared", "select statement from pg_prepared_statements", ())
     return sorted(next((words for words in told_by if words in text), text) for (text,) in rows)
-
-
-async def test_each_call_is_kept(postgres: PostgresDriver, make: Make) -> None:
-    for way in (postgres.autocommit(), postgres.session(timeout=SECOND)):
-        with suppress(ZeroDivisionError):
-            async with way as executor:
-                await executor.job_insert_many([insert_params()])
-                raise ZeroDivisionError
-    assert len(await make.rows("select from river_job")) == 2
 
 
 async def test_a_failed_call_does_not_spoil_the_next(postgres: PostgresDriver) -> None:

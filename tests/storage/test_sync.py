@@ -218,12 +218,6 @@ def test_nothing_is_opened_before_it_is_needed(database_url: str) -> None:
     assert threading.active_count() == before
 
 
-def test_closed_and_used_again(sync_driver: PostgresSyncDriver) -> None:
-    for _ in range(2):
-        sync_insert(sync_driver, [insert_params()])
-        sync_driver.close()
-
-
 def test_many_threads(
     sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
 ) -> None:
