@@ -19,6 +19,7 @@ from psycopg.rows import DictRow, dict_row
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
+from tests.factory import Make
 
 # How long an example takes tells of the machine, not of what is tested.
 hypothesis.settings.register_profile(
@@ -205,3 +206,9 @@ async def connection(database_url: str) -> AsyncIterator[AsyncConnection[DictRow
         database_url, autocommit=True, row_factory=dict_row
     ) as opened:
         yield opened
+
+
+@pytest.fixture
+def make(connection: AsyncConnection[DictRow]) -> Make:
+    """Return what writes rows to this test's database, and reads them."""
+    return Make(connection)

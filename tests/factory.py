@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg import AsyncConnection, sql
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from riverui.domain.jobs import JobRow, JobState
@@ -131,3 +132,53 @@ def job_row(**columns: Any) -> JobRow:
         "queue": "default", "tags": (), "unique_key": None, "unique_states": None,
     }  # fmt: skip
     return JobRow(**(row | columns))
+
+
+class Make:
+    """Writes rows to River's tables, and reads them, without the code under test."""
+
+    def __init__(self, connection: AsyncConnection[DictRow]) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+
+    async def job(self, state: str = "available", **columns: Any) -> int:
+        """Insert a job and return its id; see job."""
+        return await job(self.connection, state, **columns)
+
+    async def job_in(self, schema: str) -> int:
+        """Insert a plain job into another schema, given quoted; return its id."""
+        statement = (
+            f"insert into {schema}.river_job (kind, args) values ('test_kind', '{{}}') returning id"
+        )
+        (row,) = await self.rows(statement)
+        return int(row["id"])
+
+    async def queue(self, name: str = "default", **columns: Any) -> str:
+        """Insert a queue and return its name; see queue."""
+        return await queue(self.connection, name, **columns)
+
+    async def leader(self, leader_id: str = WORKER, **columns: Any) -> str:
+        """Insert a leader and return its id; see leader."""
+        return await leader(self.connection, leader_id, **columns)
+
+    async def row(self, job_id: int) -> DictRow:
+        """Return a job's columns as they are stored."""
+        cursor = await self.connection.execute("select * from river_job where id = %s", [job_id])
+        row = await cursor.fetchone()
+        assert row is not None
+        return row
+
+    async def states(self) -> dict[int, str]:
+        """Return the state of each job, by id."""
+        found = await self.rows("select id, state::text from river_job order by id")
+        return {row["id"]: row["state"] for row in found}
+
+    async def notify(self, topic: str, payload: str) -> None:
+        """Send a notification on River's channel for a topic."""
+        await self.connection.execute(
+            "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
+        )
+
+    async def rows(self, query: str) -> list[DictRow]:
+        """Return the rows of a query."""
+        return await (await self.connection.execute(query.encode())).fetchall()

@@ -439,9 +439,7 @@ class TestMigrations:
             "002",
         ]
 
-    def test_what_goes_wrong_is_one_line_and_exit_code_1(
-        self, run: Run, empty_database_url: str
-    ) -> None:
+    def test_failures_exit_with_1(self, run: Run, empty_database_url: str) -> None:
         for argv, words in (
             (["migrate-get", "--up", "--version", "99"], "Migration 99 not found"),
             (["migrate-up", "--line", "mian", "--database-url", empty_database_url], "main"),
@@ -560,9 +558,7 @@ class TestServe:
         assert sum("Pages will say so" in line for line in server.lines) == 1
         assert not [line for line in server.lines if "Traceback" in line]
 
-    def test_a_database_without_rivers_tables_is_told_at_the_start(
-        self, start: Start, empty_database_url: str
-    ) -> None:
+    def test_missing_tables_are_reported(self, start: Start, empty_database_url: str) -> None:
         with start(DATABASE_URL=empty_database_url) as server:
             assert "riverui migrate-up" in server.wait_for("level=WARN")
 
@@ -586,9 +582,7 @@ class TestServe:
         assert "has stopped" in server.lines[-1]
         assert not [line for line in server.lines if "level=WARN" in line or "Traceback" in line]
 
-    def test_a_request_under_way_is_finished_before_the_end(
-        self, start: Start, database_url: str
-    ) -> None:
+    def test_requests_finish_before_the_end(self, start: Start, database_url: str) -> None:
         with (
             start(DATABASE_URL=database_url) as server,
             psycopg.connect(database_url) as connection,
@@ -607,7 +601,7 @@ class TestServe:
             assert statuses == [200]
             assert server.process.wait(10) == 0
 
-    def test_prefix_authentication_and_json_logs(
+    def test_prefix_basic_auth_and_json(
         self, start: Start, database_url: str, tmp_path: Path
     ) -> None:
         password = tmp_path / "password"
@@ -646,9 +640,7 @@ class TestServe:
         assert all(line["id"] and line["duration_ms"] >= 0 for line in requests)
 
     @pytest.mark.long
-    def test_without_a_key_for_cookies_each_start_makes_one_and_says_so(
-        self, start: Start, database_url: str
-    ) -> None:
+    def test_without_a_secret_each_start_makes_one(self, start: Start, database_url: str) -> None:
         def kept(server: Server, cookie: str = "") -> tuple[str, bool]:
             """Return the cookie that keeps a preference, and whether the theme of the one sent is
             known.

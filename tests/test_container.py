@@ -116,9 +116,7 @@ def test_the_build_takes_the_lock_and_known_extras(dockerfile: Dockerfile) -> No
             assert target.startswith("/"), "buildah and Podman of Debian 12 take no other"
 
 
-def test_the_images_own_steps_give_a_server_that_serves(
-    dockerfile: Dockerfile, database_url: str
-) -> None:
+def test_the_images_steps_give_a_server(dockerfile: Dockerfile, database_url: str) -> None:
     with build(dockerfile) as venv:
         environ = {
             **dockerfile.environment(),
@@ -175,9 +173,7 @@ def test_the_images_own_steps_give_a_server_that_serves(
         assert "Traceback" not in told
 
 
-def test_docker_compose_reads_the_file_as_it_was_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_docker_compose_reads_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(ROOT / "compose.yaml", tmp_path)
     for missing in (None, ""):
         monkeypatch.delenv("POSTGRES_PASSWORD", raising=False)

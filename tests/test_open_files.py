@@ -37,9 +37,7 @@ print(connections_possible({wanted}), *resource.getrlimit(resource.RLIMIT_NOFILE
         ),
     ],
 )
-def test_the_limit_is_raised_as_far_as_it_goes(
-    soft: int, hard: int, wanted: int, found: str, told: str
-) -> None:
+def test_the_limit_is_raised(soft: int, hard: int, wanted: int, found: str, told: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _ASK.format(soft=soft, hard=hard, wanted=wanted)],
         capture_output=True,

@@ -248,7 +248,7 @@ def test_the_projects_address_is_the_same_everywhere(metadata: Message) -> None:
     assert set(named) == {home}
 
 
-def test_an_index_page_shows_the_pictures_and_every_link_leads_somewhere(
+def test_the_readme_works_on_an_index_page(
     metadata: Message,
 ) -> None:
     """The index's own renderer drops what it does not know, such as <source>."""
@@ -413,9 +413,7 @@ def test_it_is_installed_alone(bare_python: Path) -> None:
     )
 
 
-def test_it_migrates_serves_a_page_and_a_static_file(
-    bare_python: Path, empty_database_url: str
-) -> None:
+def test_it_migrates_and_serves(bare_python: Path, empty_database_url: str) -> None:
     run(
         bare_python.parent / "riverui",
         "migrate-up",

@@ -91,9 +91,7 @@ def app(
     return module.app
 
 
-async def test_a_job_of_a_request_is_worked_and_seen(
-    app: Any, connection: AsyncConnection[DictRow]
-) -> None:
+async def test_a_request_inserts_a_job(app: Any, connection: AsyncConnection[DictRow]) -> None:
     async with serving(app) as (browser, _):
         answer = await browser.post("/users/ada")
         assert answer.status_code == 201
@@ -115,7 +113,7 @@ async def test_a_job_of_a_request_is_worked_and_seen(
         assert "default" in (await browser.get("/riverui/queues", auth=OPS)).text
 
 
-async def test_what_fails_together_leaves_nothing(
+async def test_failed_requests_leave_nothing(
     app: Any, connection: AsyncConnection[DictRow]
 ) -> None:
     async with serving(app) as (browser, _):

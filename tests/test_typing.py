@@ -161,9 +161,7 @@ def lines_of(name: str, numbers: set[int]) -> list[str]:
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 @pytest.mark.parametrize("name", TYPED)
-def test_what_is_wrong_is_refused_and_what_is_right_is_not(
-    name: str, checker: str, request: pytest.FixtureRequest
-) -> None:
+def test_only_mistakes_are_refused(name: str, checker: str, request: pytest.FixtureRequest) -> None:
     told: Lines = request.getfixturevalue(f"told_by_{checker}")
     lines = enumerate(TYPED[name].splitlines(), 1)
     wrong = {number for number, line in lines if line.endswith("# wrong")}

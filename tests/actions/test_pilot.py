@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from psycopg import AsyncConnection
 
 from riverui.actions import jobs
 from riverui.actions.job_part import Inner
@@ -14,7 +11,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.engine.pilot import Feature, Pilot
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges
-from tests.factory import job
+from tests.factory import Make
 
 
 class Retrying(Feature):
@@ -43,12 +40,12 @@ class Deleting(Retrying):
 
 
 async def test_a_feature_is_asked_each_time_whether_it_takes_part(
-    driver: Driver, connection: AsyncConnection[Any]
+    driver: Driver, make: Make
 ) -> None:
     heard: list[str] = []
     outer, inner = Deleting("outer", heard), Retrying("inner", heard)
     pilot = Pilot([outer, inner])
-    ended = await job(connection, "completed")
+    ended = await make.job("completed")
     await jobs.apply(driver, CANCEL, [ended], pilot=pilot)
     assert heard == []
 

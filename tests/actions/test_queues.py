@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from psycopg import AsyncConnection
 
 from riverui.actions import queues
 from riverui.actions.verbs import QueueVerb
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver
-from tests.factory import queue
+from tests.factory import Make
 
 
-async def test_pause_and_resume_name_what_they_changed(
-    driver: Driver, connection: AsyncConnection[Any]
-) -> None:
+async def test_pause_and_resume_name_what_they_changed(driver: Driver, make: Make) -> None:
     for name in ("a", "b"):
-        await queue(connection, name)
+        await make.queue(name)
     assert await queues.apply(driver, queues.PAUSE, "a") == ["a"]
     assert await queues.apply(driver, queues.PAUSE, "a") == []
     assert await queues.apply(driver, queues.PAUSE, "*") == ["b"]
@@ -26,11 +21,11 @@ async def test_pause_and_resume_name_what_they_changed(
 
 
 @pytest.mark.parametrize("verb", queues.QUEUE_VERBS.values(), ids=list(queues.QUEUE_VERBS))
-async def test_a_queue_called_as_all_of_them_cannot_be_paused_alone(
-    driver: Driver, connection: AsyncConnection[Any], verb: QueueVerb
+async def test_a_queue_named_star_is_not_paused(
+    driver: Driver, make: Make, verb: QueueVerb
 ) -> None:
     for name in ("a", "b", "*"):
-        await queue(connection, name)
+        await make.queue(name)
     await queues.apply(driver, queues.PAUSE, "b")
     with pytest.raises(BadRequest, match="means every queue"):
         await queues.apply(driver, verb, "*")

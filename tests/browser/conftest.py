@@ -30,6 +30,7 @@ from starlette.types import ASGIApp
 from riverui import create_app
 from riverui.storage.connect import connect
 from riverui.web.config import DashboardConfig
+from tests.factory import Make
 from tests.needs import need
 
 # One event loop for everything here: the browser lives as long as the session.
@@ -49,6 +50,11 @@ class Site:
 
     url: str
     connection: AsyncConnection[DictRow]
+
+    @property
+    def make(self) -> Make:
+        """Return what writes rows to the database."""
+        return Make(self.connection)
 
 
 @dataclass(kw_only=True)

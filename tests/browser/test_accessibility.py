@@ -32,13 +32,12 @@ async def _fill(site: Site) -> int:
     can.
     """
     for state in STATES:
-        await factory.job(site.connection, state, tags=["eu", "vip"])
-    await factory.queue(site.connection, "default")
-    await factory.queue(site.connection, LONG)
-    await factory.leader(site.connection)
+        await site.make.job(state, tags=["eu", "vip"])
+    await site.make.queue("default")
+    await site.make.queue(LONG)
+    await site.make.leader()
     error = f"{LONG} \u202e reversed <script>alert(1)</script>\nsecond line"
-    return await factory.job(
-        site.connection,
+    return await site.make.job(
         "retryable",
         kind=LONG,
         queue=LONG,
@@ -164,8 +163,7 @@ async def test_no_page_is_wider_than_its_window(
 @pytest.mark.short
 async def test_hostile_text_is_shown_and_never_run(site: Site, page: Page) -> None:
     evil = "<img src=x onerror=alert(1)>\"'><script>alert(2)</script>\u202e{{7*7}}"
-    job = await factory.job(
-        site.connection,
+    job = await site.make.job(
         "discarded",
         kind=evil,
         queue=evil,
@@ -175,7 +173,7 @@ async def test_hostile_text_is_shown_and_never_run(site: Site, page: Page) -> No
         attempt=1,
         errors=[factory.attempt_error(1, evil, trace=evil)],
     )
-    await factory.queue(site.connection, evil)
+    await site.make.queue(evil)
     for path in ("/jobs", f"/jobs/{job}", "/queues"):
         await page.goto(path)
         await expect(page.locator("main")).to_contain_text("<img src=x onerror=alert(1)>")

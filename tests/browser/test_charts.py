@@ -15,7 +15,6 @@ from playwright.async_api import Page, expect
 
 from riverui.domain.figures import WINDOWS, FigureColumn, Figures, Tally, Window
 from riverui.web.config import DashboardConfig
-from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site, dashboard, serving
 from tests.browser.test_accessibility import axe_violations
 from tests.web.made_figures import MadeFigures, figures, tally
@@ -49,8 +48,8 @@ def made(window: Window, queue: str, kind: str) -> Figures:
 @pytest_asyncio.fixture(loop_scope="session")
 async def charts(site: Site, database_url: str) -> AsyncIterator[str]:
     """Yield the address of a dashboard of the site's database whose figures are made by hand."""
-    await factory.queue(site.connection, "mail")
-    await factory.job(site.connection, "completed", finalized_at=NOW - timedelta(minutes=1))
+    await site.make.queue("mail")
+    await site.make.job("completed", finalized_at=NOW - timedelta(minutes=1))
     async with dashboard(database_url, config=DashboardConfig()) as app:
         await app.state.dashboard.close()
         MadeFigures(make=made).put_into(app.state.dashboard)

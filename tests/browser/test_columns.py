@@ -7,7 +7,6 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site
 
 pytestmark = [pytest.mark.browser, LOOP]
@@ -28,10 +27,8 @@ async def _choose(page: Page, button: str) -> None:
 
 @pytest.mark.short
 @pytest.mark.parametrize("script", [True, False])
-async def test_columns_are_chosen_for_an_address_or_kept(
-    script: bool, site: Site, new_page: NewPage
-) -> None:
-    job = await factory.job(site.connection, "completed", args={"to": "ada@mail.example"})
+async def test_columns_are_chosen_or_kept(script: bool, site: Site, new_page: NewPage) -> None:
+    job = await site.make.job("completed", args={"to": "ada@mail.example"})
     page = await new_page(java_script_enabled=script)
     headers = page.locator("#jobs-table th")
     shown = ["Id", "Kind", "Args", "Pri", "Att", "When", "Ran", "to"]
@@ -50,17 +47,17 @@ async def test_columns_are_chosen_for_an_address_or_kept(
 
 async def test_a_list_that_refreshes_keeps_its_columns(site: Site, page: Page) -> None:
     await page.goto("/jobs?columns=kind,ran")
-    job = await factory.job(site.connection, "running", kind="mail_send")
+    job = await site.make.job("running", kind="mail_send")
     await expect(page.locator(f"#job-{job} td.c-ran")).to_have_text(re.compile(r"\d+ s"))
-    await factory.job(site.connection, "completed")
+    await site.make.job("completed")
     await expect(page.locator("tbody.job")).to_have_count(2)
     assert len(await page.locator("#jobs-table th").all()) == 4
 
 
 @pytest.mark.parametrize("width", [360, 1024, 1280])
 async def test_nothing_reaches_beyond_the_edge(width: int, site: Site, new_page: NewPage) -> None:
-    await factory.job(site.connection, "completed", args={"to": "x" * 300}, tags=["vip"])
-    await factory.job(site.connection, "retryable", queue="q" * 64, kind="k" * 100)
+    await site.make.job("completed", args={"to": "x" * 300}, tags=["vip"])
+    await site.make.job("retryable", queue="q" * 64, kind="k" * 100)
     page = await new_page(viewport={"width": width, "height": 800})
     await page.goto(EXTRA)
     await page.locator("#menu-columns > summary").click()

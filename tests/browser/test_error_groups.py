@@ -19,8 +19,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 async def _failed(site: Site, error: str, number: int) -> None:
     for n in range(number):
         at = datetime.now(UTC) - timedelta(minutes=n)
-        await factory.job(
-            site.connection,
+        await site.make.job(
             "discarded",
             attempted_at=at,
             finalized_at=at,
@@ -55,7 +54,7 @@ async def test_a_group_is_found_by_its_keys_and_retried(site: Site, page: Page) 
 
 async def test_long_names_of_clients_fit_on_a_phone(site: Site, page: Page) -> None:
     client = "ip-10-0-3-17_eu-central-1_compute_internal_2026_11_22T08_30_19_044118"
-    await factory.job(site.connection, "discarded", attempted_by=[client])
+    await site.make.job("discarded", attempted_by=[client])
     await page.set_viewport_size({"width": 360, "height": 800})
     await page.goto("/errors")
     await page.get_by_role("link", name=re.compile("it broke")).click()
@@ -63,9 +62,7 @@ async def test_long_names_of_clients_fit_on_a_phone(site: Site, page: Page) -> N
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-async def test_a_group_is_ignored_and_taken_back(
-    site: Site, page: Page, watch: Watch, database_url: str
-) -> None:
+async def test_a_group_is_ignored(site: Site, page: Page, watch: Watch, database_url: str) -> None:
     driver = connect(database_url)
     await migrate(driver, "up", line="riverui")
     await driver.close()

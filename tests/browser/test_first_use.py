@@ -13,9 +13,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 
 
 @pytest.mark.short
-async def test_the_page_without_tables_says_what_to_do_and_becomes_the_list_once_it_is_done(
-    browser: Browser, empty_database_url: str
-) -> None:
+async def test_without_tables_the_page_helps(browser: Browser, empty_database_url: str) -> None:
     async with dashboard(empty_database_url) as app, serving(app) as url:
         page = await browser.new_page()
         await page.goto(f"{url}/jobs")

@@ -7,19 +7,16 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests import factory
 from tests.browser.conftest import LOOP, Site, Watch
 
 pytestmark = [pytest.mark.browser, LOOP]
 
 
 @pytest.mark.short
-async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(
-    site: Site, page: Page
-) -> None:
-    mail = await factory.job(site.connection, "retryable", kind="mail_send")
-    await factory.job(site.connection, "retryable", kind="webhook")
-    await factory.job(site.connection, "available", kind="mail_send")
+async def test_states_and_searches_are_steps_of_the_history(site: Site, page: Page) -> None:
+    mail = await site.make.job("retryable", kind="mail_send")
+    await site.make.job("retryable", kind="webhook")
+    await site.make.job("available", kind="mail_send")
     await page.goto("/jobs")
     rows = page.locator("tbody.job")
     await expect(rows).to_have_count(3)
@@ -46,11 +43,9 @@ async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(
 
 
 @pytest.mark.short
-async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(
-    site: Site, page: Page
-) -> None:
-    await factory.job(site.connection, kind="mail_send", queue="mailers")
-    await factory.job(site.connection, kind="mail_send", queue="bulk")
+async def test_the_filter_form_and_the_chips(site: Site, page: Page) -> None:
+    await site.make.job(kind="mail_send", queue="mailers")
+    await site.make.job(kind="mail_send", queue="bulk")
     await page.goto("/jobs")
     await page.locator("#menu-filters > summary").click()
     await page.get_by_label("Kind", exact=True).fill("mail_send")
@@ -64,10 +59,8 @@ async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(
 
 
 @pytest.mark.short
-async def test_nonsense_keeps_the_text_and_says_what_is_wrong(
-    site: Site, page: Page, watch: Watch
-) -> None:
-    await factory.job(site.connection)
+async def test_an_invalid_search_says_what_is_wrong(site: Site, page: Page, watch: Watch) -> None:
+    await site.make.job()
     await page.goto("/jobs")
     await page.locator("#q").fill("priority:high")
     await page.keyboard.press("Enter")
@@ -79,7 +72,7 @@ async def test_nonsense_keeps_the_text_and_says_what_is_wrong(
 
 @pytest.mark.short
 async def test_selected_jobs_are_retried_and_the_notice_says_so(site: Site, page: Page) -> None:
-    ids = [await factory.job(site.connection, "discarded") for _ in range(3)]
+    ids = [await site.make.job("discarded") for _ in range(3)]
     await page.goto("/jobs?state=discarded")
     await page.get_by_label(f"Select job {ids[0]}").check()
     await page.get_by_label(f"Select job {ids[2]}").check()
@@ -100,7 +93,7 @@ async def test_selected_jobs_are_retried_and_the_notice_says_so(site: Site, page
 
 @pytest.mark.short
 async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page: Page) -> None:
-    job = await factory.job(site.connection, "completed")
+    job = await site.make.job("completed")
     await page.goto("/jobs?state=completed")
     await page.get_by_label(f"Select job {job}").check()
     await (
@@ -124,12 +117,10 @@ async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page
 
 
 @pytest.mark.short
-async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
-    site: Site, page: Page
-) -> None:
+async def test_all_matching_jobs_are_retried_in_an_operation(site: Site, page: Page) -> None:
     for _ in range(25):
-        await factory.job(site.connection, "discarded", kind="mail_send")
-    await factory.job(site.connection, "discarded", kind="other")
+        await site.make.job("discarded", kind="mail_send")
+    await site.make.job("discarded", kind="other")
     await page.goto("/jobs?state=discarded&q=kind:mail_send&limit=20")
     await page.get_by_label("Select all jobs on this page").check()
     await page.get_by_role("button", name=re.compile("Select all 25 matching")).click()
@@ -148,11 +139,9 @@ async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
     assert [row["kind"] for row in await cursor.fetchall()] == ["other"]
 
 
-async def test_an_operation_shows_its_progress_though_live_updates_are_off(
-    site: Site, page: Page
-) -> None:
+async def test_operations_refresh_without_live_updates(site: Site, page: Page) -> None:
     for _ in range(3):
-        await factory.job(site.connection, "discarded")
+        await site.make.job("discarded")
     await page.goto("/about")
     await page.locator("main").get_by_role("button", name="Off", exact=True).click()
     await page.goto("/jobs/bulk?verb=retry&state=discarded")
@@ -165,9 +154,7 @@ async def test_an_operation_shows_its_progress_though_live_updates_are_off(
 
 @pytest.mark.short
 async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
-    job = await factory.job(
-        site.connection, "scheduled", args={"customer": {"id": 9007199254740993}}
-    )
+    job = await site.make.job("scheduled", args={"customer": {"id": 9007199254740993}})
     await page.goto(f"/jobs/{job}")
     await expect(page.locator("#args-tree")).to_contain_text("9007199254740993")
     await page.get_by_role("button", name="Cancel").click()
@@ -177,10 +164,8 @@ async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
 
 
 @pytest.mark.short
-async def test_deleting_a_job_from_its_page_leads_to_the_list_with_the_notice(
-    site: Site, page: Page
-) -> None:
-    job = await factory.job(site.connection, "cancelled")
+async def test_deleting_a_job_from_its_page_leads_to_the_list(site: Site, page: Page) -> None:
+    job = await site.make.job("cancelled")
     await page.goto(f"/jobs/{job}")
     await page.get_by_role("button", name="Delete").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete 1 job").click()
@@ -190,7 +175,7 @@ async def test_deleting_a_job_from_its_page_leads_to_the_list_with_the_notice(
 
 @pytest.mark.short
 async def test_a_queue_is_paused_and_resumed_in_the_list(site: Site, page: Page) -> None:
-    await factory.queue(site.connection, "mailers")
+    await site.make.queue("mailers")
     await page.goto("/queues")
     row = page.locator("tr.queue")
     await row.get_by_role("button", name="Pause").click()
@@ -202,7 +187,7 @@ async def test_a_queue_is_paused_and_resumed_in_the_list(site: Site, page: Page)
 
 @pytest.mark.short
 async def test_pages_turn_to_the_last_row_and_back(site: Site, page: Page) -> None:
-    ids = [await factory.job(site.connection) for _ in range(45)]
+    ids = [await site.make.job() for _ in range(45)]
     await page.goto("/jobs?limit=20")
     for _ in range(2):
         await page.get_by_role("link", name="Next").click()
@@ -217,8 +202,8 @@ async def test_pages_turn_to_the_last_row_and_back(site: Site, page: Page) -> No
 
 @pytest.mark.short
 async def test_suggestions_are_chosen_with_the_keyboard(site: Site, page: Page) -> None:
-    await factory.job(site.connection, kind="mail_send")
-    await factory.job(site.connection, kind="webhook")
+    await site.make.job(kind="mail_send")
+    await site.make.job(kind="webhook")
     await page.goto("/jobs")
     box = page.get_by_role("combobox", name="Search jobs")
     await box.press_sequentially("kind:ma")
@@ -236,7 +221,7 @@ async def test_suggestions_are_chosen_with_the_keyboard(site: Site, page: Page) 
 
 @pytest.mark.short
 async def test_preferences_change_at_once_and_are_kept(site: Site, page: Page) -> None:
-    await factory.job(site.connection, args={"secret": 1})
+    await site.make.job(args={"secret": 1})
     await page.goto("/jobs")
     await page.locator("#menu-view > summary").click()
     await page.get_by_role("button", name="Dark").click()
@@ -254,10 +239,8 @@ async def test_preferences_change_at_once_and_are_kept(site: Site, page: Page) -
 
 
 @pytest.mark.short
-async def test_an_action_that_the_server_refuses_is_a_notice_and_the_page_stays(
-    site: Site, page: Page, watch: Watch
-) -> None:
-    job = await factory.job(site.connection, "discarded")
+async def test_a_failed_action_is_a_notice(site: Site, page: Page, watch: Watch) -> None:
+    job = await site.make.job("discarded")
     await page.goto("/jobs?state=discarded")
     await page.get_by_label(f"Select job {job}").check()
     await page.route(
@@ -272,11 +255,9 @@ async def test_an_action_that_the_server_refuses_is_a_notice_and_the_page_stays(
     watch.forgive("500")
 
 
-async def test_moving_to_a_queue_without_workers_is_doubted_before_it_is_done(
-    site: Site, page: Page
-) -> None:
-    job_id = await factory.job(site.connection)
-    await factory.queue(site.connection, "served")
+async def test_the_move_dialog_warns_of_unserved_queues(site: Site, page: Page) -> None:
+    job_id = await site.make.job()
+    await site.make.queue("served")
     await page.goto(f"/jobs/{job_id}")
     await page.get_by_role("button", name="Move").click()
     dialog = page.get_by_role("dialog")

@@ -8,7 +8,6 @@ import re
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests import factory
 from tests.browser.conftest import LOOP, Site
 
 pytestmark = [pytest.mark.browser, LOOP]
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 
 @pytest.mark.short
 async def test_rows_are_walked_selected_and_opened(site: Site, page: Page) -> None:
-    jobs = [await factory.job(site.connection, "discarded") for _ in range(5)][::-1]
+    jobs = [await site.make.job("discarded") for _ in range(5)][::-1]
     await page.goto("/jobs")
     keys = page.keyboard
     for key in ("j", "j", "j", "k"):
@@ -43,7 +42,7 @@ async def test_rows_are_walked_selected_and_opened(site: Site, page: Page) -> No
 
 @pytest.mark.short
 async def test_the_focused_row_is_retried_and_deleting_asks(site: Site, page: Page) -> None:
-    jobs = [await factory.job(site.connection, "discarded") for _ in range(2)]
+    jobs = [await site.make.job("discarded") for _ in range(2)]
     await page.goto("/jobs?state=discarded&order=id")
     await page.keyboard.press("j")
     await page.keyboard.press("r")
@@ -82,7 +81,7 @@ async def test_search_sections_help_and_refresh_have_keys(site: Site, page: Page
 
 
 async def test_a_range_is_selected_with_shift_and_the_mouse(site: Site, page: Page) -> None:
-    jobs = [await factory.job(site.connection) for _ in range(6)][::-1]
+    jobs = [await site.make.job() for _ in range(6)][::-1]
     await page.goto("/jobs")
     await page.get_by_label(f"Select job {jobs[1]}").click()
     await page.get_by_label(f"Select job {jobs[4]}").click(modifiers=["Shift"])
@@ -94,7 +93,7 @@ async def test_a_range_is_selected_with_shift_and_the_mouse(site: Site, page: Pa
 
 @pytest.mark.short
 async def test_menus_close_with_escape_and_give_the_focus_back(site: Site, page: Page) -> None:
-    await factory.job(site.connection)
+    await site.make.job()
     await page.goto("/jobs")
     summary = page.locator("#menu-sort > summary")
     await summary.focus()
@@ -116,11 +115,9 @@ async def test_tab_reaches_the_content_by_the_skip_link(site: Site, page: Page) 
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_a_suggestion_taken_and_searched_for_in_one_go(
-    site: Site, page: Page, late: bool
-) -> None:
-    wanted = [await factory.job(site.connection, kind="mail_send") for _ in range(2)][::-1]
-    await factory.job(site.connection, kind="other")
+async def test_a_suggestion_is_taken_and_searched(site: Site, page: Page, late: bool) -> None:
+    wanted = [await site.make.job(kind="mail_send") for _ in range(2)][::-1]
+    await site.make.job(kind="other")
 
     typed = asyncio.Event()
 

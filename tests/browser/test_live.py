@@ -43,11 +43,11 @@ async def _set_state(connection: AsyncConnection[Any], job: int, state: str) -> 
 
 @pytest.mark.short
 async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Page) -> None:
-    first = await factory.job(site.connection, "available")
+    first = await site.make.job("available")
     await _every_second(page, "/jobs")
     row = page.locator(f"#job-{first}")
     await row.evaluate("row => { row.seen = true }")
-    second = await factory.job(site.connection, "available")
+    second = await site.make.job("available")
     await _set_state(site.connection, first, "cancelled")
     await expect(page.locator(f"#job-{second}")).to_be_visible()
     await expect(row.get_by_role("img", name="cancelled")).to_be_visible()
@@ -58,18 +58,16 @@ async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Pa
 
 
 async def test_the_number_of_matching_jobs_lives_with_the_list(site: Site, page: Page) -> None:
-    await factory.job(site.connection, "available")
+    await site.make.job("available")
     await _every_second(page, "/jobs?state=available")
     await expect(page.locator("#jobs-matching")).to_have_text("1 available job")
-    await factory.job(site.connection, "available")
+    await site.make.job("available")
     await expect(page.locator("#jobs-matching")).to_have_text("2 available jobs")
 
 
 @pytest.mark.short
-async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(
-    site: Site, page: Page
-) -> None:
-    jobs = [await factory.job(site.connection, "available") for _ in range(3)]
+async def test_new_rows_wait_while_rows_are_ticked(site: Site, page: Page) -> None:
+    jobs = [await site.make.job("available") for _ in range(3)]
     await _every_second(page, "/jobs")
     await page.get_by_label(f"Select job {jobs[1]}").check()
     dot = page.locator("[data-live-dot]")
@@ -78,7 +76,7 @@ async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(
         "title", re.compile("1 job selected")
     )
     for _ in range(2):
-        await factory.job(site.connection, "available")
+        await site.make.job("available")
     await _set_state(site.connection, jobs[1], "cancelled")
     pill = page.locator("[data-new-rows]")
     await expect(pill).to_have_text("2 new")
@@ -94,10 +92,8 @@ async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(
     await expect(page.get_by_label(f"Select job {jobs[1]}")).to_be_checked()
 
 
-async def test_a_job_that_leaves_the_list_stays_where_it_is_while_something_is_ticked(
-    site: Site, page: Page
-) -> None:
-    jobs = [await factory.job(site.connection, "available") for _ in range(3)]
+async def test_rows_keep_their_place_while_others_are_ticked(site: Site, page: Page) -> None:
+    jobs = [await site.make.job("available") for _ in range(3)]
     await _every_second(page, "/jobs?state=available")
     await page.get_by_label(f"Select job {jobs[0]}").check()
     await _set_state(site.connection, jobs[2], "cancelled")
@@ -108,7 +104,7 @@ async def test_a_job_that_leaves_the_list_stays_where_it_is_while_something_is_t
 
 async def test_new_rows_wait_while_the_list_is_scrolled(site: Site, page: Page) -> None:
     for _ in range(60):
-        await factory.job(site.connection)
+        await site.make.job()
     await _every_second(page, "/jobs")
     await page.mouse.wheel(0, 600)
     await page.wait_for_function("() => scrollY > 300")
@@ -117,7 +113,7 @@ async def test_new_rows_wait_while_the_list_is_scrolled(site: Site, page: Page) 
         " > 100).id"
     )
     before = await page.evaluate(top)
-    await factory.job(site.connection)
+    await site.make.job()
     await expect(page.locator("[data-new-rows]")).to_have_text("1 new")
     assert await page.evaluate(top) == before
     await page.locator("[data-new-rows]").click()
@@ -127,8 +123,7 @@ async def test_new_rows_wait_while_the_list_is_scrolled(site: Site, page: Page) 
 
 @pytest.mark.short
 async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, page: Page) -> None:
-    job = await factory.job(
-        site.connection,
+    job = await site.make.job(
         "running",
         attempt=2,
         errors=[factory.attempt_error(trace='File "/app/a.py", line 1, in work')],
@@ -148,7 +143,7 @@ async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, p
     await page.goto("/jobs")
     await page.locator("#q").fill("kind:unfinished")
     await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "held")
-    await factory.job(site.connection)
+    await site.make.job()
     asked = await asked_while(page, 3_000)
     assert [url for url in asked if "/suggest?" not in url] == []
     await expect(page.locator("#q")).to_have_value("kind:unfinished")
@@ -156,10 +151,8 @@ async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, p
 
 
 @pytest.mark.short
-async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(
-    site: Site, page: Page
-) -> None:
-    await factory.job(site.connection)
+async def test_hidden_tabs_and_open_dialogs_fetch_nothing(site: Site, page: Page) -> None:
+    await site.make.job()
     await page.clock.install()
     await _every_second(page, "/jobs")
     assert await asked_while(page, 2_200) != []
@@ -180,10 +173,8 @@ async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(
 
 
 @pytest.mark.short
-async def test_a_server_that_fails_shows_at_the_dot_and_the_page_stays(
-    site: Site, page: Page, watch: Watch
-) -> None:
-    job = await factory.job(site.connection)
+async def test_a_failing_server_shows_at_the_dot(site: Site, page: Page, watch: Watch) -> None:
+    job = await site.make.job()
     await _every_second(page, "/jobs")
     await page.route("**/jobs", lambda route: route.abort())
     await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "failing")
@@ -195,7 +186,7 @@ async def test_a_server_that_fails_shows_at_the_dot_and_the_page_stays(
 
 
 async def test_refreshes_shift_nothing(site: Site, page: Page) -> None:
-    jobs = [await factory.job(site.connection, "available") for _ in range(30)]
+    jobs = [await site.make.job("available") for _ in range(30)]
     await page.clock.install()
     await _every_second(page, "/jobs")
     # A number that grows in a right-aligned cell moves its own first letter: only boxes that move
@@ -214,8 +205,8 @@ async def test_refreshes_shift_nothing(site: Site, page: Page) -> None:
 
 
 async def test_times_tick_in_words_the_server_would_use(site: Site, new_page: NewPage) -> None:
-    job = await factory.job(site.connection, "running")
-    await factory.job(site.connection, "scheduled")
+    job = await site.make.job("running")
+    await site.make.job("scheduled")
     page = await new_page(timezone_id="Asia/Kolkata")
     await page.clock.install()
     await page.goto("/jobs")
@@ -234,10 +225,8 @@ async def test_times_tick_in_words_the_server_would_use(site: Site, new_page: Ne
     await expect(page.locator(".job time")).to_have_attribute("title", re.compile("UTC$"))
 
 
-async def test_a_job_that_is_deleted_elsewhere_says_so_once_and_is_not_asked_for_again(
-    site: Site, page: Page, watch: Watch
-) -> None:
-    job = await factory.job(site.connection, "available", kind="short_lived")
+async def test_a_deleted_job_is_reported_once(site: Site, page: Page, watch: Watch) -> None:
+    job = await site.make.job("available", kind="short_lived")
     await page.clock.install()
     await _every_second(page, f"/jobs/{job}")
     await site.connection.execute("delete from river_job where id = %s", [job])

@@ -32,7 +32,7 @@ async def _box(locator: Locator) -> dict[str, float]:
 
 
 async def test_the_dot_before_the_queue_is_no_part_of_its_link(site: Site, page: Page) -> None:
-    job = await factory.job(site.connection, "available", queue="tenant_mailers_")
+    job = await site.make.job("available", queue="tenant_mailers_")
     await page.goto(f"/jobs/{job}")
     link = page.locator(".job-line").get_by_role("link", name="tenant_mailers_")
     before = await link.evaluate("link => getComputedStyle(link, '::before').content")
@@ -44,7 +44,7 @@ async def test_the_dot_before_the_queue_is_no_part_of_its_link(site: Site, page:
 
 
 async def test_names_of_queues_are_as_wide_as_there_is_room(site: Site, page: Page) -> None:
-    await factory.job(site.connection, "available", queue="tenant_4711_mailers", kind="email_send")
+    await site.make.job("available", queue="tenant_4711_mailers", kind="email_send")
     await page.goto("/jobs")
     cell = page.locator("td.c-queue")
     assert not await cell.evaluate(CUT)
@@ -52,7 +52,7 @@ async def test_names_of_queues_are_as_wide_as_there_is_room(site: Site, page: Pa
 
     longest = "nightly-reconciliation-of-warehouse-stock-eu-central-1_000000001"
     assert len(longest) == 64, "the most that River takes"
-    await factory.queue(site.connection, longest)
+    await site.make.queue(longest)
     await page.goto("/queues")
     link = page.get_by_role("link", name=longest)
     assert not await link.evaluate(CUT)
@@ -60,14 +60,14 @@ async def test_names_of_queues_are_as_wide_as_there_is_room(site: Site, page: Pa
 
 
 async def test_long_names_leave_room_for_the_args(site: Site, page: Page) -> None:
-    await factory.job(site.connection, "available", queue="q" * 64, kind="k" * 127)
+    await site.make.job("available", queue="q" * 64, kind="k" * 127)
     await page.goto("/jobs")
     assert (await _box(page.locator("td.c-args")))["width"] >= 150
 
 
 @pytest.mark.parametrize("state", ["available", "retryable"])
 async def test_what_stands_in_a_row_is_in_line(state: str, site: Site, page: Page) -> None:
-    await factory.job(site.connection, state, kind="email_send", tags=["vip"])
+    await site.make.job(state, kind="email_send", tags=["vip"])
     await page.goto("/jobs")
     cells = [
         ".c-check input",
@@ -83,8 +83,8 @@ async def test_what_stands_in_a_row_is_in_line(state: str, site: Site, page: Pag
 
 async def test_a_running_job_does_not_look_failed(site: Site, page: Page) -> None:
     errors = [factory.attempt_error(1, "TimeoutError: upstream took longer than 30 s")]
-    running = await factory.job(site.connection, "running", attempt=2, errors=errors)
-    failed = await factory.job(site.connection, "retryable", attempt=2, errors=errors)
+    running = await site.make.job("running", attempt=2, errors=errors)
+    failed = await site.make.job("retryable", attempt=2, errors=errors)
     await page.goto("/jobs")
     calm, red = (page.locator(f"#job-{job} .job-error td:last-child") for job in (running, failed))
     await expect(calm).to_have_text("Earlier attempt:TimeoutError: upstream took longer than 30 s")
@@ -97,7 +97,7 @@ async def test_a_running_job_does_not_look_failed(site: Site, page: Page) -> Non
 
 
 async def test_a_banner_is_as_wide_as_its_page(site: Site, page: Page) -> None:
-    job = await factory.job(site.connection, "pending")
+    job = await site.make.job("pending")
     await page.goto(f"/jobs/{job}")
     words = page.locator(".banner > div")
     assert len(await words.inner_text()) > 90
@@ -107,7 +107,7 @@ async def test_a_banner_is_as_wide_as_its_page(site: Site, page: Page) -> None:
 async def test_the_times_of_many_attempts_are_not_repeated(site: Site, page: Page) -> None:
     at = (datetime.now(UTC) - timedelta(minutes=48)).isoformat()
     errors = [factory.attempt_error(n + 1, at=at) for n in range(25)]
-    job = await factory.job(site.connection, "discarded", attempt=25, errors=errors)
+    job = await site.make.job("discarded", attempt=25, errors=errors)
     await page.goto(f"/jobs/{job}")
     times = page.locator(".timeline .step-attempt .step-at").filter(visible=True)
     # Of those shown the first, and the last.
@@ -121,9 +121,7 @@ async def test_the_times_of_many_attempts_are_not_repeated(site: Site, page: Pag
 async def test_tags_that_do_not_fit_leave_no_slivers(site: Site, page: Page) -> None:
     args = {"order_id": 1840021700649456636, "payment_reference": "pi_1840021700649456636"}
     tags = ["money", "audit-trail", "european-union"]
-    await factory.job(
-        site.connection, "available", tags=tags, args=args, queue="tenant_4711_mailers_of_the_north"
-    )
+    await site.make.job("available", tags=tags, args=args, queue="tenant_4711_mailers_of_the_north")
     await page.goto("/jobs")
     cell = await _box(page.locator("td.c-args > div"))
     shown = 0
@@ -139,7 +137,7 @@ async def test_tags_that_do_not_fit_leave_no_slivers(site: Site, page: Page) -> 
 
 async def test_a_ticked_row_is_clear_of_the_bar(site: Site, page: Page) -> None:
     for _ in range(40):
-        await factory.job(site.connection, "available")
+        await site.make.job("available")
     await page.goto("/jobs")
     await page.locator("tbody.job").nth(39).wait_for()
     height = 800

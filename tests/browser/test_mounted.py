@@ -11,7 +11,6 @@ from playwright.async_api import expect
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site, Watch, dashboard, serving
 
 pytestmark = [pytest.mark.browser, LOOP]
@@ -32,7 +31,7 @@ async def test_links_forms_icons_and_live_updates_stay_below_the_prefix(
     site: Site, mounted: str, new_page: NewPage, watch: Watch
 ) -> None:
     watch.own.append(mounted)
-    job = await factory.job(site.connection, "discarded", kind="mail_send")
+    job = await site.make.job("discarded", kind="mail_send")
     page = await new_page()
     await page.goto(f"{mounted}/jobs")
     await (

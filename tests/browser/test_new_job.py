@@ -7,16 +7,13 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site, Watch
 
 pytestmark = [pytest.mark.browser, LOOP]
 
 
-async def test_args_are_checked_while_they_are_typed(
-    site: Site, new_page: NewPage, watch: Watch
-) -> None:
-    await factory.job(site.connection, kind="mail_send", args={"to": "ann"})
+async def test_args_are_checked_while_typed(site: Site, new_page: NewPage, watch: Watch) -> None:
+    await site.make.job(kind="mail_send", args={"to": "ann"})
     page = await new_page()
     await page.goto("/jobs")
     await expect(page.locator("tbody.job")).to_have_count(1)
@@ -38,10 +35,8 @@ async def test_args_are_checked_while_they_are_typed(
 
 
 @pytest.mark.short
-async def test_a_job_is_edited_and_retried_without_script(
-    site: Site, new_page: NewPage, watch: Watch
-) -> None:
-    old = await factory.job(site.connection, "discarded", args={"to": "amm"})
+async def test_edit_and_retry_without_script(site: Site, new_page: NewPage, watch: Watch) -> None:
+    old = await site.make.job("discarded", args={"to": "amm"})
     page = await new_page(java_script_enabled=False)
     await page.goto(f"/jobs/{old}")
     await page.locator("#menu-job > summary").click()

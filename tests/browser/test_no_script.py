@@ -23,8 +23,8 @@ async def plain(new_page: NewPage) -> Page:
 @pytest.mark.short
 async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: Page) -> None:
     for _ in range(25):
-        await factory.job(site.connection, kind="mail_send")
-    await factory.job(site.connection, "cancelled", kind="webhook")
+        await site.make.job(kind="mail_send")
+    await site.make.job("cancelled", kind="webhook")
     await plain.goto("/jobs?limit=20")
     await plain.get_by_role("link", name="Next").click()
     await expect(plain.locator("tbody.job")).to_have_count(6)
@@ -46,7 +46,7 @@ async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: P
 
 @pytest.mark.short
 async def test_ticked_jobs_are_retried_by_a_plain_form(site: Site, plain: Page) -> None:
-    jobs = [await factory.job(site.connection, "discarded") for _ in range(2)]
+    jobs = [await site.make.job("discarded") for _ in range(2)]
     await plain.goto("/jobs?state=discarded")
     bar = plain.get_by_role("group", name="Selected jobs")
     await expect(bar).to_be_hidden()
@@ -61,7 +61,7 @@ async def test_ticked_jobs_are_retried_by_a_plain_form(site: Site, plain: Page) 
 
 @pytest.mark.short
 async def test_deleting_asks_on_a_page_of_its_own(site: Site, plain: Page) -> None:
-    job = await factory.job(site.connection, "completed")
+    job = await site.make.job("completed")
     await plain.goto("/jobs?state=completed")
     await plain.get_by_label(f"Select job {job}").check()
     await (
@@ -76,11 +76,9 @@ async def test_deleting_asks_on_a_page_of_its_own(site: Site, plain: Page) -> No
 
 
 @pytest.mark.short
-async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(
-    site: Site, plain: Page
-) -> None:
+async def test_all_matching_jobs_are_cancelled(site: Site, plain: Page) -> None:
     for _ in range(3):
-        await factory.job(site.connection, "scheduled", kind="mail_send")
+        await site.make.job("scheduled", kind="mail_send")
     await plain.goto("/jobs?state=scheduled&q=kind:mail_send")
     await plain.locator("#menu-more > summary").click()
     await plain.get_by_role("link", name=re.compile("Cancel all matching")).click()
@@ -96,15 +94,12 @@ async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(
     await expect(badge).to_have_text("done")
 
 
-async def test_job_queue_and_preferences_pages_work_with_plain_forms(
-    site: Site, plain: Page
-) -> None:
-    job = await factory.job(
-        site.connection,
+async def test_job_queue_and_preferences_pages(site: Site, plain: Page) -> None:
+    job = await site.make.job(
         "retryable",
         errors=[factory.attempt_error(trace='File "/app/a.py", line 1')],
     )
-    await factory.queue(site.connection, "default")
+    await site.make.queue("default")
     await plain.goto(f"/jobs/{job}")
     await plain.get_by_text("Traceback", exact=True).click()
     await expect(plain.locator("pre.trace")).to_be_visible()
@@ -120,7 +115,7 @@ async def test_job_queue_and_preferences_pages_work_with_plain_forms(
 
 
 async def test_help_is_a_page_and_what_needs_script_is_not_shown(site: Site, plain: Page) -> None:
-    await factory.job(site.connection)
+    await site.make.job()
     await plain.goto("/jobs")
     await expect(plain.locator("#menu-live")).to_be_hidden()
     await expect(plain.locator("[data-check-all]")).to_be_hidden()

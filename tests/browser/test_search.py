@@ -62,9 +62,7 @@ async def test_where_nothing_is_found_it_says_so_at_the_end(site: Site, page: Pa
     await expect(page.locator("#jobs-table")).to_be_hidden()
 
 
-async def test_it_ends_when_the_page_is_full_and_the_next_page_goes_on(
-    site: Site, page: Page
-) -> None:
+async def test_it_ends_when_the_page_is_full(site: Site, page: Page) -> None:
     await _fill(site, every=1_500)
     await page.goto("/jobs?q=tag:rare&limit=50")
     await expect(page.locator("#search-note")).to_contain_text("This page is full.", timeout=15_000)
@@ -100,9 +98,7 @@ async def test_it_stops_when_told_and_goes_on_when_told(site: Site, page: Page) 
     assert all(later.count("after=") == 1 for later in steps)
 
 
-async def test_a_server_that_fails_stops_it_with_a_notice(
-    site: Site, page: Page, watch: Watch
-) -> None:
+async def test_a_failing_server_stops_it(site: Site, page: Page, watch: Watch) -> None:
     await _fill(site, every=JOBS, jobs=100_000)
     await page.route("**/jobs/search?*", lambda route: route.abort())
     await page.goto("/jobs?q=tag:rare")

@@ -10,7 +10,6 @@ import pytest
 from playwright.async_api import Page, Request, Response, expect
 
 from riverui.web.http.admission import Admission, AdmissionLimits
-from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site, Watch, dashboard, serving
 
 pytestmark = [pytest.mark.browser, LOOP]
@@ -44,10 +43,8 @@ async def _refreshed(page: Page, status: int) -> Response:
     return answer
 
 
-async def test_a_refresh_without_news_touches_nothing_and_keeps_the_focus(
-    site: Site, page: Page
-) -> None:
-    jobs = [await factory.job(site.connection, "available") for _ in range(3)]
+async def test_an_unchanged_refresh_touches_nothing(site: Site, page: Page) -> None:
+    jobs = [await site.make.job("available") for _ in range(3)]
     await page.clock.install()
     await page.goto("/jobs")
     first = await _refreshed(page, 200)
@@ -74,8 +71,8 @@ async def test_a_refresh_without_news_touches_nothing_and_keeps_the_focus(
 
 
 async def test_every_live_page_settles_on_unchanged(site: Site, page: Page) -> None:
-    job = await factory.job(site.connection, "available")
-    await factory.queue(site.connection)
+    job = await site.make.job("available")
+    await site.make.queue()
     await page.clock.install()
     for path in (f"/jobs/{job}", "/queues", "/queues/default", "/operations", "/about"):
         await page.goto(path)
@@ -83,15 +80,13 @@ async def test_every_live_page_settles_on_unchanged(site: Site, page: Page) -> N
         await _refreshed(page, 304)
 
 
-async def test_ticked_rows_that_kept_their_places_let_go_of_them_once_unticked(
-    site: Site, page: Page
-) -> None:
-    jobs = [await factory.job(site.connection, "available") for _ in range(2)]
+async def test_unticked_rows_move_again(site: Site, page: Page) -> None:
+    jobs = [await site.make.job("available") for _ in range(2)]
     await page.clock.install()
     await page.goto("/jobs?state=available")
     await _refreshed(page, 200)
     await page.get_by_label(f"Select job {jobs[0]}").check()
-    new = await factory.job(site.connection, "available")
+    new = await site.make.job("available")
     await _refreshed(page, 200)
     await expect(page.locator("[data-new-rows]")).to_have_text("1 new")
     # The rows are as they were put together here, and that is still what belongs there.
@@ -103,8 +98,8 @@ async def test_ticked_rows_that_kept_their_places_let_go_of_them_once_unticked(
 
 
 async def test_going_to_another_list_and_back_shows_that_list(site: Site, page: Page) -> None:
-    available = await factory.job(site.connection, "available")
-    cancelled = await factory.job(site.connection, "cancelled")
+    available = await site.make.job("available")
+    cancelled = await site.make.job("cancelled")
     await page.clock.install()
     await page.goto("/jobs?state=available")
     await _refreshed(page, 200)
@@ -118,10 +113,8 @@ async def test_going_to_another_list_and_back_shows_that_list(site: Site, page: 
     await expect(page.locator(f"#job-{available}")).to_be_visible()
 
 
-async def test_an_action_shows_at_once_to_who_did_it_and_to_who_looks_on(
-    site: Site, new_page: NewPage
-) -> None:
-    job = await factory.job(site.connection, "available")
+async def test_an_action_shows_at_once_to_all_viewers(site: Site, new_page: NewPage) -> None:
+    job = await site.make.job("available")
     onlooker, actor = await new_page(), await new_page()
     for page in (onlooker, actor):
         await page.clock.install()
@@ -141,10 +134,8 @@ async def test_an_action_shows_at_once_to_who_did_it_and_to_who_looks_on(
     ).to_be_visible()
 
 
-async def test_no_refresh_goes_back_behind_what_a_page_has_just_read(
-    site: Site, new_page: NewPage
-) -> None:
-    await factory.job(site.connection, "available")
+async def test_no_refresh_shows_older_rows(site: Site, new_page: NewPage) -> None:
+    await site.make.job("available")
     onlooker, page = await new_page(), await new_page()
     for one in (onlooker, page):
         await one.clock.install()
@@ -153,7 +144,7 @@ async def test_no_refresh_goes_back_behind_what_a_page_has_just_read(
     await page.clock.run_for(1_500)
     await _refreshed(onlooker, 200)
     # What all are given from now on lacks this job, which who goes to the list sees at once.
-    new = await factory.job(site.connection, "available")
+    new = await site.make.job("available")
     await page.locator("#jobs-states .s-available").click()
     await expect(page.locator(f"#job-{new}")).to_be_visible()
     async with page.expect_response(
@@ -168,11 +159,11 @@ async def test_no_refresh_goes_back_behind_what_a_page_has_just_read(
 
 
 async def test_who_asks_by_hand_sees_what_is_new(site: Site, page: Page) -> None:
-    await factory.job(site.connection, "available")
+    await site.make.job("available")
     await page.clock.install()
     await page.goto("/jobs")
     await _refreshed(page, 200)
-    new = await factory.job(site.connection, "available")
+    new = await site.make.job("available")
     async with page.expect_response(re.compile("/jobs$")) as found:
         await page.keyboard.press(".")
     assert await (await found.value).request.header_value("riverui-live") is None
@@ -186,7 +177,7 @@ async def test_a_server_with_too_much_to_do_says_so_in_the_region_and_is_left_al
     watch: Watch,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    job = await factory.job(site.connection, "available")
+    job = await site.make.job("available")
     admission = Admission(AdmissionLimits(working=1, waiting=0))
     monkeypatch.setattr("riverui.web.app.Admission", lambda _: admission)
     async with dashboard(database_url) as app, serving(app) as url:
@@ -208,7 +199,7 @@ async def test_a_server_with_too_much_to_do_says_so_in_the_region_and_is_left_al
         await page.clock.run_for(2_000)
         assert asked == [], "it comes back when it was told to"
         place.leave()
-        new = await factory.job(site.connection, "available")
+        new = await site.make.job("available")
         async with page.expect_response(lambda answer: answer.status == 200):
             await page.clock.run_for(9_000)
         await expect(page.locator(f"#job-{new}")).to_be_visible()

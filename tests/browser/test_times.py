@@ -36,9 +36,7 @@ def _milliseconds(case: TimeVector) -> dict[str, object]:
     }
 
 
-async def test_times_are_written_in_the_words_of_their_vectors(
-    site: Site, new_page: NewPage
-) -> None:
+async def test_times_read_as_in_the_vectors(site: Site, new_page: NewPage) -> None:
     vectors = sorted(time_vectors(), key=lambda case: case.zone)
     for zone, group in itertools.groupby(vectors, key=lambda case: case.zone):
         cases = list(group)

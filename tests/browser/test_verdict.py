@@ -11,7 +11,6 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import expect
 
-from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site
 from tests.browser.test_accessibility import LONG
 
@@ -24,9 +23,9 @@ async def test_it_opens_to_its_checks(
     site: Site, new_page: NewPage, theme: str, width: int
 ) -> None:
     ago = datetime.now(UTC) - timedelta(minutes=38)
-    await factory.queue(site.connection, LONG, paused_at=ago)
-    await factory.queue(site.connection)
-    await factory.job(site.connection, queue=LONG, scheduled_at=ago)
+    await site.make.queue(LONG, paused_at=ago)
+    await site.make.queue()
+    await site.make.job(queue=LONG, scheduled_at=ago)
     page = await new_page(
         color_scheme=theme, viewport={"width": width, "height": 900}, reduced_motion="reduce"
     )

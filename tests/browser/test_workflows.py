@@ -134,9 +134,7 @@ async def test_without_javascript_links_and_forms_do_it_all(site: Site, new_page
     await expect(page.locator("#notices")).to_contain_text("1 task of Order 42 cancelled")
 
 
-async def test_a_signal_is_sent_without_javascript(
-    site: Site, new_page: NewPage, watch: Watch
-) -> None:
+async def test_a_signal_without_javascript(site: Site, new_page: NewPage, watch: Watch) -> None:
     await site.connection.execute(OWN_TABLES)
     await workflow(site.connection, DIAMOND, id="w", name="Order 42")
     await waiting(site.connection, "w")

@@ -81,9 +81,7 @@ def test_every_example_answers_what_it_shows(
     assert tried > 15
 
 
-def test_a_database_that_is_not_there_is_told_as_troubleshooting_has_it(
-    run: Run, database_url: str
-) -> None:
+def test_troubleshooting_quotes_the_missing_database(run: Run, database_url: str) -> None:
     name = database_url.rpartition("/")[2].partition("?")[0]
     url = database_url.replace(f"/{name}", "/nowhere")
     told = run("job", "list", DATABASE_URL=url)[2].removeprefix("riverui: ").strip()

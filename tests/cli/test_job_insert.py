@@ -93,9 +93,7 @@ class TestLogs:
         assert both("job", "logs", "3", "--attempt", "1")[2].endswith("no log of attempt 1.\n")
         assert both("job", "logs", "77") == (1, "", "riverui: Job not found: 77.\n")
 
-    def test_an_earlier_log_is_found_where_the_newest_attempt_has_none(
-        self, both: Both, shop: str
-    ) -> None:
+    def test_the_newest_log_that_exists_is_printed(self, both: Both, shop: str) -> None:
         _execute(shop, "update river_job set attempt = 4 where id = 3")
         assert both("job", "logs", "3")[1].startswith("first\n")
 

@@ -32,9 +32,7 @@ def way(request: pytest.FixtureRequest, shop: str) -> dict[str, str]:
 class TestByIds:
     """Jobs that are named."""
 
-    def test_they_are_retried_and_what_could_not_be_is_told(
-        self, run: Run, way: dict[str, str], rows: Rows
-    ) -> None:
+    def test_jobs_are_retried_or_reported(self, run: Run, way: dict[str, str], rows: Rows) -> None:
         code, out, err = run("job", "retry", "3", "4", "1", "77", "3", **way)
         assert (code, err) == (1, "")
         assert out.splitlines() == [
@@ -55,7 +53,7 @@ class TestByIds:
             "No job was cancelled.\n1 skipped, already finished: #4.\n",
         )
 
-    def test_running_ones_are_asked_to_stop(
+    def test_running_jobs_are_asked_to_stop(
         self, run: Run, way: dict[str, str], rows: Rows
     ) -> None:
         assert run("job", "cancel", "1", "5", **way) == (
@@ -135,7 +133,7 @@ class TestMoveAndDelete:
 class TestBySearch:
     """All that match, by an operation that goes in steps."""
 
-    def test_what_failed_is_retried_and_completed_jobs_only_by_name(
+    def test_completed_jobs_need_their_state(
         self, run: Run, way: dict[str, str], rows: Rows
     ) -> None:
         again = (0, "1 job will run again now.\n", "")
@@ -166,9 +164,7 @@ class TestBySearch:
             done = 2 if answer == "y\n" else 0
             assert rows("select count(*) from river_job where state = 'cancelled'") == [(done,)]
 
-    def test_jobs_are_chosen_by_the_options_of_the_list(
-        self, run: Run, way: dict[str, str], rows: Rows
-    ) -> None:
+    def test_options_of_the_list_select(self, run: Run, way: dict[str, str], rows: Rows) -> None:
         asked = ["job", "cancel", "--queue", "mail", "--kind", "mail_*,report", "--yes"]
         assert run(*asked, **way)[:2] == (0, "2 jobs cancelled.\n")
         # The queue of `move` is where the jobs go.
@@ -180,9 +176,7 @@ class TestBySearch:
         _, _, err = run("job", "cancel", "--search", "", **way)
         assert "Cancel 3 jobs (2 available, 1 running) in all?" in err
 
-    def test_only_states_are_counted_to_which_it_can_be_done(
-        self, run: Run, way: dict[str, str]
-    ) -> None:
+    def test_only_states_that_fit_are_counted(self, run: Run, way: dict[str, str]) -> None:
         # A job of this kind is running: it cannot be retried.
         assert run("job", "retry", "--search", "kind:report", **way) == (
             0,
@@ -237,9 +231,7 @@ class TestBySearch:
         assert run(*asked, **way)[:2] == (0, "2 jobs cancelled.\n")
         assert rows("select verb, changed from riverui_operation") == [("cancel", 2)]
 
-    def test_what_makes_no_sense_is_one_line_and_exit_code_2(
-        self, run: Run, way: dict[str, str]
-    ) -> None:
+    def test_invalid_arguments_exit_with_2(self, run: Run, way: dict[str, str]) -> None:
         with cases() as case:
             for argv, words in (
                 ([], "say which jobs to retry"),

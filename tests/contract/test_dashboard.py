@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 
-from riverui import create_app
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import SQL, Driver, missing
 from riverui.testing import MemoryDatabase
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import dashboard
 
 
 @pytest.fixture
@@ -23,9 +22,9 @@ def plain() -> Driver:
 
 
 @pytest.fixture
-async def client(plain: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(plain: Driver) -> AsyncIterator[AsyncClient]:
     """Yield a browser on a dashboard of that driver."""
-    async with browser(create_app(plain, no_auth=True)) as client:
+    async with dashboard(plain) as client:
         yield client
 
 
@@ -42,7 +41,7 @@ async def jobs(plain: Driver) -> dict[str, int]:
     }
 
 
-async def test_every_page_answers(client: httpx2.AsyncClient, jobs: dict[str, int]) -> None:
+async def test_every_page_answers(client: AsyncClient, jobs: dict[str, int]) -> None:
     for path, shown in (
         ("/jobs", "waits"),
         ("/jobs?state=discarded", "fails"),
@@ -68,7 +67,7 @@ async def test_every_page_answers(client: httpx2.AsyncClient, jobs: dict[str, in
 
 
 async def test_jobs_and_queues_can_be_changed(
-    client: httpx2.AsyncClient, plain: Driver, jobs: dict[str, int]
+    client: AsyncClient, plain: Driver, jobs: dict[str, int]
 ) -> None:
     for verb, state, after in (
         ("retry", "discarded", "available"),
@@ -85,9 +84,7 @@ async def test_jobs_and_queues_can_be_changed(
     assert row.paused_at is not None
 
 
-async def test_the_about_page_says_what_is_missing(
-    client: httpx2.AsyncClient, plain: Driver
-) -> None:
+async def test_the_about_page_says_what_is_missing(client: AsyncClient, plain: Driver) -> None:
     answer = await client.get("/about")
     text = parse(answer.text).one(id="about").text
     assert answer.status_code == 200
@@ -100,12 +97,12 @@ async def test_the_about_page_says_what_is_missing(
 
 
 async def test_nothing_is_said_to_be_missing_that_is_there(driver: Driver) -> None:
-    async with browser(create_app(driver, no_auth=True)) as client:
+    async with dashboard(driver) as client:
         text = (await client.get("/about")).text
     assert ("Not supported" in text) == bool(missing(driver))
 
 
-async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> None:
+async def test_programs_are_told_what_is_missing(client: AsyncClient) -> None:
     features = (await client.get("/api/features")).json()
     assert set(features["extensions"].values()) == {False}
     for method, path in (
@@ -141,9 +138,7 @@ async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> 
     }
 
 
-async def test_the_search_box_offers_what_it_can(
-    client: httpx2.AsyncClient, jobs: dict[str, int]
-) -> None:
+async def test_the_search_box_offers_what_it_can(client: AsyncClient, jobs: dict[str, int]) -> None:
     for text, offered in (("kind:f", 1), ("queue:o", 1), ("worker:h", 0), ("args.c", 0)):
         answer = await client.get("/suggest", params={"q": text})
         assert answer.status_code == 200, answer.text

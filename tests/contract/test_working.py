@@ -239,7 +239,7 @@ async def test_whole_jobs_are_listed_by_what_is_asked(driver: Driver) -> None:
             ({"descending": True, "after": (None, c)}, [b, a]),
             ({"after": (None, a)}, [b, c]),
         ):
-            chosen = JobSelectParams(**params)  # type: ignore[arg-type]
+            chosen = JobSelectParams(**params)
             found = [row.id for row in await executor.job_row_list(chosen)]
             assert found == expected, params
         for row in rows:

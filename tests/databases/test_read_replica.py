@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote
 
-import httpx2
 import psycopg
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from starlette.applications import Starlette
@@ -86,7 +86,7 @@ class Board:
         for asked in self.asked:
             asked.clear()
 
-    async def from_standby(self, client: httpx2.AsyncClient) -> bool:
+    async def from_standby(self, client: AsyncClient) -> bool:
         """Return whether the list of jobs is read from the standby just now."""
         self.forget()
         await page(client, "/jobs")
@@ -106,7 +106,7 @@ async def board(urls: Sequence[str], **given: Any) -> AsyncIterator[tuple[Board,
         await driver.close()
 
 
-async def page(client: httpx2.AsyncClient, path: str) -> Element:
+async def page(client: AsyncClient, path: str) -> Element:
     answer = await client.get(path)
     assert answer.status_code == 200, answer.text[:2000]
     return parse(answer.text)
@@ -119,7 +119,7 @@ def warning(shown: Element) -> str:
     return tag.attributes["title"]
 
 
-async def state_of(client: httpx2.AsyncClient, job_id: int) -> str:
+async def state_of(client: AsyncClient, job_id: int) -> str:
     answer = await client.get(f"/api/jobs/{job_id}")
     return str(answer.json()["state"]) if answer.status_code == 200 else answer.text
 
@@ -241,7 +241,7 @@ async def test_lag_is_told(
         assert told.startswith("Read from a standby, ")
 
 
-async def refreshed(client: httpx2.AsyncClient) -> str:
+async def refreshed(client: AsyncClient) -> str:
     """Return what a live region is told of the standby, also where nothing else is new."""
     headers = {"HX-Request": "true", "HX-Target": "section#queues-list", "Riverui-Live": "2"}
     first = await client.get("/queues", headers=headers)
@@ -276,7 +276,7 @@ async def test_without_its_standby_pages_are_the_primarys(
         await eventually(lambda: made.from_standby(client))
 
 
-async def _trouble(made: Board, client: httpx2.AsyncClient) -> str:
+async def _trouble(made: Board, client: AsyncClient) -> str:
     await page(client, "/jobs")
     return made.replica.trouble
 

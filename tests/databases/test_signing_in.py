@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx2
 import psycopg
 import pytest
+from httpx2 import AsyncClient
 from psycopg_pool import AsyncConnectionPool
 
 import riverui
@@ -229,7 +229,7 @@ async def test_the_command_reads_the_file_again(server: Guarded, tmp_path: Path)
     environ = {"DATABASE_PASSWORD_FILE": str(file)}
     async with replica(url(server), **environ) as dashboard:
         base = f"http://127.0.0.1:{dashboard.port}"
-        async with httpx2.AsyncClient(base_url=base, auth=("ada", ADAS)) as visitor:
+        async with AsyncClient(base_url=base, auth=("ada", ADAS)) as visitor:
             assert (await visitor.get("/jobs")).status_code == 200
             file.write_text("second")
             server.change_password("second")

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
@@ -173,7 +173,7 @@ async def _pages(url: str, job_id: int) -> None:
     await app.state.dashboard.close()
 
 
-async def _figures(visitor: httpx2.AsyncClient) -> bool:
+async def _figures(visitor: AsyncClient) -> bool:
     """Return whether charts know of the jobs that have completed."""
     answer = await visitor.get("/metrics")
     return 'river_queue_jobs{queue="default",state="available"}' in answer.text

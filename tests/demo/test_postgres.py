@@ -171,9 +171,7 @@ def test_a_server_for_the_moment_leaves_no_folder() -> None:
     assert not folder.parent.exists()
 
 
-def test_it_listens_on_no_network_and_ignores_the_environment(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_listens_on_no_network(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("PGPORT", "1"), ("PGDATA", "/nowhere"), ("LC_ALL", "xx_XX")):
         monkeypatch.setenv(name, value)
     with EmbeddedPostgres(home, durable=False) as server, psycopg.connect(server.url) as connection:

@@ -92,7 +92,7 @@ async def answers(inside: Manifest, probe: str, started: Replica) -> bool:
 
 
 @pytest.mark.parametrize("case", ["minimal", "full"])
-async def test_the_dashboard_answers_its_probes_where_they_ask(
+async def test_the_dashboard_answers_its_probes(
     case: str, database_url: str, tmp_path: Path
 ) -> None:
     manifests = rendered(case, f"dashboard.port={free_port()}", 'database.schema=""')
@@ -206,7 +206,7 @@ def query(*sets: str) -> str:
     return str(trigger["metadata"]["query"])
 
 
-async def test_keda_counts_the_jobs_that_need_workers(
+async def test_keda_counts_waiting_jobs(
     connection: AsyncConnection[DictRow],
 ) -> None:
     async def counted(text: str) -> Any:

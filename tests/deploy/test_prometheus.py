@@ -183,7 +183,7 @@ def test_promtool_finds_nothing() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_alert_fires_where_its_cause_is_there_and_is_quiet_where_all_is_well(
+def test_each_alert_fires_for_its_cause_alone(
     tmp_path: Path,
 ) -> None:
     tries = [(_WELL, 319), *((_WELL | changes, 319) for changes, _ in _ILL.values())]

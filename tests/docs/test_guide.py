@@ -53,9 +53,7 @@ async def test_the_readmes_program_runs(database_url: str, monkeypatch: pytest.M
 _FILE = re.compile(r"^```python\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_program_with_isolated_jobs_runs_as_it_is_written(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_the_isolated_jobs_program_runs(database_url: str, tmp_path: Path) -> None:
     files = dict(_FILE.findall((DOCS / "jobs/writing-workers.md").read_text(encoding="utf-8")))
     assert files.keys() == {"reports.py", "main.py"}
     for name, text in files.items():

@@ -185,9 +185,7 @@ async def visible_links(page: Page, url: str) -> set[str]:
     return {urldefrag(link)[0] for link in links}
 
 
-async def test_each_page_is_two_clicks_from_the_home_page(
-    page: Page, address: str, site: Path
-) -> None:
+async def test_each_page_is_two_clicks_away(page: Page, address: str, site: Path) -> None:
     every = {f"{address}{each}" for each in addresses(site)}
     near = await visible_links(page, address) & every
     reached = set(near)

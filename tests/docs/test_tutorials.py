@@ -39,9 +39,7 @@ def terminal(database_url: str, **others: str) -> dict[str, str]:
 
 
 @pytest.mark.timeout(900)
-def test_a_reader_comes_from_an_empty_folder_to_a_container(
-    empty_database_url: str, tmp_path: Path
-) -> None:
+def test_the_first_tutorial_ends_in_a_container(empty_database_url: str, tmp_path: Path) -> None:
     environ = terminal(empty_database_url)
     with reading(tmp_path, environ) as reader:
         environ["PORT"] = str(reader.port("8080"))
@@ -109,9 +107,7 @@ def test_the_images_commands_work_and_stop(database_url: str, tmp_path: Path) ->
 
 @pytest.mark.interop
 @pytest.mark.timeout(900)
-def test_a_reader_sees_retries_and_protects_the_jobs_of_a_go_program(
-    empty_database_url: str, tmp_path: Path
-) -> None:
+def test_the_tutorial_for_go_programs(empty_database_url: str, tmp_path: Path) -> None:
     built("worker")  # or skipped without Go
     # In place of `go get`: what the other Go programs of these tests have.
     for name in ("go.mod", "go.sum"):

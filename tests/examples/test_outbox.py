@@ -164,16 +164,14 @@ def test_a_change_arrives_once_it_is_committed(
     assert relay.rows() == []
 
 
-def test_what_is_rolled_back_is_never_delivered(
-    relay: Relay, pool: Pool, knowledge: KnowledgeInMemory
-) -> None:
+def test_rollbacks_deliver_nothing(relay: Relay, pool: Pool, knowledge: KnowledgeInMemory) -> None:
     with pool.connection() as connection, connection.transaction(force_rollback=True):
         Observations(relay.publish).save(connection, "attic", "nobody will know")
     assert relay.drain() == 0
     assert not knowledge.calls
 
 
-def test_a_failure_waits_twice_as_long_each_time_and_at_most_a_minute_and_then_ends(
+def test_failures_wait_longer_each_time(
     relay: Relay, pool: Pool, knowledge: KnowledgeInMemory
 ) -> None:
     knowledge.failures["garden"] = 100
@@ -195,9 +193,7 @@ def test_a_failure_waits_twice_as_long_each_time_and_at_most_a_minute_and_then_e
     assert knowledge.calls["garden"] == 10
 
 
-def test_one_that_fails_holds_up_no_other(
-    relay: Relay, pool: Pool, knowledge: KnowledgeInMemory
-) -> None:
+def test_a_failure_delays_no_other(relay: Relay, pool: Pool, knowledge: KnowledgeInMemory) -> None:
     knowledge.failures["garden"] = 1
     with pool.connection() as connection:
         for scope in ("garden", "house"):
@@ -238,9 +234,7 @@ def test_what_one_relay_has_claimed_another_leaves_alone(pool: Pool) -> None:
     assert not set(slow.calls) & set(quick.calls)
 
 
-def test_rows_that_somebody_has_locked_are_passed_over(
-    pool: Pool, knowledge: KnowledgeInMemory
-) -> None:
+def test_locked_rows_are_skipped(pool: Pool, knowledge: KnowledgeInMemory) -> None:
     with pool.connection() as connection:
         for scope in ("garden", "house"):
             plain_relay.publish(connection, scope)
@@ -301,9 +295,7 @@ def test_one_who_lost_the_claim_settles_nothing(pool: Pool) -> None:
     assert row == {"claimed_by": "another", "attempt": 0}
 
 
-def test_a_relay_starts_and_stops_as_often_as_one_likes(
-    pool: Pool, knowledge: KnowledgeInMemory
-) -> None:
+def test_a_relay_can_be_restarted(pool: Pool, knowledge: KnowledgeInMemory) -> None:
     options = RelayOptions(poll_interval=timedelta(milliseconds=20))
     relay = OutboxRelay(pool, knowledge, options)
     relay.stop()

@@ -22,14 +22,7 @@ from riverui.features.workflows.engine.workflow import Workflow
 from riverui.storage.interface import Driver
 from tests.engine.conftest import Playground, play
 from tests.engine.maintenance.conftest import service_parts, term
-from tests.storage.conftest import (
-    make,
-    schema_database_url,
-    schema_template,
-    way,
-    way_name,
-    way_url,
-)
+from tests.storage.conftest import schema_database_url, schema_template, way, way_name, way_url
 from tests.web.api.conftest import api, get
 from tests.web.conftest import app, client, dashboard_limits, htmx, reader
 from tests.web.html import Element, parse
@@ -42,7 +35,6 @@ __all__ = [
     "dashboard_limits",
     "get",
     "htmx",
-    "make",
     "play",
     "reader",
     "schema_database_url",

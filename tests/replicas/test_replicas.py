@@ -198,7 +198,7 @@ async def test_one_that_is_held_up_does_nothing_twice(
             await check_history(beside, where)
 
 
-async def test_without_the_table_each_knows_its_own_and_says_so(
+async def test_without_the_table_each_knows_its_own(
     database_url: str, jobs: AsyncConnection[Any]
 ) -> None:
     async with (

@@ -144,9 +144,7 @@ async def test_workers_end_when_their_supervisor_is_killed(database_url: str) ->
         await wait_for(gone)
 
 
-async def test_what_would_fail_in_each_worker_is_told_at_once(
-    database_url: str, tmp_path: Any
-) -> None:
+async def test_errors_of_each_worker_are_reported_once(database_url: str, tmp_path: Any) -> None:
     async def run(*argv: str, **environ: str) -> tuple[int | None, str]:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "riverui", "serve", *argv),

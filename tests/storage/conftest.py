@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import AsyncConnection
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 
 from riverui.domain.jobs import JobListRow
 from riverui.storage.interface import LISTENING, Driver, Executor, SyncDriver, at_once
@@ -23,7 +23,6 @@ from riverui.storage.postgres.connect import connect as connect_postgres
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
-from tests import factory
 from tests.conftest import (
     create_database,
     drop_database,
@@ -32,59 +31,10 @@ from tests.conftest import (
     with_database,
 )
 from tests.drivers import connect
+from tests.factory import Make
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
 SCHEMA = "Jobs_1"
-
-
-class Make:
-    """Puts rows into River's tables behind the driver's back."""
-
-    def __init__(self, connection: AsyncConnection[DictRow]) -> None:
-        self.connection = connection
-
-    async def job(self, state: str = "available", **columns: Any) -> int:
-        """Insert a job and return its id; see factory.job."""
-        return await factory.job(self.connection, state, **columns)
-
-    async def job_in(self, schema: str) -> int:
-        """Insert a plain job into another schema, given quoted; return its id."""
-        statement = (
-            f"insert into {schema}.river_job (kind, args) values ('test_kind', '{{}}') returning id"
-        )
-        (row,) = await self.rows(statement)
-        return int(row["id"])
-
-    async def queue(self, name: str = "default", **columns: Any) -> str:
-        """Insert a queue and return its name; see factory.queue."""
-        return await factory.queue(self.connection, name, **columns)
-
-    async def leader(self, leader_id: str = factory.WORKER, **columns: Any) -> str:
-        """Insert a leader and return its id; see factory.leader."""
-        return await factory.leader(self.connection, leader_id, **columns)
-
-    async def row(self, job_id: int) -> DictRow:
-        """Return a job's columns as they stand in the database."""
-        cursor = await self.connection.execute("select * from river_job where id = %s", [job_id])
-        row = await cursor.fetchone()
-        assert row is not None
-        return row
-
-    async def notify(self, topic: str, payload: str) -> None:
-        """Send a notification on River's channel for a topic."""
-        await self.connection.execute(
-            "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
-        )
-
-    async def rows(self, query: str) -> list[DictRow]:
-        """Whatever a query gives."""
-        return await (await self.connection.execute(query.encode())).fetchall()
-
-
-@pytest.fixture
-async def make(connection: AsyncConnection[DictRow]) -> Make:
-    """Put rows into this test's database."""
-    return Make(connection)
 
 
 async def one_page(driver: Driver, **params: Any) -> JobPage:

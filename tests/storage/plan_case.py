@@ -19,7 +19,7 @@ UNIQUE = "river_job_unique_idx"
 Call = Callable[[PostgresExecutor], Awaitable[Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """A call, the indexes that its statements may use of river_job, and how many of its rows it may
     read.

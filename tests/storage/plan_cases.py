@@ -4,7 +4,7 @@ it may read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -96,155 +96,101 @@ def _term(field: Field, op: Op, *values: Any, negated: bool = False) -> Term:
     return Term(field=field, op=op, values=values, negated=negated)
 
 
-def _cases() -> Iterator[tuple[str, Case]]:
+def _cases() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
     page = 101
     middle = datetime.now(UTC) - timedelta(hours=10)
     for order in (JobOrder.ID, JobOrder.ID_DESC):
-        yield f"all {order}", Case(call=_list(order=order), indexes={PKEY}, reads=2 * page)
+        cases[f"all {order}"] = Case(_list(order=order), {PKEY}, 2 * page)
         further = JobCursor(at=None, id=ROWS // 2)
-        yield (
-            f"all {order}, further on",
-            Case(call=_list(order=order, cursor=further), indexes={PKEY}, reads=2 * page),
+        cases[f"all {order}, further on"] = Case(
+            _list(order=order, cursor=further), {PKEY}, 2 * page
         )
     for order in (JobOrder.TIME, JobOrder.TIME_DESC):
         for state in (JobState.COMPLETED, JobState.DISCARDED, JobState.CANCELLED):
             for at in (None, JobCursor(at=middle, id=5), JobCursor(at=middle, id=5, before=True)):
-                yield (
-                    f"{state} {order} {at and at.before}",
-                    Case(
-                        # An incremental sort reads a group of rows ahead.
-                        call=_list(states=[state], order=order, cursor=at),
-                        indexes={FINALIZED, PKEY},
-                        reads=2 * page + 200,
-                    ),
+                cases[f"{state} {order} {at and at.before}"] = Case(
+                    # An incremental sort reads a group of rows ahead.
+                    _list(states=[state], order=order, cursor=at),
+                    {FINALIZED, PKEY},
+                    2 * page + 200,
                 )
         for state in (JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE, JobState.PENDING):
             for at in (None, JobCursor(at=middle, id=5)):
-                yield (
-                    f"{state} {order} {at is not None}",
-                    Case(
-                        call=_list(states=[state], order=order, cursor=at),
-                        indexes={FETCHING, PKEY},
-                        reads=24 * page + page + 100,
-                    ),
+                cases[f"{state} {order} {at is not None}"] = Case(
+                    _list(states=[state], order=order, cursor=at),
+                    {FETCHING, PKEY},
+                    24 * page + page + 100,
                 )
-        yield (
-            f"running {order}",
-            Case(
-                call=_list(states=[JobState.RUNNING], order=order),
-                indexes={FETCHING, PKEY},
-                reads=1200,
-            ),
+        cases[f"running {order}"] = Case(
+            _list(states=[JobState.RUNNING], order=order), {FETCHING, PKEY}, 1200
         )
-        yield (
-            f"every state {order}",
-            Case(
-                call=_list(order=order),
-                indexes={FETCHING, FINALIZED, PKEY},
-                reads=3 * 24 * page + 2500,
-            ),
+        cases[f"every state {order}"] = Case(
+            _list(order=order), {FETCHING, FINALIZED, PKEY}, 3 * 24 * page + 2500
         )
     for state in JobState:
-        yield (
-            f"{state} by id",
-            Case(call=_list(states=[state]), indexes={FETCHING, PKEY}, reads=20_001 * 2 + WINDOW),
-        )
-    yield from _filters(page)
-    yield from _counts()
-    yield from _others()
-    yield from _engine()
+        cases[f"{state} by id"] = Case(_list(states=[state]), {FETCHING, PKEY}, 20_001 * 2 + WINDOW)
+    cases |= _filters(page)
+    cases |= _counts()
+    cases |= _others()
+    cases |= _engine()
+    return cases
 
 
-def _filters(page: int) -> Iterator[tuple[str, Case]]:
+def _filters(page: int) -> dict[str, Case]:
+    cases: dict[str, Case] = {}
     done = [JobState.COMPLETED]
     waits = [JobState.AVAILABLE]
     newest = JobOrder.TIME_DESC
     few = 3 * 5001
     searched = 5001 + WINDOW + 2 * page
     retired = _term(Field.KIND, Op.EQ, "retired")
-    yield "old kind", Case(call=_list(retired), indexes={KIND, PKEY}, reads=few)
-    yield (
-        "old kind, completed",
-        Case(call=_list(retired, states=done, order=newest), indexes={KIND, PKEY}, reads=few),
+    cases["old kind"] = Case(_list(retired), {KIND, PKEY}, few)
+    cases["old kind, completed"] = Case(
+        _list(retired, states=done, order=newest), {KIND, PKEY}, few
     )
     common = _term(Field.KIND, Op.EQ, "kind_1", "kind_2")
-    yield "common kinds", Case(call=_list(common), indexes={KIND, PKEY}, reads=searched)
-    yield (
-        "common kinds, completed",
-        Case(
-            call=_list(common, states=done, order=newest),
-            indexes={KIND, FINALIZED, PKEY},
-            reads=searched,
-        ),
+    cases["common kinds"] = Case(_list(common), {KIND, PKEY}, searched)
+    cases["common kinds, completed"] = Case(
+        _list(common, states=done, order=newest), {KIND, FINALIZED, PKEY}, searched
     )
-    yield (
-        "common kinds, available",
-        Case(
-            call=_list(common, states=waits, order=JobOrder.TIME),
-            indexes={KIND, FETCHING, PKEY},
-            reads=searched,
-        ),
+    cases["common kinds, available"] = Case(
+        _list(common, states=waits, order=JobOrder.TIME), {KIND, FETCHING, PKEY}, searched
     )
     pattern = _term(Field.KIND, Op.LIKE, "*ommo*")
-    yield "kind pattern", Case(call=_list(pattern), indexes={KIND, PKEY}, reads=few + 100)
+    cases["kind pattern"] = Case(_list(pattern), {KIND, PKEY}, few + 100)
     old_queue = _term(Field.QUEUE, Op.EQ, "retired")
-    yield "old queue", Case(call=_list(old_queue), indexes={FETCHING, PKEY}, reads=few)
-    yield (
-        "queue, completed",
-        Case(
-            call=_list(_term(Field.QUEUE, Op.LIKE, "queue_1"), states=done, order=newest),
-            indexes={FETCHING, FINALIZED, PKEY},
-            reads=searched,
-        ),
+    cases["old queue"] = Case(_list(old_queue), {FETCHING, PKEY}, few)
+    cases["queue, completed"] = Case(
+        _list(_term(Field.QUEUE, Op.LIKE, "queue_1"), states=done, order=newest),
+        {FETCHING, FINALIZED, PKEY},
+        searched,
     )
-    yield (
-        "queue and priority, available",
-        Case(
-            call=_list(
-                _term(Field.QUEUE, Op.EQ, "queue_1"),
-                _term(Field.PRIORITY, Op.GE, 2),
-                states=waits,
-                order=JobOrder.TIME,
-            ),
-            indexes={FETCHING, PKEY},
-            reads=5 * page,
+    cases["queue and priority, available"] = Case(
+        _list(
+            _term(Field.QUEUE, Op.EQ, "queue_1"),
+            _term(Field.PRIORITY, Op.GE, 2),
+            states=waits,
+            order=JobOrder.TIME,
         ),
+        {FETCHING, PKEY},
+        5 * page,
     )
-    yield "ids", Case(call=_list(_term(Field.ID, Op.EQ, 5, 6, 7)), indexes={PKEY}, reads=10)
-    yield "id range", Case(call=_list(_term(Field.ID, Op.LT, 500)), indexes={PKEY}, reads=2 * page)
-    yield (
-        "args, rare",
-        Case(
-            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 77777}')),
-            indexes={ARGS, PKEY},
-            reads=10,
-        ),
+    cases["ids"] = Case(_list(_term(Field.ID, Op.EQ, 5, 6, 7)), {PKEY}, 10)
+    cases["id range"] = Case(_list(_term(Field.ID, Op.LT, 500)), {PKEY}, 2 * page)
+    cases["args, rare"] = Case(
+        _list(_term(Field.ARGS, Op.CONTAINS, '{"n": 77777}')), {ARGS, PKEY}, 10
     )
-    yield (
-        "args, two values",
-        Case(
-            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 1}', '{"n": 2}')),
-            indexes={ARGS, PKEY},
-            reads=10,
-        ),
+    cases["args, two values"] = Case(
+        _list(_term(Field.ARGS, Op.CONTAINS, '{"n": 1}', '{"n": 2}')), {ARGS, PKEY}, 10
     )
-    yield (
-        "args, common",
-        Case(
-            call=_list(
-                _term(Field.ARGS, Op.CONTAINS, '{"source": "web"}'), states=done, order=newest
-            ),
-            indexes={ARGS, FINALIZED, PKEY},
-            reads=searched,
-        ),
+    cases["args, common"] = Case(
+        _list(_term(Field.ARGS, Op.CONTAINS, '{"source": "web"}'), states=done, order=newest),
+        {ARGS, FINALIZED, PKEY},
+        searched,
     )
-    yield (
-        "metadata",
-        Case(
-            call=_list(_term(Field.METADATA, Op.CONTAINS, '{"tenant": 5000}')),
-            indexes={METADATA, PKEY},
-            reads=10,
-        ),
+    cases["metadata"] = Case(
+        _list(_term(Field.METADATA, Op.CONTAINS, '{"tenant": 5000}')), {METADATA, PKEY}, 10
     )
     unserved = {
         "tag": _term(Field.TAG, Op.EQ, "absent"),
@@ -255,80 +201,51 @@ def _filters(page: int) -> Iterator[tuple[str, Case]]:
         "not args": _term(Field.ARGS, Op.CONTAINS, "{}", negated=True),
     }
     for name, term in unserved.items():
-        yield f"{name}", Case(call=_list(term), indexes={PKEY}, reads=searched)
-        yield (
-            f"{name}, completed",
-            Case(
-                call=_list(term, states=done, order=newest),
-                indexes={FINALIZED, PKEY},
-                reads=searched,
-            ),
+        cases[f"{name}"] = Case(_list(term), {PKEY}, searched)
+        cases[f"{name}, completed"] = Case(
+            _list(term, states=done, order=newest), {FINALIZED, PKEY}, searched
         )
-        yield (
-            f"{name}, available",
-            Case(
-                call=_list(term, states=waits, order=JobOrder.TIME),
-                indexes={FETCHING, PKEY},
-                reads=searched,
-            ),
+        cases[f"{name}, available"] = Case(
+            _list(term, states=waits, order=JobOrder.TIME), {FETCHING, PKEY}, searched
         )
-        yield (
-            f"{name}, every state by time",
-            Case(
-                call=_list(term, order=newest),
-                indexes={FETCHING, FINALIZED, PKEY},
-                reads=searched + 1200,
-            ),
+        cases[f"{name}, every state by time"] = Case(
+            _list(term, order=newest), {FETCHING, FINALIZED, PKEY}, searched + 1200
         )
     ago = datetime.now(UTC) - timedelta(hours=12)
-    yield (
-        "finished before",
-        Case(
-            call=_list(_term(Field.FINISHED, Op.LT, ago), states=done, order=newest),
-            indexes={FINALIZED, PKEY},
-            reads=2 * page + 200,
-        ),
+    cases["finished before"] = Case(
+        _list(_term(Field.FINISHED, Op.LT, ago), states=done, order=newest),
+        {FINALIZED, PKEY},
+        2 * page + 200,
     )
+    return cases
 
 
-def _counts() -> Iterator[tuple[str, Case]]:
+def _counts() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
     window = 50_001
-    yield (
-        "counts by state",
-        Case(
-            call=lambda executor: executor.job_count_by_state(cap=10_000),
-            indexes={FETCHING, FINALIZED},
-            reads=8 * 10_001,
-        ),
+    cases["counts by state"] = Case(
+        lambda executor: executor.job_count_by_state(cap=10_000), {FETCHING, FINALIZED}, 8 * 10_001
     )
-    yield "count of all", Case(call=_count(), indexes={PKEY}, reads=10_001)
-    yield (
-        "count of a state",
-        Case(call=_count(states=[JobState.COMPLETED]), indexes={FETCHING, FINALIZED}, reads=10_001),
+    cases["count of all"] = Case(_count(), {PKEY}, 10_001)
+    cases["count of a state"] = Case(
+        _count(states=[JobState.COMPLETED]), {FETCHING, FINALIZED}, 10_001
     )
-    yield (
-        "count of a tag",
-        Case(call=_count(_term(Field.TAG, Op.EQ, "absent")), indexes={PKEY}, reads=window),
+    cases["count of a tag"] = Case(_count(_term(Field.TAG, Op.EQ, "absent")), {PKEY}, window)
+    cases["count of a kind"] = Case(
+        _count(_term(Field.KIND, Op.EQ, "kind_1"), states=[JobState.COMPLETED]),
+        {KIND, FINALIZED},
+        window + 5001,
     )
-    yield (
-        "count of a kind",
-        Case(
-            call=_count(_term(Field.KIND, Op.EQ, "kind_1"), states=[JobState.COMPLETED]),
-            indexes={KIND, FINALIZED},
-            reads=window + 5001,
-        ),
+    cases["exact count"] = Case(
+        lambda executor: executor.job_count_exact(JobState.DISCARDED),
+        {FETCHING, FINALIZED},
+        ROWS // 40,
     )
-    yield (
-        "exact count",
-        Case(
-            call=lambda executor: executor.job_count_exact(JobState.DISCARDED),
-            indexes={FETCHING, FINALIZED},
-            reads=ROWS // 40,
-        ),
-    )
+    return cases
 
 
-def _others() -> Iterator[tuple[str, Case]]:
+def _others() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
     last: dict[str, Any] = {"priority": 4, "scheduled_at": LAST, "id": ROWS}
     simple: dict[str, tuple[Call, set[str], int]] = {
         "cutoff": (lambda executor: executor.job_cutoff(), {PKEY}, 1),
@@ -408,24 +325,19 @@ def _others() -> Iterator[tuple[str, Case]]:
         "their errors": (lambda db: FailedJobStore(db).job_error_list(range(1, 251)), {PKEY}, 500),
     }
     for name, (call, indexes, reads) in simple.items():
-        yield name, Case(call=call, indexes=indexes, reads=reads)
+        cases[name] = Case(call, indexes, reads)
     for field in ("args", "errors", "metadata", "output"):
 
         async def read(executor: PostgresExecutor, field: str = field) -> None:
             await executor.job_text_piece(500, field, size=10)
 
-        yield f"its {field}", Case(call=read, indexes={PKEY}, reads=1)
-    yield (
-        "behind a job whose time Python cannot hold",
-        Case(
-            call=_list(
-                states=[JobState.COMPLETED],
-                order=JobOrder.TIME_DESC,
-                cursor=JobCursor(at=LAST, id=500),
-            ),
-            indexes={FINALIZED, PKEY},
-            reads=2 * 101 + 201,
+        cases[f"its {field}"] = Case(read, {PKEY}, 1)
+    cases["behind a job whose time Python cannot hold"] = Case(
+        _list(
+            states=[JobState.COMPLETED], order=JobOrder.TIME_DESC, cursor=JobCursor(at=LAST, id=500)
         ),
+        {FINALIZED, PKEY},
+        2 * 101 + 201,
     )
     for verb in ("cancel", "retry", "move", "delete"):
         ids = list(range(1, 2000, 2))
@@ -435,19 +347,16 @@ def _others() -> Iterator[tuple[str, Case]]:
             await getattr(executor, f"job_{verb}_many")(ids, **given)
 
         # The rows are found, locked and changed.
-        yield verb, Case(call=act, indexes={PKEY}, reads=4 * len(ids))
+        cases[verb] = Case(act, {PKEY}, 4 * len(ids))
     watched = list(range(1, 400, 2))
-    yield (
-        "outcomes",
-        Case(
-            call=lambda executor: executor.job_outcome_list(watched),
-            indexes={PKEY},
-            reads=len(watched),
-        ),
+    cases["outcomes"] = Case(
+        lambda executor: executor.job_outcome_list(watched), {PKEY}, len(watched)
     )
+    return cases
 
 
-def _engine() -> Iterator[tuple[str, Case]]:
+def _engine() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
     now = datetime.now(UTC)
     some = list(range(1, 2000, 2))
     everything = JobSelectParams(kinds=("retired",))
@@ -647,11 +556,13 @@ def _engine() -> Iterator[tuple[str, Case]]:
         "delete rows": (lambda x: x.job_row_delete_many(everything), {KIND, PKEY}, 1200),
     }
     for name, (call, indexes, reads) in calls.items():
-        yield name, Case(call=call, indexes=indexes, reads=reads)
+        cases[name] = Case(call, indexes, reads)
+    return cases
 
 
-def _api_cases() -> Iterator[tuple[str, Case]]:
-    """Yield what the JSON API asks besides what pages do."""
+def _api_cases() -> dict[str, Case]:
+    """Return what the JSON API asks besides what pages do."""
+    cases: dict[str, Case] = {}
     some = list(range(1, 101))
     completed = (JobState.COMPLETED,)
     customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
@@ -728,7 +639,8 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
         ),
     }
     for name, (call, indexes, reads) in calls.items():
-        yield name, Case(call=call, indexes=indexes, reads=reads)
+        cases[name] = Case(call, indexes, reads)
+    return cases
 
 
 def _old(before: datetime) -> JobDeleteBeforeParams:
@@ -738,8 +650,8 @@ def _old(before: datetime) -> JobDeleteBeforeParams:
 
 
 CASES = {
-    **dict(_cases()),
-    **dict(_api_cases()),
+    **_cases(),
+    **_api_cases(),
     **client_cases(ROWS),
     **figure_cases(),
     **dead_letter_cases(),

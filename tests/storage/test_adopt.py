@@ -24,7 +24,8 @@ from riverui.errors import SchemaMissing, UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
-from tests.storage.conftest import NOW, Make, hearing, insert_params
+from tests.factory import Make
+from tests.storage.conftest import NOW, hearing, insert_params
 
 UNIQUE = insert_params(unique_key=b"k", unique_states=245)
 
@@ -76,9 +77,7 @@ async def test_psycopg(driver: Driver, make: Make, database_url: str) -> None:
     assert [json.loads(payload) for _, payload in heard] == [{"queue": "kept"}]
 
 
-async def test_psycopg_with_a_transaction_block_and_rows_of_its_own(
-    driver: Driver, make: Make, database_url: str
-) -> None:
+async def test_psycopg_with_its_own_rows(driver: Driver, make: Make, database_url: str) -> None:
     from psycopg.rows import dict_row
 
     async with await AsyncConnection.connect(
@@ -143,7 +142,7 @@ async def test_sqlalchemy_session(driver: Driver, make: Make, engine: AsyncEngin
         assert len(heard) == (1 if keep else 0)
 
 
-async def test_sqlalchemy_session_that_has_done_nothing_else(
+async def test_an_unused_sqlalchemy_session(
     driver: Driver, make: Make, engine: AsyncEngine
 ) -> None:
     async with AsyncSession(engine) as session, session.begin():
@@ -191,9 +190,7 @@ async def test_sqlalchemy_savepoint(driver: Driver, make: Make, engine: AsyncEng
     assert await _count(make) == 1
 
 
-async def test_a_jobs_whole_life_in_a_sqlalchemy_transaction(
-    driver: Driver, make: Make, engine: AsyncEngine
-) -> None:
+async def test_a_whole_life_in_sqlalchemy(driver: Driver, make: Make, engine: AsyncEngine) -> None:
     async with engine.begin() as connection:
         executor = await driver.adopt(connection)
         inserted = await executor.job_insert_many([UNIQUE, UNIQUE, insert_params()])
@@ -245,9 +242,7 @@ def test_sqlalchemys_connection_has_what_is_used_of_it() -> None:
         assert hasattr(AlchemyConnection, name)
 
 
-async def test_a_retry_that_meets_its_unique_twin_leaves_the_transaction_usable(
-    driver: Driver, make: Make, database_url: str
-) -> None:
+async def test_a_retry_may_meet_a_taken_key(driver: Driver, make: Make, database_url: str) -> None:
     unique = {"unique_key": b"k" * 32, "unique_states": "11110101"}
     await make.job("available", **unique)
     conflicting = await make.job("discarded", **unique)

@@ -17,8 +17,9 @@ from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.candidates import CandidateStore, KeyRange
 from tests.cases import cases
 from tests.drivers import connect
+from tests.factory import Make
 from tests.scale import scaled
-from tests.storage.conftest import NOW, SCHEMA, Make, Way
+from tests.storage.conftest import NOW, SCHEMA, Way
 
 BY_CUSTOMER = Partition(by_args=("customer_id",))
 BY_BOTH = Partition(by_args=("customer_id", "region"), by_kind=True)

@@ -7,7 +7,8 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, Field, JobFilter, Op, Term
 from riverui.storage.postgres.limits import PostgresLimits
 from tests.cases import cases
-from tests.storage.conftest import Make, limited
+from tests.factory import Make
+from tests.storage.conftest import limited
 
 
 async def _fill(make: Make, state: str, count: int) -> None:

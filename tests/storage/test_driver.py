@@ -32,7 +32,7 @@ from riverui.errors import (
     SchemaTooOld,
 )
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import Field, JobPageParams, Op, Term
+from riverui.storage.interface.params import Field, Op, Term
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
@@ -41,7 +41,8 @@ from riverui.storage.stores.server import ServerStore
 from tests import factory
 from tests.conftest import drop_database
 from tests.drivers import connect as connect_to
-from tests.storage.conftest import Make, limited, one_page
+from tests.factory import Make
+from tests.storage.conftest import limited, one_page
 from tests.storage.tcp_proxy import tcp_proxy
 
 SHORT = timedelta(milliseconds=100)
@@ -112,24 +113,6 @@ async def test_limits_of_writing(own: PostgresDriver) -> None:
     assert found["transaction_read_only"] == "off"
 
 
-async def test_reading_cannot_write(driver: Driver, make: Make) -> None:
-    job_id = await make.job("scheduled")
-    async with driver.reading() as executor:
-        with pytest.raises(PermissionDenied, match="read-only"):
-            await executor.job_delete_many([job_id])
-
-
-async def test_writing_to_a_standby_is_told(
-    database_url: str, make: Make, connect: Connect
-) -> None:
-    async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
-        await admin.execute("alter role current_user set default_transaction_read_only = off")
-    url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"  # noqa: E501
-    driver = connect(url)
-    async with driver.reading() as executor:
-        assert (await executor.job_list(JobPageParams())).rows == ()
-
-
 async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
     started = time.monotonic()
     with pytest.raises(QueryTimeout):
@@ -139,55 +122,12 @@ async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
     await driver.ping()
 
 
-async def test_lock_is_waited_for_no_longer_than_allowed(
-    database_url: str, driver: PostgresDriver
-) -> None:
+async def test_locks_have_a_timeout(database_url: str, driver: PostgresDriver) -> None:
     async with await AsyncConnection.connect(database_url) as other:
         await other.execute("lock table river_queue")
         with pytest.raises((LockTimeout, QueryTimeout)):
             async with driver.reading(timeout=SHORT) as executor:
                 await executor.queue_row_get("x")
-
-
-async def test_exception_undoes_and_leaves_the_driver_usable(
-    driver: PostgresDriver, make: Make
-) -> None:
-    await make.queue("q")
-
-    async def fail() -> None:
-        async with driver.transaction() as transaction:
-            assert await transaction.queue_pause("q") == ["q"]
-            raise RuntimeError("on purpose")
-
-    with pytest.raises(RuntimeError, match="on purpose"):
-        await fail()
-    async with driver.reading() as executor:
-        row = await executor.queue_row_get("q")
-    assert row is not None
-    assert row.paused_at is None
-
-
-async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
-    for name in ("a", "b", "c"):
-        await make.queue(name)
-    async with driver.transaction() as transaction:
-        async with transaction.savepoint():
-            await transaction.queue_pause("a")
-
-        async def fail() -> None:
-            async with transaction.savepoint():
-                await transaction.queue_pause("b")
-                async with transaction.savepoint():
-                    await transaction.ask("broken", "select 1/0", ())
-
-        with pytest.raises(DatabaseError):
-            await fail()
-        async with transaction.savepoint(), transaction.savepoint():
-            await transaction.queue_pause("c")
-    paused = await make.rows(
-        "select name from river_queue where paused_at is not null order by name"
-    )
-    assert [row["name"] for row in paused] == ["a", "c"]
 
 
 async def test_cancelled_request_frees_its_connection(database_url: str, connect: Connect) -> None:
@@ -302,9 +242,7 @@ async def test_lost_idle_connections_are_not_noticed(database_url: str, connect:
             await transaction.queue_pause("*")
 
 
-async def test_connection_lost_in_the_middle_fails_once(
-    database_url: str, connect: Connect
-) -> None:
+async def test_a_lost_connection_fails_once(database_url: str, connect: Connect) -> None:
     driver = connect(database_url)
 
     async def use() -> None:
@@ -334,9 +272,7 @@ async def test_recovery_when_the_database_comes_back(database_url: str, connect:
 
 
 @pytest.mark.parametrize("connections", [1, 2])
-async def test_a_server_that_falls_silent_is_not_waited_for(
-    database_url: str, connections: int
-) -> None:
+async def test_a_silent_server_times_out(database_url: str, connections: int) -> None:
     """A frozen host or a network that swallows packets: nothing says that a connection is dead."""
     passing = asyncio.Event()
     async with (
@@ -370,9 +306,7 @@ async def test_a_server_that_falls_silent_is_not_waited_for(
         await _recovers(driver, seconds=5)
 
 
-async def test_a_late_request_to_stop_does_not_stop_the_next_statement(
-    database_url: str, connect: Connect
-) -> None:
+async def test_a_late_cancel_request_is_harmless(database_url: str, connect: Connect) -> None:
     """Such a request comes on a connection of its own, which may be slower than the statement."""
     open_way = asyncio.Event()
     open_way.set()
@@ -433,9 +367,7 @@ async def test_tables_from_before_version_5(
         )
 
 
-async def test_telling_what_is_missing_waits_for_nobody(
-    database_url: str, connect: Connect
-) -> None:
+async def test_missing_tables_are_reported_at_once(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, page_timeout=SHORT)
     async with await AsyncConnection.connect(database_url) as migrating:
         await migrating.execute("drop table river_leader")
@@ -540,9 +472,7 @@ async def test_database_in_another_encoding(
     drop_database(admin_url, name)
 
 
-async def test_server_that_prefers_another_isolation(
-    database_url: str, make: Make, connect: Connect
-) -> None:
+async def test_another_isolation_level(database_url: str, make: Make, connect: Connect) -> None:
     """An action waits for a row and sees what became of it, whatever the database's default."""
     (row,) = await make.rows("select quote_ident(current_database()) as name")
     await make.connection.execute(

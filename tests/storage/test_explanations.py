@@ -9,7 +9,7 @@ from riverui.domain.explain.facts import Overtaking
 from riverui.domain.time import FIRST, LAST
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.explanations import ExplanationStore
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 
 def ago(**span: float) -> datetime:

@@ -15,8 +15,7 @@ from riverui.domain.sketch import GAMMA, Sketch, bin_of
 from riverui.storage.interface.figures import FailedAttempt, TimeSlice
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.cases import cases
-from tests.factory import attempt_error
-from tests.storage.conftest import Make
+from tests.factory import Make, attempt_error
 
 AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -20,7 +20,7 @@ from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.cases import cases
 from tests.drivers import connect
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 WAITING = ("available", "pending", "retryable", "scheduled")
 FINALIZED = ("cancelled", "completed", "discarded")
@@ -195,9 +195,7 @@ async def test_a_move_leaves_what_it_was_not_given(
     assert (row["queue"], row["priority"]) == after
 
 
-async def test_a_move_tells_only_workers_who_have_something_to_fetch(
-    driver: PostgresDriver, make: Make
-) -> None:
+async def test_a_move_notifies_of_available_jobs_only(driver: PostgresDriver, make: Make) -> None:
     later = [await make.job(state) for state in ("pending", "retryable", "scheduled")]
     running, here = await make.job("running"), await make.job("available")
     async with _heard(driver, make, "river_insert") as heard:
@@ -241,9 +239,7 @@ async def test_metadata_that_is_no_object(driver: PostgresDriver, make: Make) ->
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
-async def test_a_row_held_elsewhere_does_not_fail_the_rest(
-    database_url: str, make: Make, verb: str
-) -> None:
+async def test_locked_rows_are_skipped(database_url: str, make: Make, verb: str) -> None:
     held, free = await make.job("scheduled"), await make.job("scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
     async with await psycopg.AsyncConnection.connect(database_url) as other:
@@ -256,9 +252,7 @@ async def test_a_row_held_elsewhere_does_not_fail_the_rest(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
-async def test_opposite_orders_do_not_deadlock(
-    driver: PostgresDriver, make: Make, verb: str
-) -> None:
+async def test_other_orders_do_not_deadlock(driver: PostgresDriver, make: Make, verb: str) -> None:
     async with make.connection.transaction():
         ids = [await make.job("scheduled") for _ in range(100)]
     results = await asyncio.gather(
@@ -268,9 +262,7 @@ async def test_opposite_orders_do_not_deadlock(
     assert [r for r in results if isinstance(r, BaseException)] == []
 
 
-async def test_a_change_on_the_way_is_seen(
-    driver: PostgresDriver, make: Make, database_url: str
-) -> None:
+async def test_uncommitted_changes(driver: PostgresDriver, make: Make, database_url: str) -> None:
     """A job that a worker fetches just before us is asked to stop, not cancelled under its feet."""
     job_id = await make.job("available")
     async with await psycopg.AsyncConnection.connect(database_url) as other:
@@ -299,9 +291,7 @@ async def test_a_thousand_at_once(driver: PostgresDriver, make: Make) -> None:
     assert (await _act(driver, "delete", *ids)).changed == tuple(ids)
 
 
-async def test_nothing_is_kept_when_the_transaction_fails(
-    driver: PostgresDriver, make: Make
-) -> None:
+async def test_a_rollback_keeps_nothing(driver: PostgresDriver, make: Make) -> None:
     job_id = await make.job("scheduled")
 
     async def fail() -> None:

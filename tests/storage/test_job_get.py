@@ -14,7 +14,7 @@ from riverui.domain.jobs import AttemptError, JobLog, JobShowRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from tests.cases import cases
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 
 async def _get(driver: Driver, job_id: int, **options: Any) -> JobShowRow:

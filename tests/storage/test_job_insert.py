@@ -17,7 +17,8 @@ from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 from tests.cases import cases
-from tests.storage.conftest import NOW, Make, Way, every_way, hearing, insert_params
+from tests.factory import Make
+from tests.storage.conftest import NOW, Way, every_way, hearing, insert_params
 
 KEY = b"\x00\xff\x80unique"
 USUAL = 245
@@ -406,9 +407,7 @@ async def two_urls(database_url: str) -> AsyncIterator[AsyncConnection[Any]]:
         yield connection
 
 
-async def test_a_key_that_another_transaction_is_about_to_take(
-    driver: Driver, two_urls: AsyncConnection[Any]
-) -> None:
+async def test_a_key_that_is_not_committed(driver: Driver, two_urls: AsyncConnection[Any]) -> None:
     job = insert_params(unique_key=KEY, unique_states=USUAL)
     other = await driver.adopt(two_urls)
     (first,) = await other.job_insert_many([job])
@@ -426,9 +425,7 @@ async def test_a_key_that_another_transaction_is_about_to_take(
     assert second.job.id == first.job.id
 
 
-async def test_inserts_of_the_same_keys_in_any_order_do_not_wait_for_one_another(
-    driver: Driver, connection: AsyncConnection[Any]
-) -> None:
+async def test_inserts_of_the_same_keys_do_not_deadlock(driver: Driver, make: Make) -> None:
     def jobs(at: int) -> list[JobInsertParams]:
         numbers = range(300) if at % 2 else range(299, -1, -1)
         return [
@@ -445,7 +442,7 @@ async def test_inserts_of_the_same_keys_in_any_order_do_not_wait_for_one_another
     for _ in range(5):
         for found in await asyncio.gather(*(insert(at) for at in range(4))):
             assert len(found) == 300
-        await connection.execute("delete from river_job")
+        await make.execute("delete from river_job")
 
 
 async def test_ids_and_answers_come_in_the_order_of_the_jobs(way: Way) -> None:

@@ -25,9 +25,9 @@ from riverui.storage.interface.params import (
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.web.api.job_models import Job, JobMinimal
 from tests.cases import cases
+from tests.factory import Make
 from tests.odd_rows import insert_odd_rows
 from tests.scale import scaled
-from tests.storage.conftest import Make
 
 ARGS = 100_000
 """Bytes up to which args are written: as many as the API takes of each job."""
@@ -277,9 +277,7 @@ async def test_filters_reach_to_the_end(driver: PostgresDriver, make: Make) -> N
                     assert [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")] == [rare]
 
 
-async def test_a_search_by_steps_is_left_to_the_other_way(
-    driver: PostgresDriver, make: Make
-) -> None:
+async def test_searches_by_steps_are_not_written(driver: PostgresDriver, make: Make) -> None:
     await make.job("completed")
     term = Term(field=Field.PRIORITY, op=Op.EQ, values=(1,))
     assert await _page(driver, _params(JobState.COMPLETED, term, window=5)) is None

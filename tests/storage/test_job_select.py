@@ -14,7 +14,8 @@ from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobSelectParams
 from tests.cases import cases
-from tests.storage.conftest import NOW, Make, Way
+from tests.factory import Make
+from tests.storage.conftest import NOW, Way
 
 STATES = tuple(state.value for state in JobState)
 

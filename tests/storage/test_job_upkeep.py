@@ -15,7 +15,8 @@ from riverui.storage.interface.engine_params import (
 )
 from tests import factory
 from tests.cases import cases
-from tests.storage.conftest import NOW, Make, Way
+from tests.factory import Make
+from tests.storage.conftest import NOW, Way
 
 KEY = b"key"
 STATES = tuple(state.value for state in JobState)

@@ -17,7 +17,8 @@ from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
 from tests.cases import cases
 from tests.drivers import connect
-from tests.storage.conftest import NOW, Make, Way, every_way
+from tests.factory import Make
+from tests.storage.conftest import NOW, Way, every_way
 
 ERROR = '{"at":"2026-11-21T09:00:00.123456789Z","attempt":1,"error":"it broke","trace":""}'
 STATES = tuple(state.value for state in JobState)
@@ -122,9 +123,7 @@ async def test_fetch_of_some_kinds(way: Way) -> None:
     assert ids_of(await way.executor.job_get_available(fetch(kinds=None))) == [ids[0]]
 
 
-async def test_fetch_passes_over_jobs_that_somebody_holds(
-    driver: PostgresDriver, make: Make
-) -> None:
+async def test_fetch_skips_locked_jobs(driver: PostgresDriver, make: Make) -> None:
     held, free = await make.job(), await make.job()
     async with driver.transaction() as transaction:
         await transaction.job_cancel_many([held])
@@ -226,9 +225,7 @@ async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
 
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("at_once", [False, True])
-async def test_complete_only_at_the_attempt_that_went_well(
-    way: Way, *, mixed: bool, at_once: bool
-) -> None:
+async def test_complete_at_the_right_attempt(way: Way, *, mixed: bool, at_once: bool) -> None:
     """Rescued from its first worker and at work again, a job is not ended by that one."""
     attempts = [1, 2, 3] if mixed else [1, 1, 1]
     again = [await way.make.job("running", attempt=each + 1) for each in attempts]
@@ -471,9 +468,7 @@ async def test_numbers_stay_exact(way: Way) -> None:
 
 
 @pytest.mark.parametrize("hosted", [False, True], ids=["own pool", "host's pool"])
-async def test_times_are_utc_whatever_the_servers_zone(
-    make: Make, database_url: str, hosted: bool
-) -> None:
+async def test_times_are_utc_in_any_zone(make: Make, database_url: str, hosted: bool) -> None:
     (row,) = await make.rows("select quote_ident(current_database()) as name")
     for setting in ("timezone = 'America/New_York'", "datestyle = 'SQL, DMY'"):
         await make.connection.execute(f"alter database {row['name']} set {setting}".encode())

@@ -17,7 +17,8 @@ from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.limits import PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
 from tests.drivers import connect
-from tests.storage.conftest import Make, limited
+from tests.factory import Make
+from tests.storage.conftest import limited
 from tests.storage.tcp_proxy import tcp_proxy
 
 
@@ -133,9 +134,7 @@ async def _next(reading: AsyncIterator[tuple[str, str]]) -> tuple[str, str]:
         return await anext(reading)
 
 
-async def test_what_is_sent_after_listen_is_heard(
-    driver: PostgresDriver, make: Make, opened: Opened
-) -> None:
+async def test_listening_begins_at_once(driver: PostgresDriver, make: Make, opened: Opened) -> None:
     listener = await opened(driver)
     await listener.listen("river_insert", "river_control")
     await make.notify("river_insert", "one")
@@ -150,9 +149,7 @@ async def test_what_is_sent_after_listen_is_heard(
     await listener.close()
 
 
-async def test_further_topics_while_somebody_reads(
-    driver: PostgresDriver, make: Make, opened: Opened
-) -> None:
+async def test_topics_can_be_added(driver: PostgresDriver, make: Make, opened: Opened) -> None:
     listener = await opened(driver)
     heard: list[tuple[str, str]] = []
     await listener.listen("river_insert")
@@ -187,7 +184,7 @@ async def test_many_at_once_in_order(driver: PostgresDriver, make: Make, opened:
 
 
 @pytest.mark.parametrize("limits", [PostgresLimits(listener_ping_seconds=0.05)])
-async def test_a_quiet_connection_is_asked_whether_it_lives(
+async def test_quiet_connections_are_pinged(
     asking: PostgresDriver, make: Make, opened: Opened
 ) -> None:
     listener = await opened(asking)
@@ -209,9 +206,7 @@ async def test_a_quiet_connection_is_asked_whether_it_lives(
 
 
 @pytest.mark.parametrize("limits", [PostgresLimits(listener_ping_seconds=0.001)])
-async def test_nothing_is_lost_between_pings(
-    asking: PostgresDriver, make: Make, opened: Opened
-) -> None:
+async def test_pings_lose_nothing(asking: PostgresDriver, make: Make, opened: Opened) -> None:
     listener = await opened(asking)
     await listener.listen("river_insert")
     heard: list[tuple[str, str]] = []
@@ -247,9 +242,7 @@ async def test_a_connection_that_dies_silently(database_url: str, opened: Opened
         await listener.close()
 
 
-async def test_a_lost_connection_is_told_to_who_listens(
-    driver: PostgresDriver, make: Make, opened: Opened
-) -> None:
+async def test_a_lost_connection(driver: PostgresDriver, make: Make, opened: Opened) -> None:
     listener = await opened(driver)
     await listener.listen("river_insert")
     await make.rows(
@@ -320,9 +313,7 @@ async def test_many_listeners_share_a_connection(database_url: str, make: Make) 
             raise AssertionError("the connection is still there")
 
 
-async def test_a_lost_connection_is_lost_for_all_who_share_it(
-    database_url: str, make: Make
-) -> None:
+async def test_all_listeners_lose_a_shared_connection(database_url: str, make: Make) -> None:
     async with AsyncConnectionPool(database_url, min_size=1, max_size=1, open=False) as pool:
         drivers = [connect(pool=pool, schema=schema) for schema in ("one", "two")]
         listeners = [await driver.shared_listener() for driver in drivers]

@@ -78,9 +78,7 @@ async def test_status_and_validation(empty: PostgresDriver) -> None:
         await validate(empty, target_version=99)
 
 
-async def test_newer_migrations_than_we_know_are_shown(
-    empty: PostgresDriver, empty_database_url: str
-) -> None:
+async def test_unknown_migrations_are_shown(empty: PostgresDriver, empty_database_url: str) -> None:
     await migrate(empty, "up")
     async with await AsyncConnection.connect(empty_database_url, autocommit=True) as connection:
         await connection.execute(
@@ -127,7 +125,7 @@ async def test_two_at_the_same_time(empty_database_url: str) -> None:
         await driver.close()
 
 
-async def test_refused_step_leaves_the_version_before_it(
+async def test_a_failed_step_changes_nothing(
     empty: PostgresDriver, empty_database_url: str
 ) -> None:
     async with await AsyncConnection.connect(empty_database_url, autocommit=True) as connection:
@@ -172,9 +170,7 @@ async def test_no_database() -> None:
     await driver.close()
 
 
-async def test_a_statement_that_takes_too_long_is_given_up(
-    empty: PostgresDriver, empty_database_url: str
-) -> None:
+async def test_statements_have_a_timeout(empty: PostgresDriver, empty_database_url: str) -> None:
     await migrate(empty, "up", target_version=5)
     async with await AsyncConnection.connect(empty_database_url) as holder:
         await holder.execute("lock table river_job")

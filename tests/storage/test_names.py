@@ -9,7 +9,7 @@ import pytest
 from riverui.errors import BadRequest
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.suggestions import SuggestionStore
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 
 async def test_kinds(driver: PostgresDriver, make: Make) -> None:

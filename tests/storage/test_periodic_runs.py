@@ -5,30 +5,26 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
-from tests.factory import job
+from tests.factory import Make
 
 NOW = datetime.now(UTC)
 
 
-async def due(connection: AsyncConnection[Any], minutes: float, kind: str, **metadata: Any) -> int:
+async def due(make: Make, minutes: float, kind: str, **metadata: Any) -> int:
     at = NOW - timedelta(minutes=minutes)
-    return await job(
-        connection, "completed", kind=kind, scheduled_at=at, metadata={"more": 1, **metadata}
-    )
+    return await make.job("completed", kind=kind, scheduled_at=at, metadata={"more": 1, **metadata})
 
 
-async def test_by_id_else_by_kind(driver: PostgresDriver, connection: AsyncConnection[Any]) -> None:
-    await due(connection, 0, "other")
+async def test_by_id_else_by_kind(driver: PostgresDriver, make: Make) -> None:
+    await due(make, 0, "other")
     for minutes in (30, 20, 10):
         newest = await due(
-            connection, minutes, "mail", periodic=True, **{"river:periodic_job_id": "mails"}
+            make, minutes, "mail", periodic=True, **{"river:periodic_job_id": "mails"}
         )
-        await due(connection, minutes, "tick", periodic=True)
-        await due(connection, minutes, "tock", periodic=True)
+        await due(make, minutes, "tick", periodic=True)
+        await due(make, minutes, "tock", periodic=True)
     async with driver.reading() as executor:
         found = await PeriodicRunStore(executor).periodic_history_list(runs=2)
         few = await PeriodicRunStore(executor).periodic_history_list(names=1, runs=2)
@@ -49,11 +45,9 @@ async def test_by_id_else_by_kind(driver: PostgresDriver, connection: AsyncConne
     assert len(few.histories) == 1
 
 
-async def test_of_too_many_the_newest(
-    driver: PostgresDriver, connection: AsyncConnection[Any]
-) -> None:
+async def test_of_too_many_the_newest(driver: PostgresDriver, make: Make) -> None:
     for minutes in range(30, 0, -1):
-        await due(connection, minutes, "tick", periodic=True)
+        await due(make, minutes, "tick", periodic=True)
     async with driver.reading() as executor:
         found = await PeriodicRunStore(executor).periodic_history_list(most=5)
     assert found is not None
@@ -63,11 +57,11 @@ async def test_of_too_many_the_newest(
     ]
 
 
-async def test_hostile_metadata(driver: PostgresDriver, connection: AsyncConnection[Any]) -> None:
-    await due(connection, 1, "k" * 100, **{"river:periodic_job_id": "x" * 100_000})
-    await due(connection, 1, "kind", **{"river:periodic_job_id": {"a": [1]}})
-    await due(connection, 1, "kind", **{"river:periodic_job_id": None}, periodic="no")
-    await job(connection, "completed", metadata=[1, "periodic"])
+async def test_hostile_metadata(driver: PostgresDriver, make: Make) -> None:
+    await due(make, 1, "k" * 100, **{"river:periodic_job_id": "x" * 100_000})
+    await due(make, 1, "kind", **{"river:periodic_job_id": {"a": [1]}})
+    await due(make, 1, "kind", **{"river:periodic_job_id": None}, periodic="no")
+    await make.job("completed", metadata=[1, "periodic"])
     async with driver.reading() as executor:
         found = await PeriodicRunStore(executor).periodic_history_list()
     assert found is not None

@@ -19,7 +19,8 @@ from riverui.storage.migrations import migrate, validate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from tests.drivers import connect, connect_sync
-from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page, sync_insert
+from tests.factory import Make
+from tests.storage.conftest import NOW, all_pages, insert_params, one_page, sync_insert
 from tests.storage.test_job_work import fetch
 
 

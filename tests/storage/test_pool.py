@@ -49,9 +49,7 @@ async def _hold(driver: PostgresDriver, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("making", [_own, _hosts])
-async def test_who_waits_for_a_connection_hears_at_once_that_the_database_is_gone(
-    making: _Making, proxy: TcpProxy
-) -> None:
+async def test_waiting_ends_when_the_database_is_gone(making: _Making, proxy: TcpProxy) -> None:
     async with making(proxy.url, 2) as driver:
         await driver.ping()
         asked = [asyncio.ensure_future(_hold(driver, 9)) for _ in range(2)]

@@ -13,7 +13,7 @@ from riverui.errors import NotFound
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.server import ServerStore
 from tests.cases import cases
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 NOW = datetime.now(UTC)
 ODD_NAMES = [

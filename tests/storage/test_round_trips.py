@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from tests.drivers import connect
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 
 async def test_what_was_prepared_may_no_longer_hold(database_url: str, make: Make) -> None:
@@ -32,9 +32,7 @@ async def test_what_was_prepared_may_no_longer_hold(database_url: str, make: Mak
     await driver.close()
 
 
-async def test_a_list_asked_for_again_is_planned_for_its_values(
-    database_url: str, make: Make
-) -> None:
+async def test_repeated_lists_are_planned_for_values(database_url: str, make: Make) -> None:
     """Kinds are anybody's words, and become part of the statement."""
     kinds = ["mail", "it's \\ $1 \"{odd},}", "größer", "E'\\x'"]
     ids = {kind: await make.job(kind=kind, state="completed") for kind in kinds}

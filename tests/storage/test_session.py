@@ -29,7 +29,8 @@ from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
 from riverui.storage.stores.indexes import IndexStore
 from tests.drivers import connect
-from tests.storage.conftest import NOW, Make, insert_params, limited
+from tests.factory import Make
+from tests.storage.conftest import NOW, insert_params, limited
 from tests.storage.tcp_proxy import tcp_proxy
 
 SECOND = timedelta(seconds=1)
@@ -196,9 +197,7 @@ async def test_a_hosts_connections_come_back_as_they_were(database_url: str) -> 
             assert await executor.job_row_get(10**9) is None
 
 
-async def test_actions_without_a_transaction_around_them(
-    postgres: PostgresDriver, make: Make
-) -> None:
+async def test_actions_without_a_transaction(postgres: PostgresDriver, make: Make) -> None:
     ids = [await make.job() for _ in range(3)]
     async with postgres.autocommit() as executor:
         assert (await executor.job_cancel_many(ids[:1])).changed == (ids[0],)
@@ -230,9 +229,7 @@ async def test_a_cancelled_call_leaves_a_session_usable(postgres: PostgresDriver
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_a_cancellation_is_not_lost_while_a_connection_comes(
-    database_url: str, turns: int
-) -> None:
+async def test_a_cancellation_while_connecting(database_url: str, turns: int) -> None:
     """Before Python 3.12 `asyncio.wait_for` forgets one that comes together with its result."""
     driver = connect(database_url, max_size=1)
     held, release = asyncio.Event(), asyncio.Event()

@@ -132,9 +132,7 @@ def test_errors_of_every_guest(
         sync_insert_tx(elsewhere, transaction, [insert_params()])
 
 
-def test_a_session_sees_what_was_inserted(
-    sync_driver: PostgresSyncDriver, database_url: str
-) -> None:
+def test_a_session_sees_inserts(sync_driver: PostgresSyncDriver, database_url: str) -> None:
     engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg2://", 1))
     with Session(engine) as session:
         session.execute(text("create table orders (id int)"))

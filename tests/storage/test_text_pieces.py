@@ -9,7 +9,7 @@ import pytest
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import TextPiece
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 
 async def piece(driver: Driver, job_id: int, field: str, start: int, size: int) -> TextPiece | None:

@@ -28,7 +28,8 @@ from riverui.storage.stores.server import ServerStore
 from riverui.storage.stores.suggestions import SuggestionStore
 from tests import factory
 from tests.drivers import connect
-from tests.storage.conftest import NOW, Make, insert_params
+from tests.factory import Make
+from tests.storage.conftest import NOW, insert_params
 from tests.storage.test_job_work import fetch
 
 
@@ -193,9 +194,7 @@ async def test_unknown_columns_tables_and_lines(empty_database_url: str, make_em
     await driver.close()
 
 
-async def test_state_from_the_future_does_not_break_a_list(
-    empty_database_url: str, make_empty: Make
-) -> None:
+async def test_an_unknown_state_breaks_no_list(empty_database_url: str, make_empty: Make) -> None:
     driver = connect(empty_database_url)
     await migrate(driver, "up")
     await make_empty.connection.execute("alter type river_job_state add value 'sleeping'")

@@ -256,9 +256,7 @@ async def test_a_job_in_a_transaction_is_worked_within_it(inline: Make, doer: Do
 
 
 @pytest.mark.usefixtures("own_tables")
-async def test_tasks_of_a_workflow_are_worked_one_after_the_other(
-    database_url: str, doer: Doer, workers: Workers
-) -> None:
+async def test_tasks_of_a_workflow(database_url: str, doer: Doer, workers: Workers) -> None:
     async with InlineClient(workers, database_url, raises=False) as river:
         workflow = river.workflows.new()
         mapped = workflow.map("part", [Do("insert"), Do("b")], then=Do("last"))
@@ -314,9 +312,7 @@ async def test_a_drain_works_all_that_waits(inline: Make, doer: Doer, workers: W
 
 
 @pytest.mark.usefixtures("own_tables")
-async def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
-    database_url: str, doer: Doer, workers: Workers
-) -> None:
+async def test_a_drain_in_a_transaction(database_url: str, doer: Doer, workers: Workers) -> None:
     config = ClientConfig(workers=workers)
     async with (
         Client(database_url) as others,

@@ -165,9 +165,7 @@ def test_scheduled_and_unique_jobs(inline: Make, doer: Doer) -> None:
         river.insert_many_fast([riverui.InsertManyParams(Do("once"), once)])
 
 
-def test_a_job_sees_the_transaction_that_it_was_inserted_in(
-    database_url: str, doer: Doer, workers: Workers
-) -> None:
+def test_a_job_in_a_transaction(database_url: str, doer: Doer, workers: Workers) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("create table customer (name text)")
         connection.execute("insert into customer values ('ann')")
@@ -189,9 +187,7 @@ def test_a_job_in_a_transaction_of_a_memory(doer: Doer, workers: Workers) -> Non
 
 
 @pytest.mark.usefixtures("own_tables")
-def test_tasks_of_a_workflow_are_worked_one_after_the_other(
-    database_url: str, doer: Doer, workers: Workers
-) -> None:
+def test_tasks_of_a_workflow(database_url: str, doer: Doer, workers: Workers) -> None:
     with InlineSyncClient(workers, database_url) as river:
         workflow = river.workflows.new()
         workflow.add("second", Later(1), deps=[workflow.add("first", Do("first"))])
@@ -203,9 +199,7 @@ def test_tasks_of_a_workflow_are_worked_one_after_the_other(
         workflow.insert()
 
 
-def test_in_a_transaction_that_is_rolled_back(
-    database_url: str, doer: Doer, workers: Workers
-) -> None:
+def test_a_rolled_back_transaction(database_url: str, doer: Doer, workers: Workers) -> None:
     with rolled_back(database_url) as outer:
         river = doer.river = InlineSyncClient(workers, outer.driver)
         river.insert(Do("insert"))
@@ -230,9 +224,7 @@ def test_a_drain_works_all_that_waits(inline: Make, doer: Doer, workers: Workers
 
 
 @pytest.mark.usefixtures("own_tables")
-def test_a_drain_in_a_transaction_works_its_own_jobs_to_their_end(
-    database_url: str, doer: Doer, workers: Workers
-) -> None:
+def test_a_drain_in_a_transaction(database_url: str, doer: Doer, workers: Workers) -> None:
     config = ClientConfig(workers=workers)
     with SyncClient(database_url) as others, rolled_back(database_url, config) as river:
         doer.river = river

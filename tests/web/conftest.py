@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from starlette.applications import Starlette
 
-from riverui import create_app
 from riverui.engine.feature_list import plain_pilot
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.limits import DashboardLimits
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import browser, dashboard
 
 
 @pytest.fixture
@@ -36,19 +35,17 @@ async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterato
 
 
 @pytest.fixture
-async def client(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(app: Starlette) -> AsyncIterator[AsyncClient]:
     """Yield a browser without scripts."""
     async with browser(app) as client:
         yield client
 
 
 @pytest.fixture
-async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+async def reader(driver: Driver) -> AsyncIterator[AsyncClient]:
     """Yield the browser of someone who may only look."""
-    app = create_app(driver, authenticate=lambda connection: Access(user="ada", rights=READ_ONLY))
-    async with browser(app) as client:
+    async with dashboard(driver, access=Access(user="ada", rights=READ_ONLY)) as client:
         yield client
-    await app.state.dashboard.close()
 
 
 @pytest.fixture

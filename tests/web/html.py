@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+from httpx2 import AsyncClient
+
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 )
@@ -108,3 +110,10 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self._open[-1].children.append(data)
+
+
+async def get(client: AsyncClient, path: str, status: int = 200) -> Element:
+    """Return the page at an address, once it was answered with that status."""
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text)

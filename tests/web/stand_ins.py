@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
+from httpx2 import AsyncClient
 from starlette.types import ASGIApp
 
+from riverui import create_app
 from riverui.errors import DatabaseUnavailable, QueryTimeout
 from riverui.storage.interface import (
     CAPABILITIES,
@@ -20,6 +22,8 @@ from riverui.storage.interface import (
     Transaction,
 )
 from riverui.storage.interface.figures import FigureClock
+from riverui.web.auth.rights import Access
+from riverui.web.config import DashboardConfig
 from riverui.web.http.context import Dashboard
 
 
@@ -104,7 +108,7 @@ def browser(
     base_url: str = "http://river.test",
     root_path: str = "",
     client: str = "127.0.0.1",
-) -> httpx2.AsyncClient:
+) -> AsyncClient:
     """Return a client that speaks to the app directly and follows no redirects; `client` is its
     address.
     """
@@ -112,7 +116,26 @@ def browser(
     return _Browser(app, transport=transport, base_url=base_url)
 
 
-class _Browser(httpx2.AsyncClient):
+@asynccontextmanager
+async def dashboard(
+    database: Any,
+    *,
+    access: Access | None = None,
+    base_url: str = "http://river.test",
+    root_path: str = "",
+    **config: Any,
+) -> AsyncIterator[AsyncClient]:
+    """Yield a browser of a dashboard with these settings, whose users have this access; without
+    one, they may do everything. Close the dashboard.
+    """
+    who: dict[str, Any] = {"authenticate": lambda _: access} if access else {"no_auth": True}
+    app = create_app(database, config=DashboardConfig(**config), **who)
+    async with browser(app, base_url=base_url, root_path=root_path) as client:
+        yield client
+    await app.state.dashboard.close()
+
+
+class _Browser(AsyncClient):
     """Leaves nothing running that its visits have begun: nobody may close the app afterwards."""
 
     def __init__(self, app: ASGIApp, **options: Any) -> None:
@@ -121,9 +144,9 @@ class _Browser(httpx2.AsyncClient):
 
     async def __aexit__(self, *error: Any) -> None:
         await super().__aexit__(*error)
-        for dashboard in dashboards_in(self._app):
-            await dashboard.error_groups.close()
-            await dashboard.figures.close()
+        for found in dashboards_in(self._app):
+            await found.error_groups.close()
+            await found.figures.close()
 
 
 def dashboards_in(app: object) -> Iterator[Dashboard]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from starlette.applications import Starlette
@@ -21,7 +22,7 @@ from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.admission import Admission, AdmissionLimits, Pulse
 from riverui.web.limits import DashboardLimits
-from tests import factory
+from tests.factory import Make
 from tests.test_together import until
 from tests.web.stand_ins import browser
 from tests.web.test_refreshes import live
@@ -45,7 +46,7 @@ async def held(connection: Row) -> AsyncIterator[Callable[[], Any]]:
     await connection.execute("rollback")
 
 
-def _get(client: httpx2.AsyncClient, path: str, **headers: str) -> asyncio.Task[httpx2.Response]:
+def _get(client: AsyncClient, path: str, **headers: str) -> asyncio.Task[httpx2.Response]:
     return asyncio.create_task(client.get(path, headers=headers))
 
 
@@ -84,9 +85,7 @@ async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afte
     await app.state.dashboard.close()
 
 
-async def test_nobody_waits_in_line_for_longer_than_a_moment(
-    driver: Driver, held: Callable[[], Any]
-) -> None:
+async def test_waiting_has_a_limit(driver: Driver, held: Callable[[], Any]) -> None:
     app, admission = narrow(driver, working=1, longest_wait=timedelta(seconds=0.05))
     async with browser(app) as client:
         working = _get(client, "/queues")
@@ -97,7 +96,7 @@ async def test_nobody_waits_in_line_for_longer_than_a_moment(
         assert (admission.working, admission.waiting) == (0, 0)
 
 
-async def test_who_leaves_the_line_or_its_place_gives_it_to_the_next(
+async def test_a_place_that_is_left_goes_to_the_next(
     driver: Driver, held: Callable[[], Any]
 ) -> None:
     app, admission = narrow(driver, working=1)
@@ -123,8 +122,8 @@ async def test_viewers_of_one_list_take_one_place(driver: Driver, held: Callable
         assert admission.working == 0
 
 
-async def test_an_export_on_its_way_takes_no_place(driver: Driver, connection: Row) -> None:
-    await factory.job(connection)
+async def test_an_export_on_its_way_takes_no_place(driver: Driver, make: Make) -> None:
+    await make.job()
     app, admission = narrow(driver, working=1, waiting=0)
     places: list[int] = []
 
@@ -156,8 +155,8 @@ async def test_people_come_before_what_regions_ask_for_by_themselves(driver: Dri
         assert sorted(statuses) == [404, 404, 503, 503]
 
 
-async def test_a_change_needs_no_place(driver: Driver, connection: Row) -> None:
-    job = await factory.job(connection)
+async def test_a_change_needs_no_place(driver: Driver, make: Make) -> None:
+    job = await make.job()
     app, admission = narrow(driver, working=1, waiting=0)
     place = await admission.enter()
     async with browser(app) as client:
@@ -187,9 +186,9 @@ async def test_places_are_given_in_the_order_of_the_line() -> None:
 
 
 async def test_regions_come_later_where_turns_are_late_and_are_sent_away_where_they_are_very_late(
-    driver: Driver, connection: Row, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await factory.job(connection)
+    await make.job()
     app, admission = narrow(driver)
     late = 0.0
     monkeypatch.setattr(admission.pulse, "late", lambda: late)
@@ -221,7 +220,7 @@ async def test_regions_come_later_where_turns_are_late_and_are_sent_away_where_t
     await app.state.dashboard.close()
 
 
-async def test_the_pulse_tells_how_late_it_is_as_long_as_somebody_asks(
+async def test_the_pulse_reports_how_late_it_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     loop, pulse = asyncio.get_running_loop(), Pulse()

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from riverui import create_app, errors
 from riverui.web.http.routes import GuardedRoute
-from tests.web.stand_ins import DeadDriver, browser
+from tests.web.stand_ins import DeadDriver, browser, dashboard
 
 FAILURES: list[tuple[Exception, int, str]] = [
     (errors.BadRequest("Priority is 1 to 4."), 400, "Priority is 1 to 4."),
@@ -54,7 +54,7 @@ def failing(error: Exception) -> Starlette:
 @pytest.mark.parametrize(
     ("error", "status", "words"), FAILURES, ids=lambda value: type(value).__name__
 )
-async def test_every_failure_is_a_page_a_notice_or_json(
+async def test_failures_are_pages_notices_or_json(
     error: Exception, status: int, words: str
 ) -> None:
     async with browser(failing(error)) as client:
@@ -93,7 +93,7 @@ async def test_error_words_are_text_not_markup() -> None:
             assert "&lt;script&gt;" in text
 
 
-async def test_a_failing_error_page_still_tells_what_happened(
+async def test_an_error_page_that_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = failing(errors.NotFound("Job not found: 7."))
@@ -110,7 +110,7 @@ async def test_a_failing_error_page_still_tells_what_happened(
 
 
 async def test_unknown_addresses_get_a_page_and_wrong_methods_are_told_the_right_ones() -> None:
-    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+    async with dashboard(DeadDriver()) as client:
         lost = await client.get("/nothing")
         assert lost.status_code == 404
         assert "<!doctype html>" in lost.text
@@ -130,8 +130,7 @@ async def test_unknown_addresses_get_a_page_and_wrong_methods_are_told_the_right
 
 
 async def test_a_slash_too_many_is_forgiven_without_naming_a_host() -> None:
-    app = create_app(DeadDriver(), no_auth=True)
-    async with browser(app, root_path="/a b") as client:
+    async with dashboard(DeadDriver(), root_path="/a b") as client:
         for path, place in (
             ("/jobs/?q=a%20b", "/jobs?q=a%20b"),
             ("/queues/", "/queues"),
@@ -149,7 +148,7 @@ async def test_a_slash_too_many_is_forgiven_without_naming_a_host() -> None:
 
 
 async def test_numbers_in_addresses_may_be_any_size() -> None:
-    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+    async with dashboard(DeadDriver()) as client:
         for path in (
             "/jobs/-1",
             "/jobs/99999999999999999999999",
@@ -161,7 +160,7 @@ async def test_numbers_in_addresses_may_be_any_size() -> None:
 
 
 async def test_head_answers_like_get() -> None:
-    async with browser(create_app(DeadDriver(dead=False), no_auth=True)) as client:
+    async with dashboard(DeadDriver(dead=False)) as client:
         for path in ("/help", "/api/health-checks/complete", "/static/x/app.css", "/nothing"):
             head, get = await client.head(path), await client.get(path)
             assert head.status_code == get.status_code, path
@@ -169,7 +168,7 @@ async def test_head_answers_like_get() -> None:
 
 
 async def test_the_request_id_names_one_request() -> None:
-    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+    async with dashboard(DeadDriver()) as client:
         first = await client.get("/help", headers={"X-Request-Id": "forged"})
         second = await client.get("/help")
     assert first.headers["x-request-id"] != second.headers["x-request-id"]

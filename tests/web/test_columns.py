@@ -7,31 +7,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from hypothesis import given, reject, strategies
-from psycopg import AsyncConnection
 from starlette.datastructures import QueryParams
 
-from riverui import create_app
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JsonPath
-from riverui.web.config import DashboardConfig
 from riverui.web.search import addresses, columns, json_terms
 from riverui.web.view.job_columns import COLUMNS, STANDARD
-from tests.factory import job
-from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
+from tests.factory import Make
+from tests.web.html import Element, get, parse
+from tests.web.stand_ins import dashboard
 
 Htmx = Callable[..., dict[str, str]]
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, answer.text[:2000]
-    return parse(answer.text)
 
 
 def headers(page: Element) -> list[str]:
@@ -140,9 +131,7 @@ class TestAddresses:
             ("columns=id,kind&limit=40", "limit=50&columns=id,kind"),
         ],
     )
-    def test_other_ways_to_say_it_lead_to_the_canonical_address(
-        self, text: str, address: str
-    ) -> None:
+    def test_addresses_have_a_canonical_form(self, text: str, address: str) -> None:
         found, canonical = self.read(text)
         assert not canonical
         assert found.query() == address
@@ -166,20 +155,16 @@ class TestAddresses:
         assert self.read("q=a&columns=kind,ran")[0].key == self.read("q=a&limit=20")[0].key
 
 
-async def test_the_standard_table_is_as_it_was(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await job(connection)
+async def test_the_standard_table_is_as_it_was(client: AsyncClient, make: Make) -> None:
+    await make.job()
     page = await get(client, "/jobs?state=available")
     assert headers(page) == ["Select", "State", "Id", "Kind", "Queue", "Args", "Pri", "Att", "Due"]
     assert [header.text for header in page.all("th", aria_sort="ascending")] == ["Due"]
     assert not page.all("th", aria_sort="descending")
 
 
-async def test_the_address_says_which_columns_and_in_which_order(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, "discarded", kind="mail", queue="mailers")
+async def test_the_address_chooses_the_columns(client: AsyncClient, make: Make) -> None:
+    job_id = await make.job("discarded", kind="mail", queue="mailers")
     page = await get(client, "/jobs?columns=queue,kind,attempt")
     assert headers(page) == ["Select", "State", "Queue", "Kind", "Att"]
     assert cell(page, job_id, "queue") == "mailers"
@@ -189,38 +174,33 @@ async def test_the_address_says_which_columns_and_in_which_order(
     assert error[-1].text == "it broke"
 
 
-async def test_an_unknown_column_is_told_on_the_page(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await job(connection)
+async def test_an_unknown_column_is_told_on_the_page(client: AsyncClient, make: Make) -> None:
+    await make.job()
     page = await get(client, "/jobs?columns=id,nope", 400)
     assert "Unknown column “nope”." in page.one(class_="banner").text
     assert not page.all("tbody", class_="job")
     assert page.link("Show the list without it") == "/jobs"
 
 
-async def test_how_long_jobs_waited_and_ran(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_how_long_jobs_waited_and_ran(client: AsyncClient, make: Make) -> None:
     now = datetime.now(UTC)
     due, started = now - timedelta(hours=2), now - timedelta(hours=1)
     ended = started + timedelta(seconds=252)
     times = {"scheduled_at": due, "attempted_at": started, "finalized_at": ended}
-    done = await job(connection, "completed", **times)
-    failed = await job(connection, "discarded", **times)
-    running = await job(connection, "running", scheduled_at=due, attempted_at=started)
-    available = await job(connection, "available", scheduled_at=started)
-    retryable = await job(connection, "retryable", attempted_at=started)
-    scheduled = await job(connection, "scheduled")
+    done = await make.job("completed", **times)
+    failed = await make.job("discarded", **times)
+    running = await make.job("running", scheduled_at=due, attempted_at=started)
+    available = await make.job("available", scheduled_at=started)
+    retryable = await make.job("retryable", attempted_at=started)
+    scheduled = await make.job("scheduled")
     # Cancelled while it waited for its second attempt: that one never began.
-    given_up = await job(
-        connection,
+    given_up = await make.job(
         "cancelled",
         scheduled_at=now + timedelta(hours=1),
         attempted_at=started,
         finalized_at=now,
     )
-    never = await job(connection, "cancelled")
+    never = await make.job("cancelled")
     page = await get(client, "/jobs?columns=kind,waited,ran")
     told = {
         job_id: (cell(page, job_id, "waited"), cell(page, job_id, "ran"))
@@ -241,17 +221,13 @@ async def test_how_long_jobs_waited_and_ran(
 
 
 @pytest.mark.parametrize("edge", ["infinity", "-infinity"])
-async def test_times_beyond_the_calendar_are_no_spans(
-    edge: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, "completed", finalized_at=edge, scheduled_at=edge)
+async def test_out_of_range_times_are_no_spans(edge: str, client: AsyncClient, make: Make) -> None:
+    job_id = await make.job("completed", finalized_at=edge, scheduled_at=edge)
     page = await get(client, "/jobs?columns=kind,waited,ran")
     assert (cell(page, job_id, "waited"), cell(page, job_id, "ran")) == ("–", "–")
 
 
-async def test_a_value_inside_the_args_is_a_column(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_a_value_inside_the_args_is_a_column(client: AsyncClient, make: Make) -> None:
     cases: dict[str, Any] = {
         "42": {"customer": {"id": 42}},
         "9007199254740993123": {"customer": {"id": 9007199254740993123}},
@@ -263,22 +239,19 @@ async def test_a_value_inside_the_args_is_a_column(
         "x" * 60: {"customer": {"id": "x" * 201}},
         "...": {"customer": {"id": 1}, "blob": _incompressible(60_000)},
     }
-    ids = {await job(connection, args=args): told for told, args in cases.items()}
+    ids = {await make.job(args=args): told for told, args in cases.items()}
     page = await get(client, "/jobs?columns=kind,args.customer.id")
     assert headers(page)[-1] == "customer.id"
     assert {job_id: cell(page, job_id, "json") for job_id in ids} == ids
     assert page.one("bdi", title="x" * 200 + "…")
 
 
-async def test_paths_into_metadata_arrays_and_odd_keys(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(
-        connection,
+async def test_paths_into_metadata_arrays_and_odd_keys(client: AsyncClient, make: Make) -> None:
+    job_id = await make.job(
         args={"items": [{"sku": "a"}, {"sku": "b"}, 3], "a.b, %s": {'"': "odd"}},
         metadata={"trace": "abc"},
     )
-    other = await job(connection, args=[1], metadata={})
+    other = await make.job(args=[1], metadata={})
     path = 'args."a.b, %s"."\\""'
     address = f"/jobs?columns=kind,args.items[].sku,metadata.trace,{path}".replace("%", "%25")
     page = await get(client, address)
@@ -291,11 +264,9 @@ async def test_paths_into_metadata_arrays_and_odd_keys(
     assert values(other) == ["[]", "–", "–"]
 
 
-async def test_neither_a_path_nor_what_stands_there_becomes_markup(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_paths_and_values_are_text(client: AsyncClient, make: Make) -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e\"'&%s %(id)s{{ 7*7 }}"
-    job_id = await job(connection, args={hostile: hostile})
+    job_id = await make.job(args={hostile: hostile})
     path = f"args.{json_terms.quoted(hostile)}"
     answer = await client.get("/jobs", params={"columns": f"kind,{path}", "q": "kind:test_kind"})
     assert answer.status_code == 200
@@ -309,10 +280,8 @@ async def test_neither_a_path_nor_what_stands_there_becomes_markup(
     assert cell(page, job_id, "json").endswith("{{ 7*7 }}")
 
 
-async def test_every_link_and_form_of_the_list_keeps_the_columns(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
-) -> None:
-    await connection.execute(
+async def test_links_and_forms_keep_columns(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+    await make.execute(
         "insert into river_job (kind, args) select 'k', '{}' from generate_series(1, 60)"
     )
     address = "/jobs?q=kind:k&state=available&limit=20&columns=kind,ran,args.a"
@@ -342,16 +311,13 @@ async def test_every_link_and_form_of_the_list_keeps_the_columns(
     assert headers(parse(live.text))[2:] == ["Kind", "Ran", "a"]
 
 
-async def test_the_steps_of_a_search_bring_the_same_columns(
-    driver: Driver, connection: AsyncConnection[Any], htmx: Htmx
-) -> None:
-    await connection.execute(
+async def test_search_steps_keep_the_columns(driver: Driver, make: Make, htmx: Htmx) -> None:
+    await make.execute(
         """insert into river_job (kind, args, tags)
         select 'k', '{"n": 7}', case when n <= 10 then '{rare}' else '{}' end::varchar[]
         from generate_series(1, 500) n"""
     )
-    app = create_app(driver, no_auth=True, config=DashboardConfig(search_window=300))
-    async with browser(app) as client:
+    async with dashboard(driver, search_window=300) as client:
         page = await get(client, "/jobs?q=tag:rare&columns=kind,args.n")
         step = page.one(id="search-note").attributes["hx-get"]
         found = parse((await client.get(step, headers=htmx("search-note"))).text)
@@ -365,10 +331,8 @@ def chosen(page: Element) -> tuple[list[str], list[str]]:
     return shown, [box.text for box in boxes if box.text not in shown]
 
 
-async def test_the_chooser_works_as_a_plain_form(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await job(connection, args={"to": "ada"})
+async def test_the_chooser_works_as_a_plain_form(client: AsyncClient, make: Make) -> None:
+    await make.job(args={"to": "ada"})
     page = await get(client, "/jobs?state=available&limit=20")
     assert chosen(page) == (
         ["Id", "Queue", "Args and tags", "Priority", "Attempt", "Time"],
@@ -386,10 +350,8 @@ async def test_the_chooser_works_as_a_plain_form(
     assert page.link("Standard") == "/jobs?state=available&limit=20"
 
 
-async def test_the_browser_keeps_a_choice(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await job(connection, args={"to": "ada"})
+async def test_the_browser_keeps_a_choice(client: AsyncClient, make: Make) -> None:
+    await make.job(args={"to": "ada"})
     page = await get(client, "/jobs?state=available")
     keep = page.one("form", class_="columns-panel").one("button", formmethod="post").attributes
     sent: Any = {
@@ -413,12 +375,9 @@ async def test_the_browser_keeps_a_choice(
     assert refused.status_code == 400
 
 
-async def test_hidden_args_stay_hidden_unless_one_value_is_asked_for(
-    driver: Driver, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(connection, args={"to": "ada"}, tags=["vip"])
-    app = create_app(driver, no_auth=True, config=DashboardConfig(hide_args=True))
-    async with browser(app) as client:
+async def test_hidden_args_stay_hidden(driver: Driver, make: Make) -> None:
+    job_id = await make.job(args={"to": "ada"}, tags=["vip"])
+    async with dashboard(driver, hide_args=True) as client:
         page = await get(client, "/jobs?columns=kind,args,ran")
         assert headers(page)[2:] == ["Kind", "Tags", "Ran"]
         assert cell(page, job_id, "args") == "vip"
@@ -426,11 +385,9 @@ async def test_hidden_args_stay_hidden_unless_one_value_is_asked_for(
         assert cell(page, job_id, "json") == "ada"
 
 
-async def test_every_column_can_be_shown_of_every_job(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_every_column_can_be_shown_of_every_job(client: AsyncClient, make: Make) -> None:
     for state in ("available", "running", "completed", "retryable", "discarded", "pending"):
-        await job(connection, state)
+        await make.job(state)
     page = await get(client, f"/jobs?columns={','.join(COLUMNS)}")
     for row in page.all("tbody", class_="job"):
         assert len(row.all("tr")[0].all("td")) == len(COLUMNS) + 2

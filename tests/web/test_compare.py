@@ -5,35 +5,30 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx2
-from psycopg import AsyncConnection
+from httpx2 import AsyncClient
 
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from tests.factory import job
+from tests.factory import Make
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
 NOW = datetime.now(UTC)
 
 
-async def attempted(
-    connection: AsyncConnection[Any], state: str, minutes: float, **columns: Any
-) -> int:
+async def attempted(make: Make, state: str, minutes: float, **columns: Any) -> int:
     """Insert a job that was worked for five seconds so many minutes ago."""
     at = NOW - timedelta(minutes=minutes)
     ended = {} if state == "retryable" else {"finalized_at": at + timedelta(seconds=5)}
-    return await job(connection, state, kind="mail", attempted_at=at, **ended, **columns)
+    return await make.job(state, kind="mail", attempted_at=at, **ended, **columns)
 
 
-async def test_the_last_good_one_before_it(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await attempted(connection, "completed", 30, args={"to": "old"})
-    good = await attempted(connection, "completed", 20, args={"to": "ada<b>", "n": 1})
-    bad = await attempted(connection, "discarded", 10, args={"to": "bob", "n": 1}, queue="slow")
-    await attempted(connection, "completed", 5, args={"to": "later"})
+async def test_the_last_good_one_before_it(client: AsyncClient, make: Make) -> None:
+    await attempted(make, "completed", 30, args={"to": "old"})
+    good = await attempted(make, "completed", 20, args={"to": "ada<b>", "n": 1})
+    bad = await attempted(make, "discarded", 10, args={"to": "bob", "n": 1}, queue="slow")
+    await attempted(make, "completed", 5, args={"to": "later"})
     head = parse((await client.get(f"/jobs/{bad}")).text)
     page = parse((await client.get(head.link("Compare with the last good one"))).text)
     text = page.one("main").text
@@ -47,29 +42,25 @@ async def test_the_last_good_one_before_it(
     assert not page.one("main").all("b")
 
 
-async def test_nothing_to_compare_with(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    bad = await attempted(connection, "retryable", 10)
+async def test_nothing_to_compare_with(client: AsyncClient, make: Make) -> None:
+    bad = await attempted(make, "retryable", 10)
     assert "No completed job to compare with" in (await client.get(f"/jobs/{bad}/compare")).text
-    good = await attempted(connection, "completed", 5)
+    good = await attempted(make, "completed", 5)
     assert "Compare with" not in (await client.get(f"/jobs/{good}")).text
 
 
-async def test_another_one_may_be_named(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    bad = await attempted(connection, "discarded", 10, args={"n": 1})
-    other = await attempted(connection, "discarded", 9, args={"n": 2})
+async def test_another_one_may_be_named(client: AsyncClient, make: Make) -> None:
+    bad = await attempted(make, "discarded", 10, args={"n": 1})
+    other = await attempted(make, "discarded", 9, args={"n": 2})
     assert f"#{other}" in (await client.get(f"/jobs/{bad}/compare?with={other}")).text
     assert (await client.get(f"/jobs/{bad}/compare?with=x")).status_code == 400
     assert (await client.get(f"/jobs/{bad}/compare?with=999999999")).status_code == 404
     assert (await client.get("/jobs/999999999/compare")).status_code == 404
 
 
-async def test_secrets_stay_hidden(driver: Driver, connection: AsyncConnection[Any]) -> None:
-    await attempted(connection, "completed", 20, args={"password": "tulip", "n": 1})
-    bad = await attempted(connection, "discarded", 10, args={"password": "rose", "n": 2})
+async def test_secrets_stay_hidden(driver: Driver, make: Make) -> None:
+    await attempted(make, "completed", 20, args={"password": "tulip", "n": 1})
+    bad = await attempted(make, "discarded", 10, args={"password": "rose", "n": 2})
     config = DashboardConfig(redact_keys=("password",))
     app = create_app(driver, no_auth=True, config=config)
     async with browser(app) as client:

@@ -63,9 +63,7 @@ def test_a_damaged_file_is_made_anew(folder: Path, length: int) -> None:
     assert drawn(folder) == ("Hello you", 0)
 
 
-def test_where_nothing_may_be_written_pages_are_drawn_all_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "__pycache__").write_text("not a folder")
     assert drawn(folder) == ("Hello you", 1)
     (folder / "__pycache__").unlink()

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import uvicorn
-from psycopg import AsyncConnection
-from psycopg.rows import DictRow
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,6 +23,7 @@ from riverui.cli.serve.server import connections_possible, listen
 from riverui.storage.interface import Driver
 from riverui.web.http import connections
 from riverui.web.http.connections import server_config
+from tests.factory import Make
 from tests.test_together import until
 from tests.web.stand_ins import DeadDriver
 
@@ -314,9 +313,7 @@ async def test_one_connection_too_many_gets_503_until_there_is_room(app: Starlet
         await until(served_again, seconds=SOON)
 
 
-async def test_a_flood_of_connections_is_hung_up_on(
-    app: Starlette, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flood_is_hung_up_on(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_SPARE", 1)
     async with serving(app, connections=2) as served:
         held = [await served.open(b"G") for _ in range(3)]
@@ -341,9 +338,7 @@ def _used() -> int:
 
 
 @pytest.mark.long
-async def test_a_crowd_that_sends_half_a_request_holds_little_and_is_hung_up_on(
-    app: Starlette, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_crowd_of_half_requests(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
     # Both ends of each are files of this process.
     crowd = min(1_500, connections_possible(3_200) // 2 - 100)
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 2)
@@ -373,9 +368,9 @@ async def test_a_crowd_that_sends_half_a_request_holds_little_and_is_hung_up_on(
 
 @pytest.mark.long
 async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobodys_way(
-    driver: Driver, connection: AsyncConnection[DictRow], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await connection.execute(
+    await make.execute(
         "insert into river_job (kind, args) select 'large',"
         " jsonb_build_object('text', repeat('x', 20000)) from generate_series(1, 2000)"
     )

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from psycopg import AsyncConnection
 
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError, QueryTimeout
@@ -20,7 +19,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobFilter
 from riverui.web.config import DashboardConfig
 from riverui.web.live.counts import CountLimits, Counts, Snapshot
-from tests.factory import job
+from tests.factory import Make
 
 EXACT = Count(value=3)
 MANY = Count(value=10_000, kind=CountKind.AT_LEAST)
@@ -167,7 +166,7 @@ async def _exactly(counts: Counts, state: JobState) -> Count:
             await asyncio.sleep(0.01)
 
 
-async def test_a_figure_that_was_exact_stays_exact_where_nothing_speaks_against_it(
+async def test_exact_counts_stay_exact(
     tally: Tally,
 ) -> None:
     tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT}
@@ -226,9 +225,9 @@ def test_a_sum_is_as_trustworthy_as_its_worst_part() -> None:
     assert Snapshot().of(JobState.RUNNING) is None
 
 
-async def test_on_a_real_database(driver: Driver, connection: AsyncConnection[Any]) -> None:
+async def test_on_a_real_database(driver: Driver, make: Make) -> None:
     for _ in range(3):
-        await job(connection, "discarded")
+        await make.job("discarded")
     counts = Counts(driver, DashboardConfig(count_cap=2))
     assert (await counts.get()).of(JobState.DISCARDED) == Count(value=2, kind=CountKind.AT_LEAST)
     seen = Count(value=0)

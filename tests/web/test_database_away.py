@@ -23,7 +23,7 @@ ADVICE = ("migrate-up", "Migration 0", "migration 0", "in this process")
 """What is said where a table is not there."""
 
 
-async def test_no_page_takes_a_database_that_is_away_for_one_without_tables(
+async def test_unreachable_is_not_without_tables(
     admin_url: str, own_template_database: str
 ) -> None:
     name = f"riverui_test_{token_hex(6)}"

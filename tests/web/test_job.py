@@ -7,29 +7,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx2
-from psycopg import AsyncConnection
+from httpx2 import AsyncClient
 from starlette.applications import Starlette
 
 from tests.cases import cases
-from tests.factory import WORKER, attempt_error, job, leader, queue
-from tests.web.html import Element, parse
+from tests.factory import WORKER, Make, attempt_error
+from tests.web.html import get, parse
 from tests.web.made_figures import MadeFigures, figures, tally
 
 Htmx = Callable[..., dict[str, str]]
 
 
-async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, answer.text[:2000]
-    return parse(answer.text)
-
-
-async def test_the_page_tells_everything(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    job_id = await job(
-        connection,
+async def test_the_page_tells_everything(client: AsyncClient, make: Make) -> None:
+    job_id = await make.job(
         "retryable",
         kind="mail_send",
         queue="mailers",
@@ -75,24 +65,19 @@ async def test_the_page_tells_everything(
     assert verbs == ["retry", "cancel", "move", "delete"]
 
 
-async def test_the_fragment(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
-) -> None:
-    job_id = await job(connection, "running")
+async def test_the_fragment(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+    job_id = await make.job("running")
     fragment = parse((await client.get(f"/jobs/{job_id}", headers=htmx("job"))).text)
     assert not fragment.all("html")
     assert fragment.one(id="job").attributes["data-final"] == "0"
-    ended = await job(connection, "completed")
+    ended = await make.job("completed")
     fragment = parse((await client.get(f"/jobs/{ended}", headers=htmx("job"))).text)
     assert fragment.one(id="job").attributes["data-final"] == "1"
 
 
-async def test_how_long_it_took_in_all_is_told_from_how_long_it_ran(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_total_and_running_time(client: AsyncClient, make: Make) -> None:
     now = datetime.now(UTC)
-    ended = await job(
-        connection,
+    ended = await make.job(
         "completed",
         created_at=now - timedelta(seconds=4.3),
         attempted_at=now - timedelta(seconds=3.2),
@@ -106,31 +91,27 @@ async def test_how_long_it_took_in_all_is_told_from_how_long_it_ran(
     assert "including waiting" in completed.text
 
 
-async def test_a_reader_sees_no_verbs(
-    reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    page = await get(reader, f"/jobs/{await job(connection, 'retryable')}")
+async def test_a_reader_sees_no_verbs(reader: AsyncClient, make: Make) -> None:
+    page = await get(reader, f"/jobs/{await make.job('retryable')}")
     assert not [button for button in page.all("button") if "data-verb" in button.attributes]
 
 
-async def test_why_it_waits_and_why_it_looks_stuck(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await queue(connection, "paused", paused_at=datetime.now(UTC))
-    await leader(connection)
-    waiting = await job(connection, queue="paused")
+async def test_why_it_waits_and_why_it_looks_stuck(client: AsyncClient, make: Make) -> None:
+    await make.queue("paused", paused_at=datetime.now(UTC))
+    await make.leader()
+    waiting = await make.job(queue="paused")
     assert (
         "Its queue has been paused"
         in (await get(client, f"/jobs/{waiting}")).one(class_="banner").text
     )
-    await queue(connection, "default")
-    stuck = await job(connection, "running", attempted_at=datetime.now(UTC) - timedelta(hours=3))
+    await make.queue("default")
+    stuck = await make.job("running", attempted_at=datetime.now(UTC) - timedelta(hours=3))
     assert "running for 3 h" in (await get(client, f"/jobs/{stuck}")).one(class_="banner").text
-    well = await job(connection, "running")
+    well = await make.job("running")
     assert not (await get(client, f"/jobs/{well}")).all(class_="banner")
 
 
-async def test_an_unknown_job_is_a_friendly_page(client: httpx2.AsyncClient) -> None:
+async def test_an_unknown_job_is_a_friendly_page(client: AsyncClient) -> None:
     with cases() as case:
         for path in ("/jobs/7", f"/jobs/{2**63}", "/jobs/7/raw/args", "/jobs/7/log/1"):
             with case(path):
@@ -139,9 +120,8 @@ async def test_an_unknown_job_is_a_friendly_page(client: httpx2.AsyncClient) -> 
                 assert "not found" in page.text
 
 
-async def test_raw_texts(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
-    job_id = await job(
-        connection,
+async def test_raw_texts(client: AsyncClient, make: Make) -> None:
+    job_id = await make.job(
         "discarded",
         args='{"id": 12345678901234567890, "html": "</script>"}',
         metadata={"output": [1], "a": 1},
@@ -155,17 +135,14 @@ async def test_raw_texts(client: httpx2.AsyncClient, connection: AsyncConnection
     assert len((await client.get(f"/jobs/{job_id}/raw/errors")).json()) == 25
     assert json.loads((await client.get(f"/jobs/{job_id}/raw/job")).text)["kind"] == "test_kind"
     assert (await client.get(f"/jobs/{job_id}/raw/kind")).status_code == 404
-    plain = await job(connection)
+    plain = await make.job()
     assert (await client.get(f"/jobs/{plain}/raw/output")).status_code == 404
 
 
-async def test_long_logs_are_cut_on_the_page_and_whole_by_themselves(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_long_logs_are_cut_on_the_page(client: AsyncClient, make: Make) -> None:
     log = "".join(f"line {n} {'x' * 80}\n" for n in range(24_000))
     assert len(log) > 2_000_000
-    job_id = await job(
-        connection,
+    job_id = await make.job(
         "completed",
         metadata={"river:log": [{"attempt": 1, "log": "first\n"}, {"attempt": 1, "log": log}]},
     )
@@ -180,11 +157,9 @@ async def test_long_logs_are_cut_on_the_page_and_whole_by_themselves(
     assert (await client.get(f"/jobs/{job_id}/log/{2**64}")).status_code == 404
 
 
-async def test_a_job_whose_id_is_negative_is_a_job_like_any_other(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_negative_ids(client: AsyncClient, make: Make) -> None:
     for job_id in (-(2**63), *range(-105, 5)):
-        await job(connection, id=job_id)
+        await make.job(id=job_id)
     seen: list[int] = []
     place = "/jobs?state=available&order=-id"
     while place:
@@ -205,16 +180,14 @@ async def test_a_job_whose_id_is_negative_is_a_job_like_any_other(
         assert "cancelled" in (await get(client, f"/jobs/{job_id}")).one(id="job").text
 
 
-async def test_a_negative_id_that_no_job_has_is_not_there(client: httpx2.AsyncClient) -> None:
+async def test_a_negative_id_that_no_job_has_is_not_there(client: AsyncClient) -> None:
     with cases() as case:
         for path in ("/jobs/-200", "/jobs/-200/raw/job", "/jobs/-200/log/1", "/jobs/1/log/-1"):
             with case(path):
                 assert "There is nothing at this address" not in (await get(client, path, 404)).text
 
 
-async def test_how_long_it_waited_and_ran_stands_beside_what_is_usual(
-    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_usual_durations_are_shown(app: Starlette, client: AsyncClient, make: Make) -> None:
     now = datetime.now(UTC)
     made = MadeFigures(
         make=lambda window, queue, kind: figures(window, lambda n: tally(1, wait=3, run=2))
@@ -222,7 +195,7 @@ async def test_how_long_it_waited_and_ran_stands_beside_what_is_usual(
     app.state.dashboard.figures = made
 
     async def told(state: str, **columns: Any) -> list[tuple[str, bool]]:
-        number = await job(connection, state, kind="mail", **columns)
+        number = await make.job(state, kind="mail", **columns)
         page = await get(client, f"/jobs/{number}")
         return [
             (line.text, bool(line.all("b", class_="much")))

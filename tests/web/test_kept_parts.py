@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import httpx2
+from httpx2 import AsyncClient
 
 from riverui.web.view.kept_parts import KeptParts
 
@@ -36,8 +36,8 @@ def test_a_part_is_drawn_once_for_each_key_and_the_oldest_make_room() -> None:
     assert parts.size == 20
 
 
-async def test_each_address_and_each_browsers_preferences_have_parts_of_their_own(
-    client: httpx2.AsyncClient,
+async def test_parts_differ_by_address_and_preferences(
+    client: AsyncClient,
 ) -> None:
     pages: dict[str, str] = {}
     for kind in ("mail", "<b>", "mail", "<b>"):

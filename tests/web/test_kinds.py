@@ -7,28 +7,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
-from tests.factory import job
+from tests.factory import Make
 from tests.web.html import parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import dashboard
 
 Connection = AsyncConnection[Any]
 
 
 async def ended(
-    connection: Connection, kind: str, *, ran: float, state: str = "completed", **columns: Any
+    make: Make, kind: str, *, ran: float, state: str = "completed", **columns: Any
 ) -> int:
     """Insert a job that ended a minute ago after so many seconds."""
     at = datetime.now(UTC) - timedelta(minutes=1)
     begun = at - timedelta(seconds=ran)
-    return await job(
-        connection,
+    return await make.job(
         state,
         kind=kind,
         scheduled_at=begun - timedelta(seconds=2),
@@ -39,22 +37,22 @@ async def ended(
 
 
 @pytest.fixture
-async def read(client: httpx2.AsyncClient, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+async def read(client: AsyncClient, app: Starlette) -> AsyncIterator[AsyncClient]:
     """Yield a browser; leave nothing behind that reads."""
     yield client
     await app.state.dashboard.close()
 
 
-async def test_no_jobs_yet(read: httpx2.AsyncClient) -> None:
+async def test_no_jobs_yet(read: AsyncClient) -> None:
     assert "No kinds yet" in (await read.get("/kinds")).text
 
 
-async def test_the_list(read: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_the_list(read: AsyncClient, make: Make) -> None:
     for _ in range(3):
-        await ended(connection, "long", ran=60, queue="slow")
-    await ended(connection, "short<b>", ran=1)
-    await ended(connection, "short<b>", ran=1, state="discarded")
-    await job(connection, kind="waiting")
+        await ended(make, "long", ran=60, queue="slow")
+    await ended(make, "short<b>", ran=1)
+    await ended(make, "short<b>", ran=1, state="discarded")
+    await make.job(kind="waiting")
     page = parse((await read.get("/kinds")).text)
     rows = [row.text for row in page.one("tbody").all("tr")]
     assert [row.split()[0] for row in rows] == ["long", "short<b>", "waiting"]
@@ -70,10 +68,10 @@ async def test_the_list(read: httpx2.AsyncClient, connection: Connection) -> Non
     assert (await read.get("/kinds?window=nope")).status_code == 400
 
 
-async def test_one_kind(read: httpx2.AsyncClient, connection: Connection) -> None:
-    newest = [await ended(connection, "a/b", ran=2) for _ in range(4)]
-    await ended(connection, "a/b", ran=1, state="discarded", queue="other")
-    await ended(connection, "else", ran=1)
+async def test_one_kind(read: AsyncClient, make: Make) -> None:
+    newest = [await ended(make, "a/b", ran=2) for _ in range(4)]
+    await ended(make, "a/b", ran=1, state="discarded", queue="other")
+    await ended(make, "else", ran=1)
     address = f"/kinds/{quote('a/b', safe='')}"
     page = parse((await read.get(address)).text).one(id="kind")
     assert "5 ended in the last hour" in page.text
@@ -90,27 +88,22 @@ async def test_one_kind(read: httpx2.AsyncClient, connection: Connection) -> Non
     assert fragment.one(id="kind")
 
 
-async def test_a_kind_that_nobody_has(read: httpx2.AsyncClient) -> None:
+async def test_a_kind_that_nobody_has(read: AsyncClient) -> None:
     answer = await read.get("/kinds/nope")
     assert answer.status_code == 404
     assert "There is no job of it" in answer.text
 
 
-async def test_who_may_not_see_jobs_sees_figures_alone(
-    app: Starlette, connection: Connection
-) -> None:
-    await ended(connection, "mail", ran=2)
+async def test_who_may_not_see_jobs_sees_figures_alone(app: Starlette, make: Make) -> None:
+    await ended(make, "mail", ran=2)
     eve = Access(user="eve", rights=frozenset({"figures.read"}))
-    other = create_app(app.state.dashboard.driver, authenticate=lambda _: eve)
-    async with browser(other) as client:
+    async with dashboard(app.state.dashboard.driver, authenticate=lambda _: eve) as client:
         page = parse((await client.get("/kinds/mail")).text).one(id="kind")
         assert "1 ended" in page.text
         assert not page.all("svg", **{"class": "runs"})
         assert "New job" not in page.text
-    await other.state.dashboard.close()
-    none = create_app(
+    async with dashboard(
         app.state.dashboard.driver,
         authenticate=lambda _: Access(user="eve", rights=READ_ONLY - {"figures.read"}),
-    )
-    async with browser(none) as client:
+    ) as client:
         assert (await client.get("/kinds")).status_code == 403

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from secrets import token_hex
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import httpx2
 import psycopg
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection, sql
 
 from riverui.engine.feature_list import plain_pilot
@@ -20,8 +19,8 @@ from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from tests.databases.streaming import streaming
-from tests.factory import job, leader, queue
-from tests.web.html import Element, parse
+from tests.factory import Make, job, leader, queue
+from tests.web.html import get
 from tests.web.stand_ins import browser
 
 PAGES = (
@@ -36,14 +35,8 @@ PAGES = (
 )
 
 
-async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, answer.text[:2000]
-    return parse(answer.text)
-
-
 @asynccontextmanager
-async def dashboard(url: str) -> AsyncIterator[httpx2.AsyncClient]:
+async def dashboard(url: str) -> AsyncIterator[AsyncClient]:
     driver = connect(url)
     app = build_app(driver, SignIn(no_auth=True), close_driver=True, pilot=plain_pilot())
     try:
@@ -180,7 +173,7 @@ async def test_a_standby_stores_nothing_and_keeps_no_marks(
     assert "figures could not be stored" not in caplog.text
 
 
-async def expect_read_only(client: httpx2.AsyncClient, job_id: int, reason: str) -> None:
+async def expect_read_only(client: AsyncClient, job_id: int, reason: str) -> None:
     """No buttons, a word of why, and 403 for who asks nevertheless."""
     for path in ("/jobs", "/queues", "/queues/default", f"/jobs/{job_id}"):
         page = await get(client, path)
@@ -202,14 +195,14 @@ async def expect_read_only(client: httpx2.AsyncClient, job_id: int, reason: str)
 
 @pytest.mark.parametrize("which", ["setting of the role", "options of the URL"])
 async def test_a_user_whose_transactions_are_read_only_is_taken_at_its_word(
-    database_url: str, role: Callable[..., str], connection: AsyncConnection[Any], which: str
+    database_url: str, role: Callable[..., str], make: Make, which: str
 ) -> None:
     jobs = await fill(database_url)
     url = role(*await tables(database_url), rights="all")
     if which == "setting of the role":
         name = urlsplit(url).username or ""
         statement = "alter role {} set default_transaction_read_only = on"
-        await connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
+        await make.execute(sql.SQL(statement).format(sql.Identifier(name)))
     else:
         url += ("&" if "?" in url else "?") + "default_transaction_read_only=on"
     async with dashboard(url) as client:
@@ -223,15 +216,11 @@ async def test_a_user_whose_transactions_are_read_only_is_taken_at_its_word(
             "default_transaction_read_only is on"
             in (await get(client, "/about")).one(id="about").text
         )
-    found = await connection.execute(
-        "select state from river_job where id = %s", [jobs["available"]]
-    )
+    found = await make.execute("select state from river_job where id = %s", [jobs["available"]])
     assert await found.fetchone() == {"state": "available"}
 
 
-async def test_a_user_who_may_read_jobs_and_queues_alone(
-    database_url: str, role: Callable[..., str]
-) -> None:
+async def test_reading_jobs_and_queues_alone(database_url: str, role: Callable[..., str]) -> None:
     jobs = await fill(database_url)
     async with dashboard(role("river_job", "river_queue")) as client:
         for path in PAGES:
@@ -256,9 +245,7 @@ async def test_a_user_who_may_read_jobs_and_queues_alone(
         assert "permission denied for table river_job" in answer.text
 
 
-async def test_a_user_without_any_right_on_queues(
-    database_url: str, role: Callable[..., str]
-) -> None:
+async def test_without_rights_on_queues(database_url: str, role: Callable[..., str]) -> None:
     jobs = await fill(database_url)
     others = [table for table in await tables(database_url) if table != "river_queue"]
     async with dashboard(role(*others)) as client:
@@ -282,9 +269,7 @@ async def test_a_user_without_any_right_on_queues(
             assert "permission denied for table river_queue" in (await get(client, path, 503)).text
 
 
-async def test_a_user_without_any_right_on_jobs(
-    database_url: str, role: Callable[..., str]
-) -> None:
+async def test_without_rights_on_jobs(database_url: str, role: Callable[..., str]) -> None:
     await fill(database_url)
     others = [table for table in await tables(database_url) if table != "river_job"]
     async with dashboard(role(*others)) as client:
@@ -296,9 +281,7 @@ async def test_a_user_without_any_right_on_jobs(
         assert "river_jobs{" not in metrics
 
 
-async def test_operations_of_a_user_who_may_not_read_their_table(
-    database_url: str, role: Callable[..., str]
-) -> None:
+async def test_without_rights_on_operations(database_url: str, role: Callable[..., str]) -> None:
     owner = connect(database_url)
     await migrate(owner, "up", line="riverui")
     await owner.close()

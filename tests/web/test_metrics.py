@@ -7,8 +7,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
@@ -25,13 +25,14 @@ from riverui.web.live.ended_totals import EndedTotals
 from riverui.web.live.figure_sink import SettledMinute
 from riverui.web.live.metrics import MEDIA
 from tests import factory
-from tests.web.stand_ins import DeadDriver, Later, browser
+from tests.factory import Make
+from tests.web.stand_ins import DeadDriver, Later, browser, dashboard
 
 Connection = AsyncConnection[dict[str, Any]]
 Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-async def figures(client: httpx2.AsyncClient) -> Figures:
+async def figures(client: AsyncClient) -> Figures:
     """Return every sample by its name and labels."""
     answer = await client.get("/metrics")
     assert answer.status_code == 200, answer.text
@@ -47,15 +48,15 @@ def at(found: Figures, name: str, **labels: str) -> float | None:
     return found.get((name, tuple(sorted(labels.items()))))
 
 
-async def test_jobs_and_queues(client: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_jobs_and_queues(client: AsyncClient, make: Make) -> None:
     now = datetime.now(UTC)
-    await factory.queue(connection, "mail", paused_at=now)
-    await factory.job(connection, queue="mail", scheduled_at=now - timedelta(minutes=10))
-    await factory.job(connection, queue='a"b\nc')
-    await factory.job(connection, "running", queue="mail")
-    await factory.job(connection, "completed", finalized_at=now - timedelta(seconds=20))
-    await factory.job(connection, "completed", finalized_at=now - timedelta(minutes=20))
-    await factory.leader(connection)
+    await make.queue("mail", paused_at=now)
+    await make.job(queue="mail", scheduled_at=now - timedelta(minutes=10))
+    await make.job(queue='a"b\nc')
+    await make.job("running", queue="mail")
+    await make.job("completed", finalized_at=now - timedelta(seconds=20))
+    await make.job("completed", finalized_at=now - timedelta(minutes=20))
+    await make.leader()
     found = await figures(client)
     assert at(found, "river_jobs", state="available") == 2
     assert at(found, "river_jobs", state="completed") == 2
@@ -72,7 +73,7 @@ async def test_jobs_and_queues(client: httpx2.AsyncClient, connection: Connectio
     assert at(found, "riverui_database_up") == 1
 
 
-async def test_how_fast_we_answer(client: httpx2.AsyncClient) -> None:
+async def test_how_fast_we_answer(client: AsyncClient) -> None:
     await client.get("/queues")
     await client.get("/nothing")
     await client.post("/api/jobs/cancel", json={"ids": [1]})
@@ -96,11 +97,11 @@ async def test_how_fast_we_answer(client: httpx2.AsyncClient) -> None:
     assert at(found, "riverui_database_seconds_count", access="write") == 1
 
 
-async def test_many_scrapers_are_one_question(driver: Driver, connection: Connection) -> None:
+async def test_many_scrapers_are_one_question(driver: Driver, make: Make) -> None:
     app = create_app(driver, no_auth=True)
     async with browser(app) as client:
         first = await figures(client)
-        await factory.job(connection, queue="late")
+        await make.job(queue="late")
         again = await figures(client)
     assert at(first, "river_queue_jobs", queue="late", state="available") is None
     assert at(again, "river_queue_jobs", queue="late", state="available") is None
@@ -108,7 +109,7 @@ async def test_many_scrapers_are_one_question(driver: Driver, connection: Connec
 
 
 async def test_without_a_database_the_rest_is_told() -> None:
-    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+    async with dashboard(DeadDriver()) as client:
         await client.get("/jobs")
         found = await figures(client)
         assert at(found, "riverui_database_up") == 0
@@ -157,12 +158,12 @@ async def test_two_dashboards_share_nothing() -> None:
             )
 
 
-async def test_what_ended_since_the_start(app: Starlette, connection: Connection) -> None:
+async def test_what_ended_since_the_start(app: Starlette, make: Make) -> None:
     """Ends count once their time has settled; what was over before the start never does."""
     now = datetime.now(UTC)
     began = now - timedelta(seconds=30)
     error = factory.attempt_error(at=(now + timedelta(seconds=1)).isoformat())
-    await factory.job(connection, "completed", kind="early", finalized_at=now - timedelta(hours=1))
+    await make.job("completed", kind="early", finalized_at=now - timedelta(hours=1))
     given: dict[str, Any] = {"queue": "mail", "attempted_at": began, "scheduled_at": began}
     later = Later(app.state.dashboard.driver)
     ended = EndedTotals()
@@ -170,7 +171,7 @@ async def test_what_ended_since_the_start(app: Starlette, connection: Connection
     await collector.tick()
     for kind, state in (("send", "completed"), ("send", "completed"), ("send", "discarded")):
         columns = given | {"attempt": 1, "kind": kind, "finalized_at": now, "errors": [error]}
-        await factory.job(connection, state, **columns)
+        await make.job(state, **columns)
     assert ended.totals == {}
     for _ in range(2):
         later.by = timedelta(minutes=4)
@@ -203,7 +204,7 @@ def test_totals_of_further_pairs_are_told_together() -> None:
     assert totals.totals["*", "*"].completed == 7
 
 
-async def test_histograms_of_runs_and_waits(app: Starlette, client: httpx2.AsyncClient) -> None:
+async def test_histograms_of_runs_and_waits(app: Starlette, client: AsyncClient) -> None:
     tally = Tally(
         completed=3,
         discarded=1,
@@ -227,7 +228,7 @@ async def test_histograms_of_runs_and_waits(app: Starlette, client: httpx2.Async
     assert at(found, "river_job_wait_seconds_bucket", le="0.01", **given) == 4
 
 
-async def test_a_scrape_starts_the_collector(app: Starlette, client: httpx2.AsyncClient) -> None:
+async def test_a_scrape_starts_the_collector(app: Starlette, client: AsyncClient) -> None:
     collector = app.state.dashboard.figures
     await client.get("/operations")
     assert collector.resting

@@ -23,9 +23,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.errors import ConfigError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
-from riverui.web.http.paths import queue_path
 from riverui.web.http.proxy import Prefix, TrustedProxy
-from tests.cases import cases
 from tests.web.stand_ins import DeadDriver, browser
 
 LINK = re.compile(r'(?:href|src|action|hx-get|hx-post)="([^"#][^"]*)')
@@ -284,54 +282,6 @@ async def test_only_a_trusted_proxy_is_believed() -> None:
         assert 'href="/jobs"' in (await client.get("/", headers=told)).text
 
 
-NAMES = (
-    "default",
-    "a/b",
-    "/",
-    "",
-    ".",
-    "..",
-    "~",
-    "~x",
-    "a b",
-    "é",
-    "a%2Fb",
-    "a?b#c",
-    "a\nb",
-    "~a%0Ab",
-    "a\\b",
-    "<b>",
-    "\x7f",
-)
-"""Of queues."""
-
-
-async def test_any_queue_name_works_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = dashboard()
-    seen = []
-
-    async def show(request: Request) -> Response:
-        seen.append(request.path_params["name"])
-        return Response()
-
-    for route in app.routes:
-        if isinstance(route, Route) and route.name == "queues.show":
-            # The sections' routes are the same in every app.
-            monkeypatch.setattr(route, "app", _plain(show))
-    async with browser(Starlette(routes=[Mount("/river", app)])) as client:
-        with cases() as case:
-            for name in NAMES:
-                with case(repr(name)):
-                    path = queue_path(name)
-                    assert re.fullmatch(r"[A-Za-z0-9._~%-]+", path)
-                    assert path not in (".", "..")
-                    found = app.state.dashboard.urls.path("queues.show", name=name)
-                    assert found == f"/queues/{path}"
-                    assert (await client.get(f"/river/queues/{path}")).status_code == 200
-                    assert seen.pop() == name
-    assert seen == []
-
-
 async def test_the_public_create_app_takes_a_url_a_pool_or_a_driver() -> None:
     from psycopg_pool import AsyncConnectionPool
 
@@ -349,10 +299,6 @@ async def test_the_public_create_app_takes_a_url_a_pool_or_a_driver() -> None:
         _ = riverui.nothing  # type: ignore[attr-defined]
     assert riverui.Access().may("jobs.read")
     assert riverui.DashboardConfig().count_cap
-
-
-def _plain(show: Callable[[Request], object]) -> ASGIApp:
-    return Route("/", show).app
 
 
 @asynccontextmanager

@@ -6,44 +6,38 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx2
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui import create_app
-from riverui.storage.interface import Driver
-from riverui.web.auth.rights import READ_ONLY, Access
 from tests.cases import cases
-from tests.factory import job, queue
+from tests.factory import Make
 from tests.operations import idle
 from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
 
 Htmx = Callable[..., dict[str, str]]
 Connection = AsyncConnection[Any]
 
 
-async def places(connection: Connection) -> dict[int, tuple[str, int]]:
+async def places(make: Make) -> dict[int, tuple[str, int]]:
     rows = await (
-        await connection.execute("select id, queue, priority from river_job order by id")
+        await make.execute("select id, queue, priority from river_job order by id")
     ).fetchall()
     return {row["id"]: (row["queue"], row["priority"]) for row in rows}
 
 
-async def ask(client: httpx2.AsyncClient, **data: Any) -> Element:
+async def ask(client: AsyncClient, **data: Any) -> Element:
     """Return the form that the button of the list or of a job's page opens."""
     answer = await client.post("/jobs/move", data=data)
     assert answer.status_code == 200
     return parse(answer.text).one("form", class_="ask")
 
 
-async def test_ticked_jobs_are_moved_without_scripts(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await queue(connection, "mailers")
-    await queue(connection, "Odd name")
-    ids = [await job(connection) for _ in range(2)]
-    running = await job(connection, "running")
+async def test_ticked_jobs_are_moved_without_scripts(client: AsyncClient, make: Make) -> None:
+    await make.queue("mailers")
+    await make.queue("Odd name")
+    ids = [await make.job() for _ in range(2)]
+    running = await make.job("running")
     form = await ask(client, ids=[str(n) for n in (*ids, running)], next="/jobs?q=kind:test_kind")
     assert "Move 3 jobs?" in form.text
     assert [option.attributes["value"] for option in form.one("datalist").all("option")] == [
@@ -59,16 +53,14 @@ async def test_ticked_jobs_are_moved_without_scripts(
     assert "2 jobs moved to queue mailers, priority 2" in text
     assert f"1 skipped, still running: #{running}" in text
     assert "No client" not in text
-    assert await places(connection) == {
+    assert await places(make) == {
         **dict.fromkeys(ids, ("mailers", 2)),
         running: ("default", 1),
     }
 
 
-async def test_a_queue_without_workers_is_told(
-    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
-) -> None:
-    job_id = await job(connection, "scheduled")
+async def test_a_queue_without_workers_is_told(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+    job_id = await make.job("scheduled")
     data = {"ids": str(job_id), "confirmed": "1", "queue": "nobody", "next": f"/jobs/{job_id}"}
     answer = await client.post("/jobs/move", data=data, headers=htmx("x", f"/jobs/{job_id}"))
     notice = parse(answer.text).one(class_="notice")
@@ -84,12 +76,10 @@ async def test_a_queue_without_workers_is_told(
     assert "No client" not in text
 
 
-async def test_a_queue_without_workers_is_told_while_it_is_chosen(
-    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
-) -> None:
-    job_id = await job(connection)
-    await queue(connection, "served")
-    await queue(connection, "held", paused_at=datetime.now(UTC))
+async def test_the_form_warns_of_the_queue(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+    job_id = await make.job()
+    await make.queue("served")
+    await make.queue("held", paused_at=datetime.now(UTC))
     form = await ask(client, ids=str(job_id))
     field = next(field for field in form.all("input") if field.attributes["name"] == "queue")
     assert field.attributes["hx-target"] == "#ask-caution"
@@ -105,15 +95,13 @@ async def test_a_queue_without_workers_is_told_while_it_is_chosen(
         answer = await client.get(address, params={"queue": name}, headers=htmx())
         assert answer.status_code == 200
         assert parse(answer.text).text == told
-    assert await places(connection) == {job_id: ("default", 1)}
+    assert await places(make) == {job_id: ("default", 1)}
     preview = parse((await client.get("/jobs/bulk?verb=move")).text)
     assert preview.one(id="ask-caution").children == []
 
 
-async def test_what_cannot_be_meant_is_told_in_the_form_and_moves_nothing(
-    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
-) -> None:
-    job_id = await job(connection)
+async def test_invalid_places_move_nothing(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+    job_id = await make.job()
     form = await ask(client, ids=str(job_id))
     assert form.attributes["hx-target"] == "#ask-problem"
     assert form.one(id="ask-problem").children == []
@@ -136,14 +124,12 @@ async def test_what_cannot_be_meant_is_told_in_the_form_and_moves_nothing(
                     "innerHTML",
                 )
                 assert told in parse(answer.text).text
-                assert await places(connection) == {job_id: ("default", 1)}
+                assert await places(make) == {job_id: ("default", 1)}
 
 
-async def test_a_jobs_page_opens_the_form_while_the_job_waits(
-    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
-) -> None:
+async def test_waiting_jobs_can_be_moved(client: AsyncClient, make: Make, htmx: Htmx) -> None:
     for state in ("available", "pending", "retryable", "scheduled"):
-        job_id = await job(connection, state)
+        job_id = await make.job(state)
         page = parse((await client.get(f"/jobs/{job_id}")).text)
         button = page.one("button", data_verb="move")
         assert button.attributes["hx-target"] == "#dialog"
@@ -158,7 +144,7 @@ async def test_a_jobs_page_opens_the_form_while_the_job_waits(
         assert f"Move job {job_id}?" in dialog.one("h2").text
         assert dialog.link("Go back") == f"/jobs/{job_id}"
     for state in ("running", "completed", "cancelled", "discarded"):
-        page = parse((await client.get(f"/jobs/{await job(connection, state)}")).text)
+        page = parse((await client.get(f"/jobs/{await make.job(state)}")).text)
         assert not page.all("button", data_verb="move")
 
 
@@ -166,12 +152,10 @@ async def finished(app: Starlette) -> None:
     await idle(app.state.dashboard.operations)
 
 
-async def test_all_that_match(
-    app: Starlette, client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    mail = [await job(connection, state, kind="mail") for state in ("available", "retryable")]
-    there = await job(connection, kind="mail", queue="slow", priority=4)
-    spared = [await job(connection, "running", kind="mail"), await job(connection, kind="ship")]
+async def test_all_that_match(app: Starlette, client: AsyncClient, make: Make) -> None:
+    mail = [await make.job(state, kind="mail") for state in ("available", "retryable")]
+    there = await make.job(kind="mail", queue="slow", priority=4)
+    spared = [await make.job("running", kind="mail"), await make.job(kind="ship")]
     answer = await client.get("/jobs/bulk?verb=move&q=kind:mail")
     form = parse(answer.text).one("form", class_="ask")
     assert "Move 3 jobs (2 available, 1 retryable)?" in form.text
@@ -190,27 +174,7 @@ async def test_all_that_match(
     assert "QueueslowPriority4" in text
     assert f"1 already there #{there}" in text
     assert "→ queue slow, priority 4" in parse((await client.get("/operations")).text).text
-    assert await places(connection) == {
+    assert await places(make) == {
         **dict.fromkeys((*mail, there), ("slow", 4)),
         **dict.fromkeys(spared, ("default", 1)),
     }
-
-
-async def test_it_needs_its_own_right(driver: Driver, connection: Connection) -> None:
-    job_id = await job(connection)
-    app = create_app(
-        driver,
-        authenticate=lambda connection: Access(
-            user="ada", rights=READ_ONLY | {"jobs.cancel", "jobs.delete", "jobs.retry"}
-        ),
-    )
-    async with browser(app) as client:
-        page = parse((await client.get(f"/jobs/{job_id}")).text)
-        assert page.all("button", data_verb="cancel")
-        assert not page.all("button", data_verb="move")
-        data = {"ids": str(job_id), "confirmed": "1", "queue": "other"}
-        answer = await client.post("/jobs/move", data=data)
-        assert answer.status_code == 403
-        assert "You may not move jobs to other queues and priorities." in answer.text
-    await app.state.dashboard.close()
-    assert await places(connection) == {job_id: ("default", 1)}

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
@@ -32,11 +33,10 @@ from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
-from riverui.web.config import DashboardConfig
 from tests.cases import cases
-from tests.factory import job
+from tests.factory import Make
 from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import browser, dashboard
 
 Connection = AsyncConnection[Any]
 Htmx = Callable[..., dict[str, str]]
@@ -60,7 +60,7 @@ async def app(driver: Driver) -> AsyncIterator[Starlette]:
 
 
 @pytest.fixture
-async def embedded(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+async def embedded(driver: Driver) -> AsyncIterator[AsyncClient]:
     """Yield a browser for the dashboard of a program that works a kind."""
     workers = Workers()
 
@@ -69,14 +69,14 @@ async def embedded(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
         """Do nothing."""
 
     client = Client(driver, ClientConfig(workers=workers))
-    async with browser(create_app(client, no_auth=True)) as found:
+    async with dashboard(client) as found:
         yield found
 
 
-async def rows(connection: Connection) -> list[dict[str, Any]]:
+async def rows(make: Make) -> list[dict[str, Any]]:
     columns = "id, kind, args::text, queue, priority, max_attempts, tags, state::text, metadata,"
     columns += " scheduled_at, unique_key, unique_states::text"
-    found = await connection.execute(f"select {columns} from river_job order by id")
+    found = await make.execute(f"select {columns} from river_job order by id")
     return list(await found.fetchall())
 
 
@@ -96,7 +96,7 @@ def problem(answer: httpx2.Response) -> str:
 
 
 async def test_a_job_is_inserted_without_scripts(
-    client: httpx2.AsyncClient, connection: Connection, caplog: pytest.LogCaptureFixture
+    client: AsyncClient, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "riverui.actions")
     page = parse((await client.get("/jobs/new")).text)
@@ -113,7 +113,7 @@ async def test_a_job_is_inserted_without_scripts(
     sent.pop("fill", None)
     answer = await client.post("/jobs/new", data=sent)
     assert answer.status_code == 303, problem(answer)
-    (row,) = await rows(connection)
+    (row,) = await rows(make)
     assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{row['id']}")
     assert row["args"] == '{"of": [3, 1], "exact": 12345678901234567890.10}'
     assert (row["kind"], row["queue"], row["priority"]) == ("sort", "mailers", 3)
@@ -125,18 +125,16 @@ async def test_a_job_is_inserted_without_scripts(
     assert f"Job {row['id']} inserted" in shown.one(id="notices").text
 
 
-async def test_the_workers_of_the_queue_are_told(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await connection.execute('listen "public.river_insert"')
+async def test_the_workers_of_the_queue_are_told(client: AsyncClient, make: Make) -> None:
+    await make.execute('listen "public.river_insert"')
     await client.post("/jobs/new", data=filled(queue="mailers"))
     async with asyncio.timeout(5):
-        async for told in connection.notifies(stop_after=1):
+        async for told in make.connection.notifies(stop_after=1):
             assert json.loads(told.payload) == {"queue": "mailers"}
-    assert len(await rows(connection)) == 1
+    assert len(await rows(make)) == 1
 
 
-async def test_a_job_for_later(client: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_a_job_for_later(client: AsyncClient, make: Make) -> None:
     with cases() as case:
         for when, least in (
             ("10m", 599),
@@ -145,9 +143,9 @@ async def test_a_job_for_later(client: httpx2.AsyncClient, connection: Connectio
             ("2999-01-01T00:00Z", 1e9),
         ):
             with case(when):
-                await connection.execute("delete from river_job")
+                await make.execute("delete from river_job")
                 await client.post("/jobs/new", data=filled(when=when))
-                found = await connection.execute(
+                found = await make.execute(
                     "select state::text, extract(epoch from scheduled_at - now())::float as left"
                     " from river_job"
                 )
@@ -171,42 +169,36 @@ OPTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-async def test_a_unique_job_has_the_key_that_a_client_gives_it(
-    driver: Driver, client: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_a_unique_job_has_its_key(driver: Driver, client: AsyncClient, make: Make) -> None:
     with cases() as case:
         for fields, opts in OPTS:
             with case(fields):
-                await connection.execute("truncate river_job")
+                await make.execute("truncate river_job")
                 data = {"z": {"b": 1, "a": "<ü>"}, "a": 1.50, "n": 12345678901234567890}
                 inserter = Client(driver)
                 args = JsonArgs("sort", data)
                 await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
-                (first,) = await rows(connection)
+                (first,) = await rows(make)
                 # As a client writes it, but for the order at the top and white space.
                 text = '{ "n": 12345678901234567890, "a": 1.5,\n "z": {"a": "<ü>", "b": 1} }'
                 sent = filled(args=text, unique="1", state=["completed", "retryable"]) | fields
                 answer = await client.post("/jobs/new", data=sent)
-                assert [row["id"] for row in await rows(connection)] == [first["id"]], (
-                    "it is a duplicate"
-                )
+                assert [row["id"] for row in await rows(make)] == [first["id"]], "it is a duplicate"
                 assert answer.headers["location"] == f"/jobs/{first['id']}"
                 shown = parse((await client.get(answer.headers["location"])).text).one(id="notices")
                 assert f"Nothing was inserted: job {first['id']} is there already" in shown.text
                 assert shown.link(f"Job {first['id']}") == f"/jobs/{first['id']}"
                 # And the other way round, in a database where the dashboard comes first.
-                await connection.execute("truncate river_job")
+                await make.execute("truncate river_job")
                 await client.post("/jobs/new", data=sent)
-                (second,) = await rows(connection)
+                (second,) = await rows(make)
                 assert bytes(second["unique_key"]) == bytes(first["unique_key"])
                 assert second["unique_states"] == first["unique_states"]
                 again = await inserter.insert(args, InsertOpts(unique_opts=UniqueOpts(**opts)))
                 assert again.unique_skipped_as_duplicate
 
 
-async def test_a_kind_that_the_program_works_is_read_by_its_own_type(
-    embedded: httpx2.AsyncClient, driver: Driver, connection: Connection
-) -> None:
+async def test_known_kinds_check_args(embedded: AsyncClient, driver: Driver, make: Make) -> None:
     kind = {"kind": "send_mail"}
     told = problem(await embedded.post("/jobs/new", data=filled(**kind, args='{"to": 7}')))
     assert "SendMail" in told
@@ -214,12 +206,12 @@ async def test_a_kind_that_the_program_works_is_read_by_its_own_type(
     wrong = '{"to": "ann", "copy": 2}'
     told = problem(await embedded.post("/jobs/new", data=filled(**kind, args=wrong)))
     assert "SendMail has no field 'copy'" in told
-    assert await rows(connection) == []
+    assert await rows(make) == []
     # Other kinds are some other program's.
     assert (await embedded.post("/jobs/new", data=filled())).status_code == 303
     sent = filled(**kind, args='{"to": "ann"}', unique="1", by_args="1")
     assert (await embedded.post("/jobs/new", data=sent)).status_code == 303
-    row = (await rows(connection))[-1]
+    row = (await rows(make))[-1]
     assert json.loads(row["args"]) == {"to": "ann", "copies": 1}, "with the type's defaults"
     twin = await Client(driver).insert(
         SendMail(to="ann", copies=9),
@@ -229,12 +221,9 @@ async def test_a_kind_that_the_program_works_is_read_by_its_own_type(
     assert twin.job.id == row["id"]
 
 
-async def test_the_form_is_filled_in_from_the_newest_job_of_a_kind(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await job(connection, kind="sort", args={"old": 1})
-    newest = await job(
-        connection,
+async def test_the_form_is_filled_in_from_the_newest_job(client: AsyncClient, make: Make) -> None:
+    await make.job(kind="sort", args={"old": 1})
+    newest = await make.job(
         "completed",
         kind="sort",
         args={"customer": {"id": 42}, "empty": []},
@@ -243,7 +232,7 @@ async def test_the_form_is_filled_in_from_the_newest_job_of_a_kind(
         tags=["vip"],
         max_attempts=3,
     )
-    await job(connection, kind="other")
+    await make.job(kind="other")
     typed = await client.post("/jobs/new", data=filled(fill="1"))
     for answer in (typed, await client.get("/jobs/new?kind=sort")):
         page = parse(answer.text)
@@ -254,16 +243,14 @@ async def test_the_form_is_filled_in_from_the_newest_job_of_a_kind(
         assert form.one("option", selected="").text == "2"
         assert (texts["tags"], texts["max_attempts"]) == ("vip", "3")
         assert f"Filled in from job {newest}" in page.text
-    assert len(await rows(connection)) == 3, "nothing was inserted"
+    assert len(await rows(make)) == 3, "nothing was inserted"
     page = parse((await client.get("/jobs/new?kind=nobody")).text)
     assert "There is no job of kind nobody" in page.text
 
 
-async def test_edit_and_retry_inserts_another_job(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    old = await job(connection, "discarded", kind="sort", args={"to": "amm"})
-    running = await job(connection, "running", kind="sort")
+async def test_edit_and_retry_inserts_another_job(client: AsyncClient, make: Make) -> None:
+    old = await make.job("discarded", kind="sort", args={"to": "amm"})
+    running = await make.job("running", kind="sort")
     shown = parse((await client.get(f"/jobs/{old}")).text)
     assert shown.link("New job like this") == f"/jobs/new?like={old}"
     assert "Edit and retry" not in (await client.get(f"/jobs/{running}")).text
@@ -277,16 +264,14 @@ async def test_edit_and_retry_inserts_another_job(
     sent = dict(parse(wrong.text).one("form", class_="new-job").fields())
     answer = await client.post("/jobs/new", data=sent | {"args": '{"to": "ann"}'})
     assert answer.status_code == 303
-    before, _, after = await rows(connection)
+    before, _, after = await rows(make)
     assert (before["state"], json.loads(before["args"])) == ("discarded", {"to": "amm"})
     assert (after["state"], json.loads(after["args"])) == ("available", {"to": "ann"})
     assert after["metadata"]["riverui:from"] == {"user": "ada", "job": old}
 
 
-async def test_secrets_and_large_args_are_not_filled_in(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    secret = await job(connection, args={"password": "hunter2", "to": "ann"})
+async def test_secrets_and_large_args_are_not_filled_in(client: AsyncClient, make: Make) -> None:
+    secret = await make.job(args={"password": "hunter2", "to": "ann"})
     page = parse((await client.get(f"/jobs/new?like={secret}")).text)
     assert "hunter2" not in page.text
     assert "Its secrets are not filled in" in page.text
@@ -294,16 +279,14 @@ async def test_secrets_and_large_args_are_not_filled_in(
     assert json.loads(args) == {"password": "[redacted]", "to": "ann"}
     told = problem(await client.post("/jobs/new", data=filled(args=args)))
     assert "Replace each “[redacted]”" in told
-    large = await job(connection, args={"text": "x" * 100_001})
+    large = await make.job(args={"text": "x" * 100_001})
     answer = await client.get(f"/jobs/new?like={large}")
     assert "too long to be edited" in answer.text
     assert len(answer.text) < 50_000
-    assert len(await rows(connection)) == 2
+    assert len(await rows(make)) == 2
 
 
-async def test_what_cannot_be_inserted_is_told_and_kept_in_the_form(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_invalid_jobs_stay_in_the_form(client: AsyncClient, make: Make) -> None:
     with cases() as case:
         for fields, told in (
             ({"kind": ""}, "The kind must be"),
@@ -342,29 +325,25 @@ async def test_what_cannot_be_inserted_is_told_and_kept_in_the_form(
                         assert area(form, name).strip() == value.strip()
                     elif name in ("kind", "queue", "tags"):
                         assert form.one("input", name=name).attributes["value"] == value
-                assert await rows(connection) == []
+                assert await rows(make) == []
 
 
-async def test_odd_args_stay_as_they_were_written(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_odd_args_stay_as_they_were_written(client: AsyncClient, make: Make) -> None:
     exact = "1" + "0" * 400 + ".00000000000000000000001"
     text = '{"n": ' + exact + ', "</textarea><script>": "\\u202e\\ud83d\\ude00", "deep": '
     text += "[" * 199 + "]" * 199 + "}"
     assert (await client.post("/jobs/new", data=filled(args=text))).status_code == 303
-    (row,) = await rows(connection)
+    (row,) = await rows(make)
     assert exact in row["args"]
     page = parse((await client.get(f"/jobs/new?like={row['id']}")).text)
     assert page.all("script") == parse((await client.get("/jobs/new")).text).all("script")
     again = await client.post("/jobs/new", data=filled(args=area(page, "args")))
     assert again.status_code == 303
-    first, second = await rows(connection)
+    first, second = await rows(make)
     assert first["args"] == second["args"]
 
 
-async def test_the_args_are_checked_while_they_are_typed(
-    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
-) -> None:
+async def test_args_are_checked_while_typed(client: AsyncClient, make: Make, htmx: Htmx) -> None:
     headers = htmx("new-job-check", "/jobs/new")
     wrong = await client.post(
         "/jobs/new/check", data=filled(kind="", args='{"a":\n x}'), headers=headers
@@ -372,15 +351,12 @@ async def test_the_args_are_checked_while_they_are_typed(
     assert parse(wrong.text).one(class_="wrong").text == "Line 2, column 2: expecting value."
     right = await client.post("/jobs/new/check", data=filled(), headers=headers)
     assert parse(right.text).one(class_="right").text == "The args are valid."
-    assert await rows(connection) == []
+    assert await rows(make) == []
 
 
-async def test_who_may_not_insert_jobs_finds_no_form(
-    reader: httpx2.AsyncClient, driver: Driver, connection: Connection
-) -> None:
-    job_id = await job(connection, "discarded")
-    read_only = create_app(driver, no_auth=True, config=DashboardConfig(read_only=True))
-    async with browser(read_only) as locked:
+async def test_without_the_right_no_form(reader: AsyncClient, driver: Driver, make: Make) -> None:
+    job_id = await make.job("discarded")
+    async with dashboard(driver, read_only=True) as locked:
         for client in (reader, locked):
             page = parse((await client.get("/jobs/new")).text)
             assert "You may not insert jobs here" in page.text
@@ -389,24 +365,15 @@ async def test_who_may_not_insert_jobs_finds_no_form(
             assert "/jobs/new" not in (await client.get(f"/jobs/{job_id}")).text
             for path in ("/jobs/new", "/jobs/new/check", "/api/jobs"):
                 assert (await client.post(path, data=filled())).status_code == 403
-    assert len(await rows(connection)) == 1
+    assert len(await rows(make)) == 1
 
 
-async def test_no_other_site_inserts_jobs(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    headers = {"Sec-Fetch-Site": "cross-site"}
-    assert (await client.post("/jobs/new", data=filled(), headers=headers)).status_code == 403
-    assert await rows(connection) == []
-
-
-async def test_a_right_of_its_own(driver: Driver, connection: Connection) -> None:
+async def test_a_right_of_its_own(driver: Driver, make: Make) -> None:
     rights = READ_ONLY | {"jobs.insert"}
-    app = create_app(driver, authenticate=lambda found: Access(user="eve", rights=rights))
-    async with browser(app) as client:
+    async with dashboard(driver, access=Access(user="eve", rights=rights)) as client:
         assert parse((await client.get("/jobs")).text).link("New job") == "/jobs/new"
         assert (await client.post("/jobs/new", data=filled())).status_code == 303
-    assert len(await rows(connection)) == 1
+    assert len(await rows(make)) == 1
 
 
 async def test_a_dashboard_that_cannot_insert_says_so(driver: Driver) -> None:

@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from starlette.applications import Starlette
@@ -23,6 +23,7 @@ from riverui.web.live.rollup_writer import RollupTimes
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 from tests.engine.conftest import until
+from tests.factory import Make
 from tests.odd_rows import OwnRow, insert_odd_own_rows, odd_error
 from tests.web.html import parse
 from tests.web.test_hostile import hidden_in
@@ -125,7 +126,7 @@ def addresses(rows: list[OwnRow]) -> dict[str, str]:
 
 
 async def test_every_address_answers(
-    client: httpx2.AsyncClient, corpus: Corpus, caplog: pytest.LogCaptureFixture
+    client: AsyncClient, corpus: Corpus, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures = []
     for address, row in addresses(corpus.rows).items():
@@ -150,7 +151,7 @@ async def test_every_address_answers(
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:100])
 
 
-async def test_the_rest_of_a_list_is_there(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_the_rest_of_a_list_is_there(client: AsyncClient, corpus: Corpus) -> None:
     usual = {row.table: row.key for row in reversed(corpus.rows) if not row.column}
     client_id = usual["riverui_client"]["id"]
     for path in ("/workers", "/api/workers"):
@@ -176,7 +177,7 @@ async def test_the_rest_of_a_list_is_there(client: httpx2.AsyncClient, corpus: C
     ],
 )
 async def test_what_goes_on_behind_the_pages_goes_on(
-    app: Starlette, connection: Connection, caplog: pytest.LogCaptureFixture
+    app: Starlette, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every operation that may be claimed ends, those that cannot be read as failed; and figures
     are stored, though there is a minute of the far future.
@@ -185,14 +186,14 @@ async def test_what_goes_on_behind_the_pages_goes_on(
     board.operations.watch()
 
     async def ended() -> bool:
-        found = await connection.execute(
+        found = await make.execute(
             "select id from riverui_operation where ended_at is null and verb = 'retry'"
             " and held_until < now() and features = '' and fence < 9223372036854775807"
         )
         return not await found.fetchall()
 
     await until(ended)
-    failed = await connection.execute(
+    failed = await make.execute(
         "select status, error from riverui_operation where skipped @> '{\"odd\": 3}'"
     )
     assert {(row["status"], row["error"]) for row in await failed.fetchall()} == {

@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from tests import factory
 from tests.cases import cases
 from tests.conftest import create_database, drop_database, with_database
+from tests.factory import Make
 from tests.odd_rows import ODD_ROWS, STATES, insert_odd_rows
 from tests.operations import idle
 from tests.pro_tables import PRO_TABLES
@@ -85,7 +85,7 @@ def database_url(admin_url: str, corpus: Corpus, request: pytest.FixtureRequest)
     drop_database(admin_url, name)
 
 
-async def page(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
+async def page(client: AsyncClient, path: str, **given: Any) -> Element:
     """Return the page at an address, once it is there and of bounded size."""
     answer = await client.get(path, **given)
     assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
@@ -93,7 +93,7 @@ async def page(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
     return parse(answer.text)
 
 
-async def told(client: httpx2.AsyncClient, path: str, **given: Any) -> str:
+async def told(client: AsyncClient, path: str, **given: Any) -> str:
     """Return what the API answers, once it is there and of bounded size."""
     answer = await client.get(path, **given)
     assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
@@ -102,9 +102,7 @@ async def told(client: httpx2.AsyncClient, path: str, **given: Any) -> str:
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_every_job_has_a_page_whose_links_lead_somewhere(
-    state: str, client: httpx2.AsyncClient, corpus: Corpus
-) -> None:
+async def test_every_job_has_a_page(state: str, client: AsyncClient, corpus: Corpus) -> None:
     ids = {name: job_id for (name, where), job_id in corpus.ids.items() if where == state}
     assert ids
     links: dict[str, str] = {}
@@ -126,9 +124,7 @@ async def test_every_job_has_a_page_whose_links_lead_somewhere(
     assert len(links) > 10 or state not in ("running", "completed")
 
 
-async def test_the_links_of_an_odd_name_find_its_job(
-    client: httpx2.AsyncClient, corpus: Corpus
-) -> None:
+async def test_the_links_of_an_odd_name_find_its_job(client: AsyncClient, corpus: Corpus) -> None:
     with cases() as case:
         for name in [row.name for row in ODD_ROWS if {"kind", "queue"} & row.columns.keys()]:
             with case(name):
@@ -147,16 +143,12 @@ async def test_the_links_of_an_odd_name_find_its_job(
                 }
 
 
-async def test_every_raw_text_is_whole(
-    client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
-) -> None:
+async def test_every_raw_text_is_whole(client: AsyncClient, make: Make, corpus: Corpus) -> None:
     texts = "args::text as args, metadata::text as metadata, (metadata -> 'output')::text as output"
     for (name, state), job_id in corpus.ids.items():
         if state != "running":
             continue
-        rows = await connection.execute(
-            f"select {texts} from river_job where id = {job_id}".encode()
-        )
+        rows = await make.execute(f"select {texts} from river_job where id = {job_id}".encode())
         row = await rows.fetchone()
         assert row is not None
         for field, text in row.items():
@@ -169,7 +161,7 @@ async def test_every_raw_text_is_whole(
             assert int(answer.headers["content-length"]) == len(answer.content), (name, field)
 
 
-async def test_a_list_shows_every_job_once(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_a_list_shows_every_job_once(client: AsyncClient, corpus: Corpus) -> None:
     with cases() as case:
         for state in STATES:
             for order in ORDERS:
@@ -191,7 +183,7 @@ async def test_a_list_shows_every_job_once(client: httpx2.AsyncClient, corpus: C
                     assert sorted(seen) == sorted(there)
 
 
-async def test_the_api_lists_every_job_once(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_the_api_lists_every_job_once(client: AsyncClient, corpus: Corpus) -> None:
     with cases() as case:
         for order in ORDERS:
             with case(order):
@@ -214,7 +206,7 @@ async def test_the_api_lists_every_job_once(client: httpx2.AsyncClient, corpus: 
                 assert sorted(seen) == sorted(corpus.ids.values())
 
 
-async def test_the_api_names_what_it_cut(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_the_api_names_what_it_cut(client: AsyncClient, corpus: Corpus) -> None:
     cut = {
         name: json.loads(await told(client, f"/api/jobs/{corpus.ids[name, 'running']}")).get("cut")
         for name in (
@@ -246,7 +238,7 @@ async def test_the_api_names_what_it_cut(client: httpx2.AsyncClient, corpus: Cor
     assert json.loads(long["args"])["left_out"].endswith(f"see /jobs/{long['id']}/raw/args")
 
 
-async def test_the_api_tells_every_job(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_the_api_tells_every_job(client: AsyncClient, corpus: Corpus) -> None:
     unread = 0
     for (name, state), job_id in corpus.ids.items():
         text = await told(client, f"/api/jobs/{job_id}")
@@ -264,7 +256,7 @@ async def test_the_api_tells_every_job(client: httpx2.AsyncClient, corpus: Corpu
 
 @pytest.mark.parametrize("order", ORDERS)
 async def test_an_export_has_every_job_once(
-    order: str, client: httpx2.AsyncClient, corpus: Corpus
+    order: str, client: AsyncClient, corpus: Corpus
 ) -> None:
     there = sorted(corpus.ids.values())
     answer = await client.get(f"/api/jobs/export?order={order}")
@@ -275,7 +267,7 @@ async def test_an_export_has_every_job_once(
     assert next(len(line["args"]) for line in lines if line["id"] == long) > 5_000_000
 
 
-async def test_a_table_has_every_job_once(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_a_table_has_every_job_once(client: AsyncClient, corpus: Corpus) -> None:
     answer = await client.get("/api/jobs/export?format=csv")
     assert answer.status_code == 200
     csv.field_size_limit(100_000_000)
@@ -284,7 +276,7 @@ async def test_a_table_has_every_job_once(client: httpx2.AsyncClient, corpus: Co
     assert all(len(json.loads(row["tags"])) <= 100 for row in rows)
 
 
-async def test_every_other_address_answers(client: httpx2.AsyncClient) -> None:
+async def test_every_other_address_answers(client: AsyncClient) -> None:
     with cases() as case:
         for path in (
             "/queues",
@@ -325,7 +317,7 @@ MOVED = {"queue": "elsewhere", "priority": "2"}
 @pytest.mark.usefixtures("changes")
 @pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
 async def test_an_action_on_all_of_them_leaves_none_behind(
-    verb: str, app: Starlette, client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
+    verb: str, app: Starlette, client: AsyncClient, make: Make, corpus: Corpus
 ) -> None:
     for state in STATES:
         asked = parse((await client.get(f"/jobs/bulk?verb={verb}&state={state}")).text)
@@ -337,9 +329,7 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
     assert {str(operation.status) for operation in operations} == {"done"}, [
         o.error for o in operations
     ]
-    rows = await connection.execute(
-        "select state::text, count(*)::int as n from river_job group by 1"
-    )
+    rows = await make.execute("select state::text, count(*)::int as n from river_job group by 1")
     left = {row["state"]: row["n"] for row in await rows.fetchall()}
     # An attempt that is still to come looks like one that began after the action was asked for.
     later = ("times that never come", "times beyond the calendar")
@@ -352,9 +342,7 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
 
 
 @pytest.mark.usefixtures("changes")
-async def test_a_selection_of_odd_jobs_is_acted_on(
-    client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
-) -> None:
+async def test_actions_on_selected_jobs(client: AsyncClient, make: Make, corpus: Corpus) -> None:
     for verb, state in (
         ("cancel", "running"),
         ("retry", "discarded"),
@@ -366,14 +354,12 @@ async def test_a_selection_of_odd_jobs_is_acted_on(
                 data = {"ids": str(job_id), "confirmed": "1"} | MOVED
                 answer = await client.post(f"/jobs/{verb}", data=data)
                 assert answer.status_code == 303, (name, verb, answer.status_code)
-    rows = await connection.execute(
-        "select count(*)::int as n from river_job where state = 'completed'"
-    )
+    rows = await make.execute("select count(*)::int as n from river_job where state = 'completed'")
     assert await rows.fetchall() == [{"n": 0}]
 
 
 @pytest.mark.usefixtures("changes")
-async def test_odd_metadata_of_queues(client: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_odd_metadata_of_queues(client: AsyncClient, make: Make) -> None:
     deep, digits = "repeat('[', 5000) || repeat(']', 5000)", "repeat('9', 5000)"
     values = {
         "deep": f"('{{\"concurrency\": ' || {deep} || '}}')::jsonb",
@@ -385,10 +371,10 @@ async def test_odd_metadata_of_queues(client: httpx2.AsyncClient, connection: Co
     }
     for name, metadata in values.items():
         row = f"'{name}', {metadata}, now()"
-        await connection.execute(
+        await make.execute(
             f"insert into river_queue (name, metadata, updated_at) values ({row})".encode()
         )
-    await connection.execute(
+    await make.execute(
         "update river_queue set created_at = '-infinity', updated_at = 'infinity',"
         " paused_at = '0044-03-15 BC' where name = 'never'"
     )
@@ -400,15 +386,15 @@ async def test_odd_metadata_of_queues(client: httpx2.AsyncClient, connection: Co
 
 
 @pytest.mark.usefixtures("changes")
-async def test_odd_tasks_of_a_workflow(client: httpx2.AsyncClient, connection: Connection) -> None:
-    await connection.execute(PRO_TABLES)
-    await connection.execute(
+async def test_odd_tasks_of_a_workflow(client: AsyncClient, make: Make) -> None:
+    await make.execute(PRO_TABLES)
+    await make.execute(
         "update river_job set metadata = metadata || jsonb_build_object("
         "'workflow_id', 'w', 'task', id::text, 'deps', jsonb_build_array(1, '{}'::jsonb, null)"
         ") where jsonb_typeof(metadata) = 'object'"
     )
-    await connection.execute("insert into river_workflow (id, name) values ('w', 'odd')")
-    await connection.execute(
+    await make.execute("insert into river_workflow (id, name) values ('w', 'odd')")
+    await make.execute(
         "insert into river_producer (client_id, queue_name, max_workers, metadata) select 'c',"
         " 'default', 1, m from unnest(array['null', '7', '[]', '{\"concurrency\": {\"running\":"
         " [1]}}', repeat('[', 5000) || repeat(']', 5000), '{\"concurrency\": {\"running\": {\"a\":"
@@ -423,9 +409,7 @@ async def test_odd_tasks_of_a_workflow(client: httpx2.AsyncClient, connection: C
         assert answer.status_code == 200, answer.text[:500]
 
 
-async def test_times_beyond_the_calendar_are_told_in_words(
-    client: httpx2.AsyncClient, corpus: Corpus
-) -> None:
+async def test_out_of_range_times_are_words(client: AsyncClient, corpus: Corpus) -> None:
     shown = {
         name: (await page(client, f"/jobs/{corpus.ids[name, 'scheduled']}")).one(id="job").text
         for name in ("times that never come", "times that were always", "times before Christ")
@@ -437,12 +421,10 @@ async def test_times_beyond_the_calendar_are_told_in_words(
 
 
 @pytest.mark.usefixtures("changes")
-async def test_a_page_holds_the_widest_text_there_is(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_a_page_holds_the_widest_text_there_is(client: AsyncClient, make: Make) -> None:
     wide = "E'\\x01'"
-    job_id = await factory.job(connection, "discarded", attempt=30_000, max_attempts=32_767)
-    await connection.execute(
+    job_id = await make.job("discarded", attempt=30_000, max_attempts=32_767)
+    await make.execute(
         f"""update river_job set kind = repeat({wide}, 127), queue = repeat({wide}, 127),
         tags = (select array_agg(repeat({wide}, 250) || n) from generate_series(1, 1000) n),
         attempted_by = (select array_agg(repeat({wide}, 97) || n % 100) from generate_series(1,
@@ -464,11 +446,9 @@ async def test_a_page_holds_the_widest_text_there_is(
 
 
 @pytest.mark.usefixtures("changes")
-async def test_a_job_too_large_to_be_read_in_time_has_a_page(
-    database_url: str, connection: Connection
-) -> None:
-    job_id = await factory.job(connection, "running", tags=["seen"])
-    await connection.execute(
+async def test_a_job_too_large_to_be_read_in_time_has_a_page(database_url: str, make: Make) -> None:
+    job_id = await make.job("running", tags=["seen"])
+    await make.execute(
         "update river_job set metadata = jsonb_build_object('river:log', (select jsonb_agg("
         "jsonb_build_object('attempt', 1, 'log', 'x')) from generate_series(1, 500000) n))"
         f" where id = {job_id}".encode()
@@ -486,16 +466,14 @@ async def test_a_job_too_large_to_be_read_in_time_has_a_page(
 
 @pytest.mark.usefixtures("changes")
 @pytest.mark.parametrize("order", ["time", "-time"])
-async def test_a_list_goes_on_among_times_that_python_cannot_hold(
-    order: str, client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await connection.execute(
+async def test_lists_of_out_of_range_times(order: str, client: AsyncClient, make: Make) -> None:
+    await make.execute(
         "insert into river_job (args, kind, max_attempts, state, scheduled_at) select '{}', 'far',"
         " 25, 'scheduled', case n % 3 when 0 then 'infinity'::timestamptz when 1 then"
         " '10000-01-01'::timestamptz + n * interval '1 day' else '0044-03-15 BC'::timestamptz + n *"
         " interval '1 day' end from generate_series(1, 60) n"
     )
-    found = await connection.execute("select id from river_job where kind = 'far'")
+    found = await make.execute("select id from river_job where kind = 'far'")
     there = {row["id"] for row in await found.fetchall()}
     seen: list[int] = []
     cursor: str | None = ""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import httpx2
 import pytest
-from psycopg import AsyncConnection
+from httpx2 import AsyncClient
 from starlette.applications import Starlette
 
 from riverui import (
@@ -20,13 +19,12 @@ from riverui import (
     PeriodicJob,
     QueueConfig,
     Workers,
-    create_app,
 )
 from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import READ_ONLY, Access
-from tests.factory import job
+from tests.factory import Make
 from tests.web.html import parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import dashboard
 
 
 @dataclass
@@ -36,14 +34,11 @@ class Hourly:
     kind: ClassVar[str] = "hourly"
 
 
-async def come(
-    connection: AsyncConnection[Any], name: str, *minutes: float, state: str = "completed"
-) -> None:
+async def come(make: Make, name: str, *minutes: float, state: str = "completed") -> None:
     """Leave the rows of a periodic job that was due so many minutes ago."""
     for ago in sorted(minutes, reverse=True):
         at = datetime.now(UTC) - timedelta(minutes=ago)
-        await job(
-            connection,
+        await make.job(
             state,
             kind="report_build",
             scheduled_at=at,
@@ -53,13 +48,13 @@ async def come(
         )
 
 
-async def test_nothing_yet(client: httpx2.AsyncClient) -> None:
+async def test_nothing_yet(client: AsyncClient) -> None:
     assert "No periodic jobs" in (await client.get("/periodic")).text
 
 
-async def test_the_list(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
-    await come(connection, "hourly<b>", 30, 90, 150, 210)
-    await come(connection, "late", 40, 50, 60, 70)
+async def test_the_list(client: AsyncClient, make: Make) -> None:
+    await come(make, "hourly<b>", 30, 90, 150, 210)
+    await come(make, "late", 40, 50, 60, 70)
     page = parse((await client.get("/periodic")).text)
     assert not page.all("b", id="")
     late, hourly = (page.one(id=f"periodic-{n}").text for n in (1, 2))
@@ -75,11 +70,9 @@ async def test_the_list(client: httpx2.AsyncClient, connection: AsyncConnection[
     assert len([row for row in listed.all("tr") if "report_build" in row.text]) == 4
 
 
-async def test_a_row_of_bars_leads_to_the_jobs(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await come(connection, "hourly", 90, 150)
-    await come(connection, "hourly", 30, state="discarded")
+async def test_a_row_of_bars_leads_to_the_jobs(client: AsyncClient, make: Make) -> None:
+    await come(make, "hourly", 90, 150)
+    await come(make, "hourly", 30, state="discarded")
     page = parse((await client.get("/periodic")).text)
     bars = page.one("svg", **{"class": "runs"}).all("a")
     assert len(bars) == 3
@@ -88,27 +81,21 @@ async def test_a_row_of_bars_leads_to_the_jobs(
     assert (await client.get(bars[-1].attributes["href"])).status_code == 200
 
 
-async def test_running_now_takes_the_right(
-    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await come(connection, "hourly", 30)
+async def test_running_now_takes_the_right(app: Starlette, client: AsyncClient, make: Make) -> None:
+    await come(make, "hourly", 30)
     driver = app.state.dashboard.driver
-    ada = create_app(driver, authenticate=lambda _: Access(user="ada"))
-    async with browser(ada) as writer:
+    async with dashboard(driver, access=Access(user="ada")) as writer:
         page = parse((await writer.get("/periodic")).text)
         address = page.one("td", **{"class": "c-action"}).one("a").attributes["href"]
         assert "report_build" in (await writer.get(address)).text
-    eve = create_app(driver, authenticate=lambda _: Access(user="eve", rights=READ_ONLY))
-    async with browser(eve) as reader:
+    async with dashboard(driver, access=Access(user="eve", rights=READ_ONLY)) as reader:
         assert "Run now" not in (await reader.get("/periodic")).text
 
 
-async def test_a_client_at_work_tells_its_schedules(
-    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_clients_report_schedules(app: Starlette, client: AsyncClient, make: Make) -> None:
     driver = app.state.dashboard.driver
     await migrate(driver, "up", line="riverui")
-    await come(connection, "hourly", 30, 90, 150)
+    await come(make, "hourly", 30, 90, 150)
     workers = Workers()
 
     @workers.work(Hourly)
@@ -132,8 +119,8 @@ async def test_a_client_at_work_tells_its_schedules(
     assert datetime.fromisoformat(found["expected_at"]).minute % 20 == 0
 
 
-async def test_the_api(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
-    await come(connection, "late", 40, 50, 60, 70)
+async def test_the_api(client: AsyncClient, make: Make) -> None:
+    await come(make, "late", 40, 50, 60, 70)
     answer = (await client.get("/api/periodic-jobs")).json()
     (found,) = answer["data"]
     assert (found["id"], found["kind"], found["jobs"]) == ("late", "report_build", 4)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx2
 import pytest
-from psycopg import AsyncConnection
+from httpx2 import AsyncClient
 from starlette.applications import Starlette
 
 from riverui import create_app
@@ -19,8 +17,8 @@ from riverui.domain.queues import QueueMinute
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.config import DashboardConfig
-from tests.factory import job, queue
-from tests.web.html import Element, parse
+from tests.factory import Make
+from tests.web.html import Element, get, parse
 from tests.web.made_figures import MadeFigures, figures, tally
 from tests.web.stand_ins import browser
 
@@ -32,7 +30,11 @@ NAMES = (
     "..",
     "~",
     "~x",
+    "~a%0Ab",
+    "/",
     "a/b",
+    "a\\b",
+    "\x7f",
     "a b",
     "a%2Fb",
     "é",
@@ -49,33 +51,25 @@ def lines(page: Element) -> list[str]:
     return [row.one("td", class_="c-main").text for row in page.all("tr", class_="queue")]
 
 
-async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    answer = await client.get(path)
-    assert answer.status_code == status, answer.text[:2000]
-    return parse(answer.text)
-
-
 def notice(page: Element) -> str:
     return " | ".join(element.text for element in page.all(class_="notice"))
 
 
-async def paused(connection: AsyncConnection[Any]) -> set[str]:
+async def paused(make: Make) -> set[str]:
     rows = await (
-        await connection.execute("select name from river_queue where paused_at is not null")
+        await make.execute("select name from river_queue where paused_at is not null")
     ).fetchall()
     return {row["name"] for row in rows}
 
 
-async def test_the_list_its_counts_and_its_orders(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
-) -> None:
+async def test_the_list(client: AsyncClient, make: Make, htmx: Htmx) -> None:
     assert "No queues yet" in (await get(client, "/queues")).text
-    await queue(connection, "a")
-    await queue(connection, "b", paused_at=datetime.now(UTC))
+    await make.queue("a")
+    await make.queue("b", paused_at=datetime.now(UTC))
     for _ in range(3):
-        await job(connection, queue="b")
-    await job(connection, queue="unserved", scheduled_at=datetime.now(UTC) - timedelta(hours=1))
-    await job(connection, "running", queue="a")
+        await make.job(queue="b")
+    await make.job(queue="unserved", scheduled_at=datetime.now(UTC) - timedelta(hours=1))
+    await make.job("running", queue="a")
     page = await get(client, "/queues")
     assert lines(page) == ["a", "b", "unserved"]
     row = page.all("tr", class_="queue")[1]
@@ -95,11 +89,9 @@ async def test_the_list_its_counts_and_its_orders(
     assert fragment.one(id="queues-list").attributes["hx-get"] == "/queues?match=a"
 
 
-async def test_every_name_has_a_page_of_its_own(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_every_name_has_a_page_of_its_own(client: AsyncClient, make: Make) -> None:
     for name in NAMES:
-        await queue(connection, name)
+        await make.queue(name)
     page = await get(client, "/queues")
     links = {
         row.one("a", class_="mono").attributes["href"] for row in page.all("tr", class_="queue")
@@ -121,14 +113,14 @@ async def test_every_name_has_a_page_of_its_own(
 
 
 async def test_one_queue(
-    client: httpx2.AsyncClient,
-    reader: httpx2.AsyncClient,
-    connection: AsyncConnection[Any],
+    client: AsyncClient,
+    reader: AsyncClient,
+    make: Make,
     htmx: Htmx,
 ) -> None:
-    await queue(connection, "mailers", metadata={"owner": "team"})
-    await job(connection, queue="mailers", kind="mail_send")
-    failed = await job(connection, "discarded", queue="mailers", kind="mail_bounce")
+    await make.queue("mailers", metadata={"owner": "team"})
+    await make.job(queue="mailers", kind="mail_send")
+    failed = await make.job("discarded", queue="mailers", kind="mail_bounce")
     page = await get(client, "/queues/mailers")
     text = page.one(id="queue").text
     assert "mail_send" in text
@@ -144,20 +136,18 @@ async def test_one_queue(
     assert not (await get(reader, "/queues/mailers")).all("form", action="/queues/pause")
 
 
-async def test_an_unknown_queue_is_a_friendly_page(client: httpx2.AsyncClient) -> None:
+async def test_an_unknown_queue_is_a_friendly_page(client: AsyncClient) -> None:
     assert "Queue not found: nowhere" in (await get(client, "/queues/nowhere", 404)).text
     await get(client, f"/queues/{'x' * 5000}", 404)
     assert (await client.get("/queues/a%00b")).status_code in (400, 404)
 
 
-async def test_pause_and_resume_one(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
-) -> None:
-    await queue(connection, "a")
+async def test_pause_and_resume_one(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+    await make.queue("a")
     answer = await client.post("/queues/pause", data={"name": "a", "next": "/queues/a"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/queues/a")
     assert "Queue a paused" in notice(await get(client, "/queues/a"))
-    assert await paused(connection) == {"a"}
+    assert await paused(make) == {"a"}
     await client.post("/queues/pause", data={"name": "a"})
     assert "was already paused" in notice(await get(client, "/queues"))
     answer = await client.post(
@@ -165,14 +155,12 @@ async def test_pause_and_resume_one(
     )
     assert (answer.status_code, answer.headers["hx-trigger"]) == (200, "queues-changed")
     assert "Queue a resumed" in parse(answer.text).text
-    assert await paused(connection) == set()
+    assert await paused(make) == set()
 
 
-async def test_pause_and_resume_all(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_pause_and_resume_all(client: AsyncClient, make: Make) -> None:
     for name in ("a", "b", "c"):
-        await queue(connection, name)
+        await make.queue(name)
     await client.post("/queues/pause", data={"name": "c"})
     await get(client, "/queues")
     menu = (await get(client, "/queues")).one(id="menu-more")
@@ -180,7 +168,7 @@ async def test_pause_and_resume_all(
     told = notice(await get(client, "/queues"))
     assert "2 queues paused" in told
     assert "a, b" in told
-    assert await paused(connection) == {"a", "b", "c"}
+    assert await paused(make) == {"a", "b", "c"}
     await client.post("/queues/resume", data={"all": "1"})
     assert "3 queues resumed" in notice(await get(client, "/queues"))
     await client.post("/queues/resume", data={"all": "1"})
@@ -188,41 +176,37 @@ async def test_pause_and_resume_all(
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
-async def test_a_queue_called_as_all_of_them(
-    verb: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_a_queue_called_as_all_of_them(verb: str, client: AsyncClient, make: Make) -> None:
     for name in ("a", "*"):
-        await queue(connection, name)
+        await make.queue(name)
     listed = (await get(client, "/queues")).one(id="queues-list")
     (form,) = listed.all("form", action="/queues/pause")
     assert dict(form.fields())["name"] == "a"
     answer = await client.post(f"/queues/{verb}", data={"name": "*"})
     assert answer.status_code == 400
     assert f"cannot be {verb}d on its own" in parse(answer.text).text
-    assert await paused(connection) == set()
+    assert await paused(make) == set()
     await client.post("/queues/pause", data={"all": "1"})
-    assert await paused(connection) == {"a", "*"}
+    assert await paused(make) == {"a", "*"}
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
 async def test_what_cannot_be_paused(
     verb: str,
-    client: httpx2.AsyncClient,
-    reader: httpx2.AsyncClient,
-    connection: AsyncConnection[Any],
+    client: AsyncClient,
+    reader: AsyncClient,
+    make: Make,
 ) -> None:
-    await queue(connection, "a")
+    await make.queue("a")
     assert (await reader.post(f"/queues/{verb}", data={"name": "a"})).status_code == 403
     assert (await client.post(f"/queues/{verb}", data={"next": "/queues"})).status_code == 400
     assert (await client.post(f"/queues/{verb}", data={"name": "nowhere"})).status_code == 404
-    assert await paused(connection) == set()
+    assert await paused(make) == set()
 
 
-async def test_who_may_not_pause_sees_no_button(
-    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await queue(connection, "a")
-    await queue(connection, "b", paused_at=datetime.now(UTC))
+async def test_buttons_need_the_right(client: AsyncClient, reader: AsyncClient, make: Make) -> None:
+    await make.queue("a")
+    await make.queue("b", paused_at=datetime.now(UTC))
     for seen_by, columns, verbs in ((client, 12, {"pause", "resume"}), (reader, 11, set())):
         page = await get(seen_by, "/queues")
         assert len(page.one("table").all("th")) == columns
@@ -234,14 +218,12 @@ async def test_who_may_not_pause_sees_no_button(
         }
 
 
-async def test_the_list_tells_how_long_jobs_waited_and_when_a_queue_is_empty(
-    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_waits_and_forecasts(app: Starlette, client: AsyncClient, make: Make) -> None:
     now = datetime.now(UTC)
     for name, jobs in (("mail", 40), ("deep", 3), ("paused", 40), ("quiet", 0)):
-        await queue(connection, name, paused_at=now if name == "paused" else None)
+        await make.queue(name, paused_at=now if name == "paused" else None)
         for _ in range(jobs):
-            await job(connection, "available", queue=name)
+            await make.job("available", queue=name)
     emptying = [
         None if n < 20 else QueueMinute(ended=10, came=8, wait=timedelta(seconds=1 + n % 3))
         for n in range(60)
@@ -269,10 +251,8 @@ async def test_the_list_tells_how_long_jobs_waited_and_when_a_queue_is_empty(
     assert "empty in" not in (await get(client, "/queues/paused")).one(id="queue").text
 
 
-async def test_a_queue_has_charts_of_its_own(
-    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await queue(connection, "a/b <c>")
+async def test_a_queue_has_charts(app: Starlette, client: AsyncClient, make: Make) -> None:
+    await make.queue("a/b <c>")
     made = MadeFigures(make=lambda window, queue, kind: figures(window, lambda n: tally(3)))
     app.state.dashboard.figures = made
     page = (await get(client, "/queues/~a%252Fb%2520%253Cc%253E?window=6h")).one(id="queue")
@@ -288,10 +268,8 @@ async def test_a_queue_has_charts_of_its_own(
     assert (await client.get("/queues/a?window=9h")).status_code == 400
 
 
-async def test_without_figures_queues_are_as_ever(
-    driver: Driver, connection: AsyncConnection[Any]
-) -> None:
-    await queue(connection, "mail")
+async def test_without_figures_queues_are_as_ever(driver: Driver, make: Make) -> None:
+    await make.queue("mail")
     off = create_app(driver, no_auth=True, config=DashboardConfig(charts=False))
     rights = EVERYTHING - {"figures.read"}
     blind = create_app(driver, authenticate=lambda connection: Access(rights=rights))
@@ -305,7 +283,7 @@ async def test_without_figures_queues_are_as_ever(
 
 
 async def test_pages_do_not_wait_for_figures(
-    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+    app: Starlette, client: AsyncClient, make: Make
 ) -> None:
     class Slow(MadeFigures):
         async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
@@ -317,7 +295,7 @@ async def test_pages_do_not_wait_for_figures(
             raise AssertionError
 
     app.state.dashboard.figures = Slow(make=lambda window, queue, kind: figures(window, int))  # type: ignore[arg-type]
-    await queue(connection, "mail")
-    done = await job(connection, "completed", queue="mail")
+    await make.queue("mail")
+    done = await make.job("completed", queue="mail")
     for path in ("/queues", "/queues/mail", f"/jobs/{done}"):
         assert (await asyncio.wait_for(client.get(path), 5)).status_code == 200

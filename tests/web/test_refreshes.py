@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.requests import HTTPConnection
 
 from riverui import create_app
 from riverui.engine.feature_list import plain_pilot
@@ -28,15 +26,12 @@ from riverui.web.app import build_app
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
-from riverui.web.http import refresh
 from riverui.web.http.access_log import AccessLog
-from riverui.web.http.admission import Admission
-from riverui.web.http.request_context import CONTEXT, RequestContext
 from riverui.web.live.refreshes import Drawing, Refreshes, RefreshKey, RefreshLimits
 from riverui.web.view.preferences import Preferences
-from tests import factory
+from tests.factory import Make
 from tests.test_together import until
-from tests.web.stand_ins import DeadDriver, browser
+from tests.web.stand_ins import DeadDriver, browser, dashboard
 
 Row = AsyncConnection[DictRow]
 
@@ -85,10 +80,8 @@ async def counted(database_url: str) -> AsyncIterator[Counting]:
         yield found
 
 
-async def test_many_viewers_of_one_list_cost_one_reading(
-    counted: Counting, connection: Row
-) -> None:
-    job = await factory.job(connection)
+async def test_many_viewers_of_one_list_cost_one_reading(counted: Counting, make: Make) -> None:
+    job = await make.job()
     async with browser(counted.app) as client:
         answers = await asyncio.gather(*(client.get("/jobs", headers=live()) for _ in range(50)))
         assert {answer.status_code for answer in answers} == {200}
@@ -110,38 +103,36 @@ async def test_many_viewers_of_one_list_cost_one_reading(
     ],
 )
 async def test_whoever_else_asks_reads_the_database(
-    counted: Counting, connection: Row, headers: Mapping[str, str]
+    counted: Counting, make: Make, headers: Mapping[str, str]
 ) -> None:
-    await factory.job(connection)
+    await make.job()
     async with browser(counted.app) as client:
         await client.get("/jobs", headers=live())
-        job = await factory.job(connection)
+        job = await make.job()
         answer = await client.get("/jobs", headers=dict(headers))
         assert f"job-{job}" in answer.text
         assert "etag" not in answer.headers
 
 
-async def test_what_is_new_is_shown_when_the_next_refresh_is_due(
-    driver: Driver, connection: Row
-) -> None:
+async def test_each_refresh_shows_new_jobs_when_due(driver: Driver, make: Make) -> None:
     now = 0.0
     app = build_app(driver, SignIn(no_auth=True), clock=lambda: now, pilot=plain_pilot())
     async with browser(app) as client:
         await client.get("/jobs", headers=live())
-        job = await factory.job(connection)
+        job = await make.job()
         assert f"job-{job}" not in (await client.get("/jobs", headers=live())).text
         now += 1
         assert f"job-{job}" not in (await client.get("/jobs", headers=live())).text
         # Who looks more often is not kept waiting by those who do not.
         assert f"job-{job}" in (await client.get("/jobs", headers=live(seconds=1))).text
-        other = await factory.job(connection)
+        other = await make.job()
         now += 1.95
         assert f"job-{other}" in (await client.get("/jobs", headers=live())).text
     await app.state.dashboard.close()
 
 
-async def test_an_action_shows_at_once_whoever_did_it(counted: Counting, connection: Row) -> None:
-    job = await factory.job(connection)
+async def test_an_action_shows_at_once_whoever_did_it(counted: Counting, make: Make) -> None:
+    job = await make.job()
     path, headers = "/jobs?state=cancelled", live()
     async with browser(counted.app) as onlooker, browser(counted.app) as actor:
         assert f"job-{job}" not in (await onlooker.get(path, headers=headers)).text
@@ -155,8 +146,8 @@ async def test_an_action_shows_at_once_whoever_did_it(counted: Counting, connect
         assert counted.lists == before
 
 
-async def test_nothing_new_is_told_in_a_few_bytes(counted: Counting, connection: Row) -> None:
-    job = await factory.job(connection)
+async def test_nothing_new_is_told_in_a_few_bytes(counted: Counting, make: Make) -> None:
+    job = await make.job()
     async with browser(counted.app) as client:
         first = await client.get("/jobs", headers=live())
         name = first.headers["etag"]
@@ -167,22 +158,18 @@ async def test_nothing_new_is_told_in_a_few_bytes(counted: Counting, connection:
         assert "content-encoding" not in again.headers
         counted.app.state.dashboard.refreshes.expire()
         # Drawn anew, later, and the same but for how long ago everything was.
-        await connection.execute(
-            "update river_job set created_at = created_at where id = %s", [job]
-        )
+        await make.execute("update river_job set created_at = created_at where id = %s", [job])
         later = await client.get("/jobs", headers=live(more={"If-None-Match": name}))
         assert later.status_code == 304
         counted.app.state.dashboard.refreshes.expire()
-        await connection.execute("update river_job set priority = 4 where id = %s", [job])
+        await make.execute("update river_job set priority = 4 where id = %s", [job])
         changed = await client.get("/jobs", headers=live(more={"If-None-Match": name}))
         assert changed.status_code == 200
         assert changed.headers["etag"] != name
 
 
-async def test_fragments_go_out_compressed_to_those_who_can_read_that(
-    counted: Counting, connection: Row
-) -> None:
-    await factory.job(connection)
+async def test_fragments_are_compressed(counted: Counting, make: Make) -> None:
+    await make.job()
     async with browser(counted.app) as client:
         plain = await client.get("/jobs", headers=live(more={"Accept-Encoding": "identity"}))
         assert "content-encoding" not in plain.headers
@@ -198,13 +185,11 @@ REGION = re.compile(r'<(\w+)\s+id="([^"]+)"[^>]*\sdata-region="(?!error)[^>]*\sh
 CLOCKS = re.compile(r"(in )?(\d+ (s|m|h|ms) ?)+(ago)?|now|counted[^\"]*")
 
 
-async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of_a_viewer(
-    driver: Driver, connection: Row
-) -> None:
+async def test_shared_drawings_hold_nothing_of_a_viewer(driver: Driver, make: Make) -> None:
     """Every live page there is, for a viewer with a name, a cookie, a password and a notice."""
-    job = await factory.job(connection, "running")
-    await factory.queue(connection)
-    await factory.leader(connection)
+    job = await make.job("running")
+    await make.queue()
+    await make.leader()
     app = create_app(
         driver,
         authenticate=lambda _: Access(user="grace-the-viewer"),
@@ -250,52 +235,8 @@ async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of
     await app.state.dashboard.close()
 
 
-async def test_whoever_draws_knows_nothing_of_who_asked(counted: Counting, connection: Row) -> None:
-    drawn_for: list[Scope] = []
-
-    async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        drawn_for.append(scope)
-        await PlainTextResponse("drawn")(scope, receive, send)
-
-    personal = {
-        "Authorization": "Bearer secret",
-        "Cookie": "session=secret",
-        "User-Agent": "secret",
-        "X-Forwarded-For": "secret",
-    }
-    headers = {**live(), **personal}
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    asked: Scope = {
-        "type": "http",
-        "app": counted.app,
-        "client": ("secret", 1),
-        "headers": raw,
-        "method": "GET",
-        "path": "/river/jobs",
-        "query_string": b"state=running",
-        "raw_path": b"/river/jobs",
-        "root_path": "/river",
-        "session": {"name": "secret"},
-        "state": {"name": "secret"},
-        "user": "secret",
-        CONTEXT: RequestContext(id="secret", access=Access(user="secret"), base="/river"),
-    }
-    answer = await refresh.answer(Request(asked), page, Refreshes(), Admission())
-    assert answer is not None
-    (scope,) = drawn_for
-    context = scope.pop(CONTEXT)
-    assert scope.pop("app") is counted.app
-    assert "secret" not in repr(scope)
-    assert [name for name, _ in scope["headers"]] == [b"hx-request", b"hx-target"]
-    assert (context.access.user, context.access.rights) == ("", EVERYTHING)
-    assert context.id != "secret"
-    assert (scope["root_path"], scope["path"]) == ("/river", "/river/jobs")
-
-
-async def test_rights_preferences_fragments_and_addresses_part_drawings(
-    database_url: str, connection: Row
-) -> None:
-    job = await factory.job(connection, "available", args={"customer": 42})
+async def test_what_drawings_depend_on(database_url: str, make: Make) -> None:
+    job = await make.job("available", args={"customer": 42})
 
     def who(asker: HTTPConnection) -> Access:
         name = asker.headers.get("x-user", "")
@@ -330,8 +271,8 @@ async def test_rights_preferences_fragments_and_addresses_part_drawings(
             assert f'href="/river/jobs/{job}"' in below.text
 
 
-async def test_who_may_not_see_it_gets_no_kept_drawing(database_url: str, connection: Row) -> None:
-    job = await factory.job(connection)
+async def test_who_may_not_see_it_gets_no_kept_drawing(database_url: str, make: Make) -> None:
+    job = await make.job()
 
     def who(asker: HTTPConnection) -> Access | None:
         name = asker.headers.get("x-user")
@@ -353,8 +294,8 @@ async def test_who_may_not_see_it_gets_no_kept_drawing(database_url: str, connec
             assert "etag" not in refused.headers
 
 
-async def test_a_whole_page_is_never_shared(counted: Counting, connection: Row) -> None:
-    await factory.job(connection)
+async def test_a_whole_page_is_never_shared(counted: Counting, make: Make) -> None:
+    await make.job()
     async with browser(counted.app) as client:
         page = await client.get("/jobs", headers=live("div#page"))
         assert "<!doctype html>" in page.text.lower()
@@ -362,10 +303,8 @@ async def test_a_whole_page_is_never_shared(counted: Counting, connection: Row) 
         assert counted.app.state.dashboard.refreshes.kept == {}
 
 
-async def test_a_search_that_goes_on_by_steps_is_everybodys_own(
-    database_url: str, connection: Row
-) -> None:
-    await connection.execute(
+async def test_searches_by_steps_are_not_shared(database_url: str, make: Make) -> None:
+    await make.execute(
         "insert into river_job (kind, args) select 'k', '{}' from generate_series(1, 850)"
     )
     config = DashboardConfig(search_window=300)
@@ -381,21 +320,19 @@ async def test_a_search_that_goes_on_by_steps_is_everybodys_own(
 
 async def test_failures_are_told_to_all_who_wait_and_not_kept() -> None:
     driver = DeadDriver(DatabaseUnavailable("no route to it"))
-    app = create_app(driver, no_auth=True)
-    async with browser(app) as client:
+    async with dashboard(driver) as client:
         answers = await asyncio.gather(*(client.get("/jobs", headers=live()) for _ in range(3)))
         assert {answer.status_code for answer in answers} == {503}
         assert all("cannot be reached" in answer.text for answer in answers)
         assert all("etag" not in answer.headers for answer in answers)
         driver.error = DatabaseUnavailable("still away")
         assert "still away" in (await client.get("/jobs", headers=live())).text
-    await app.state.dashboard.close()
 
 
 async def test_the_log_tells_of_refreshes_only_in_detail_or_where_they_fail(
-    counted: Counting, connection: Row, caplog: pytest.LogCaptureFixture
+    counted: Counting, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await factory.job(connection)
+    await make.job()
     caplog.set_level(logging.DEBUG, logger="riverui.http")
     async with browser(AccessLog(counted.app)) as client:
         await client.get("/jobs")
@@ -460,33 +397,6 @@ async def test_who_gives_up_waiting_takes_the_drawing_from_nobody() -> None:
     assert found.body == b"drawing 1"
     assert await refreshes.answer(key(), draw, 2) is found
     assert draw.begun == 1
-
-
-async def test_what_went_wrong_goes_to_all_who_wait_and_to_nobody_after() -> None:
-    refreshes, draw = Refreshes(), Draughtsman()
-    draw.error = DatabaseUnavailable()
-    waiting = [asyncio.create_task(refreshes.answer(key(), draw, 2)) for _ in range(3)]
-    await begun(draw)
-    draw.go.set()
-    found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(one) for one in found] == [DatabaseUnavailable] * 3
-    draw.error = None
-    assert await refreshes.answer(key(), draw, 2) is not None
-    assert draw.begun == 2
-
-
-@pytest.mark.parametrize("made", [drawing(status=503), None])
-async def test_only_what_can_be_shown_again_is_kept(made: Drawing | None) -> None:
-    refreshes, calls = Refreshes(), 0
-
-    async def make() -> Drawing | None:
-        nonlocal calls
-        calls += 1
-        return made
-
-    for _ in range(2):
-        assert await refreshes.answer(key(), make, 2) is made
-    assert calls == 2
 
 
 async def test_what_was_begun_before_an_action_is_not_given_to_who_asks_after_it() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from jinja2 import Template
 from jinja2.environment import TemplateModule
-from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +17,7 @@ from riverui import create_app
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.live.notices import Notice
 from riverui.web.view.render import done
-from tests.factory import job
+from tests.factory import Make
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -118,9 +117,9 @@ async def test_odd_htmx_headers_are_no_harm(htmx: Headers) -> None:
 
 
 async def test_macros_are_made_once_and_not_for_each_page(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    client: AsyncClient, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await job(connection)
+    await make.job()
     made: list[str | None] = []
 
     class Counted(TemplateModule):
@@ -136,7 +135,7 @@ async def test_macros_are_made_once_and_not_for_each_page(
     assert len(made) == len(set(made))
 
 
-async def test_the_shell_shows_only_where_one_may_go(reader: httpx2.AsyncClient) -> None:
+async def test_the_shell_shows_only_where_one_may_go(reader: AsyncClient) -> None:
     page = parse((await reader.get("/jobs")).text)
     assert [link.text for link in page.one("nav", class_="rail").all("a") if link.text] == [
         "Overview",
@@ -153,15 +152,8 @@ async def test_the_shell_shows_only_where_one_may_go(reader: httpx2.AsyncClient)
     assert "ada" in page.one("footer").text
 
 
-async def test_the_shell_names_database_and_schema(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_the_shell_names_database_and_schema(client: AsyncClient, make: Make) -> None:
     await client.get("/jobs")
     page = parse((await client.get("/help")).text)
-    assert f"{connection.info.dbname} · public" in page.one("footer").text
+    assert f"{make.connection.info.dbname} · public" in page.one("footer").text
     assert "Schemapublic" in page.one("dl", class_="who").text
-
-
-async def test_actions_are_shown_only_to_who_may_act(reader: httpx2.AsyncClient) -> None:
-    page = parse((await reader.get("/jobs")).text)
-    assert not page.all("button", data_verb="retry")

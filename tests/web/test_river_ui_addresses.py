@@ -7,21 +7,22 @@ from typing import Any
 
 import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from riverui import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests.cases import cases
-from tests.factory import job
+from tests.factory import Make
 from tests.web.html import parse
-from tests.web.stand_ins import DeadDriver, browser
+from tests.web.stand_ins import DeadDriver, browser, dashboard
 from tests.web.test_jobs import ids, notice
 
 Connection = AsyncConnection[dict[str, Any]]
 Htmx = Callable[..., dict[str, str]]
 
 
-async def landed(client: httpx2.AsyncClient, path: str) -> tuple[str, str]:
+async def landed(client: AsyncClient, path: str) -> tuple[str, str]:
     """Where an address leads in the end, and the page there."""
     for _ in range(5):
         answer = await client.get(path)
@@ -32,7 +33,7 @@ async def landed(client: httpx2.AsyncClient, path: str) -> tuple[str, str]:
     raise AssertionError(f"{path} leads in a circle")
 
 
-async def test_links_of_river_ui_lead_to_our_pages(client: httpx2.AsyncClient) -> None:
+async def test_links_of_river_ui_lead_to_our_pages(client: AsyncClient) -> None:
     with cases() as case:
         for address, place in (
             ("/", "/"),
@@ -59,18 +60,14 @@ async def test_links_of_river_ui_lead_to_our_pages(client: httpx2.AsyncClient) -
                 assert (await landed(client, address))[0] == place
 
 
-async def test_a_link_to_a_job_may_end_in_a_slash(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    job_id = await job(connection)
+async def test_a_link_to_a_job_may_end_in_a_slash(client: AsyncClient, make: Make) -> None:
+    job_id = await make.job()
     assert (await landed(client, f"/jobs/{job_id}/"))[0] == f"/jobs/{job_id}"
 
 
-async def test_what_has_no_page_here_says_so_and_shows_what_comes_nearest(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    task = await job(connection, metadata={"workflow_id": "wf 1", "task": "a"})
-    tick = await job(connection, metadata={"periodic": True})
+async def test_missing_pages_show_the_nearest(client: AsyncClient, make: Make) -> None:
+    task = await make.job(metadata={"workflow_id": "wf 1", "task": "a"})
+    tick = await make.job(metadata={"periodic": True})
     for address, found, words in (
         ("/workflows/wf%201", [task], "these are the jobs of this one"),
         ("/periodic-jobs", [tick], "these are the jobs they inserted"),
@@ -82,11 +79,10 @@ async def test_what_has_no_page_here_says_so_and_shows_what_comes_nearest(
 
 
 async def test_settings_lead_where_the_person_may_go() -> None:
-    app = create_app(
+    async with dashboard(
         DeadDriver(),
-        authenticate=lambda asked: Access(user="ada", rights=READ_ONLY - {"about.read"}),
-    )
-    async with browser(app) as client:
+        access=Access(user="ada", rights=READ_ONLY - {"about.read"}),
+    ) as client:
         assert (await client.get("/settings")).headers["location"] == "/help"
 
 
@@ -94,10 +90,10 @@ async def test_settings_lead_where_the_person_may_go() -> None:
     "address", ["/jobs?tga=vip", "/jobs?kind=mail&kind=ship", "/jobs/?tga=vip"]
 )
 async def test_an_address_that_is_not_understood_shows_nothing_and_offers_nothing(
-    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx, address: str
+    client: AsyncClient, make: Make, htmx: Htmx, address: str
 ) -> None:
-    await job(connection, kind="mail", tags=["vip"])
-    await job(connection, kind="ship")
+    await make.job(kind="mail", tags=["vip"])
+    await make.job(kind="ship")
     answer = await client.get(address)
     if answer.status_code == 307:
         answer = await client.get(answer.headers["location"])
@@ -116,8 +112,8 @@ async def test_an_address_that_is_not_understood_shows_nothing_and_offers_nothin
     assert 'name="token"' not in preview.text
 
 
-async def test_more_than_a_page_holds_is_never_asked_of_the_queues_either(
-    client: httpx2.AsyncClient,
+async def test_unknown_parameters_of_queues(
+    client: AsyncClient,
 ) -> None:
     assert (await client.get("/queues?match=a&order=name")).status_code == 200
     for query in ("macth=a", "match=a&match=b", "order=name&paused=1"):
@@ -126,10 +122,8 @@ async def test_more_than_a_page_holds_is_never_asked_of_the_queues_either(
         assert parse(answer.text).link("Queues")
 
 
-async def test_the_api_tells_of_parameters_that_it_does_not_understand(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await job(connection, "running")
+async def test_the_api_reports_unknown_parameters(client: AsyncClient, make: Make) -> None:
+    await make.job("running")
     with cases() as case:
         for path in ("jobs", "jobs/export"):
             for query in (
@@ -147,7 +141,7 @@ async def test_the_api_tells_of_parameters_that_it_does_not_understand(
 
 
 @pytest.mark.parametrize("query", ["tag=a&state=running", "q=a&q=b", "tags=a"])
-async def test_so_does_the_progress_of_a_group(client: httpx2.AsyncClient, query: str) -> None:
+async def test_so_does_the_progress_of_a_group(client: AsyncClient, query: str) -> None:
     assert (await client.get(f"/api/progress?{query}")).status_code == 400
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 from starlette.applications import Starlette
 from starlette.routing import Match
 
@@ -20,9 +20,9 @@ from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights
-from tests import factory
+from tests.factory import Make
 from tests.own_tables import dead_letter
-from tests.web.stand_ins import DeadDriver, browser
+from tests.web.stand_ins import DeadDriver, browser, dashboard
 from tests.workflows import workflow
 
 PUBLIC_ROUTES = {"health", "robots", "static"}
@@ -109,7 +109,7 @@ async def test_without_credentials_only_public_routes_answer(entry: GuardedRoute
 
 
 @pytest.mark.parametrize("entry", GUARDED, ids=names(GUARDED))
-async def test_without_its_right_a_route_is_refused_whatever_else_one_may(
+async def test_each_route_needs_its_right(
     entry: GuardedRoute,
 ) -> None:
     async with browser(app_for(DeadDriver(), EVERYTHING - {entry.right})) as client:
@@ -144,19 +144,17 @@ CHANGES = [entry for entry in ENTRIES if method(entry) != "GET"]
 async def test_no_change_is_taken_from_another_site(
     entry: GuardedRoute, headers: dict[str, str]
 ) -> None:
-    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+    async with dashboard(DeadDriver()) as client:
         for kind in ("application/x-www-form-urlencoded", "text/plain"):
             sent = {"headers": {**headers, "Content-Type": kind}, "content": b"ids=1&confirmed=1"}
             answer = await client.request(method(entry), path(entry), **sent)  # type: ignore[arg-type]
             assert answer.status_code == 403
 
 
-async def test_no_get_changes_anything(
-    driver: Driver, connection: AsyncConnection[dict[str, Any]]
-) -> None:
-    await seed(connection)
-    before = await everything(connection)
-    async with browser(create_app(driver, no_auth=True)) as client:
+async def test_no_get_changes_anything(driver: Driver, make: Make) -> None:
+    await seed(make)
+    before = await everything(make)
+    async with dashboard(driver) as client:
         for entry in ENTRIES:
             if method(entry) == "GET":
                 for query in (
@@ -166,15 +164,13 @@ async def test_no_get_changes_anything(
                     for htmx in ({}, {"HX-Request": "true", "HX-Target": "div#dialog"}):
                         answer = await client.get(path(entry) + query, headers=htmx)
                         assert answer.status_code < 500, (path(entry), answer.text)
-    assert await everything(connection) == before
+    assert await everything(make) == before
 
 
-async def test_a_post_without_its_fields_changes_nothing(
-    driver: Driver, connection: AsyncConnection[dict[str, Any]]
-) -> None:
-    await seed(connection)
-    before = await everything(connection)
-    async with browser(create_app(driver, no_auth=True)) as client:
+async def test_a_post_without_its_fields_changes_nothing(driver: Driver, make: Make) -> None:
+    await seed(make)
+    before = await everything(make)
+    async with dashboard(driver) as client:
         for entry in POSTS:
             for data in ({}, {"ids": "x", "name": "", "token": "forged", "id": "1"}):
                 answer = await client.post(path(entry), data=data)
@@ -186,13 +182,11 @@ async def test_a_post_without_its_fields_changes_nothing(
                     answer = await client.request(method(entry), path(entry), **sent)
                     assert 400 <= answer.status_code < 500, (path(entry), answer.text)
                     assert answer.headers["content-type"].startswith("application/json")
-    assert await everything(connection) == before
+    assert await everything(make) == before
 
 
-async def test_every_page_reads_well_for_someone_who_may_only_read(
-    driver: Driver, connection: AsyncConnection[dict[str, Any]]
-) -> None:
-    await seed(connection)
+async def test_every_page_for_read_only_users(driver: Driver, make: Make) -> None:
+    await seed(make)
     left_out = ("dead_letters.bulk", "jobs.bulk", "jobs.search", "operations.show")
     pages = [
         entry
@@ -210,10 +204,9 @@ async def test_every_page_reads_well_for_someone_who_may_only_read(
             assert not set(buttons) & set(offered), entry.path
 
 
-async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
+async def seed(make: Make) -> None:
     """Insert a job of every state, among them number 1, and two queues; a dead letter."""
-    await factory.job(
-        connection,
+    await make.job(
         "running",
         metadata={"output": {"done": True}, "river:log": [{"attempt": 1, "log": "hello"}]},
     )
@@ -226,25 +219,25 @@ async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
         "discarded",
         "cancelled",
     ):
-        await factory.job(connection, state)
-    await factory.queue(connection)
-    await factory.queue(connection, "paused", paused_at="2026-11-21T09:00:00Z")
-    await factory.leader(connection)
-    await dead_letter(connection, 1)
-    await workflow(connection, {"only": ("running", ())}, id="1")
+        await make.job(state)
+    await make.queue()
+    await make.queue("paused", paused_at="2026-11-21T09:00:00Z")
+    await make.leader()
+    await dead_letter(make.connection, 1)
+    await workflow(make.connection, {"only": ("running", ())}, id="1")
 
 
-async def everything(connection: AsyncConnection[dict[str, Any]]) -> dict[str, list[str]]:
+async def everything(make: Make) -> dict[str, list[str]]:
     """Return every row of every table, as text, but for what dashboards write unasked: figures and
     error groups.
     """
-    tables = await connection.execute(
+    tables = await make.execute(
         "select relname from pg_class where relkind = 'r' and relname like 'river%'"
         " and relname not in ('riverui_rollup', 'riverui_error_group')"
     )
     found = {}
     for row in await tables.fetchall():
-        rows = await connection.execute(
+        rows = await make.execute(
             sql.SQL("select t::text as line from {} t order by 1").format(
                 sql.Identifier(row["relname"])
             )

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
@@ -42,21 +42,19 @@ async def app(driver: Driver, connection: AsyncConnection[Any]) -> AsyncIterator
     await app.state.dashboard.close()
 
 
-async def _begun(client: httpx2.AsyncClient, user: str = "") -> str:
+async def _begun(client: AsyncClient, user: str = "") -> str:
     """Open a search's page and return the address of its first step."""
     page = parse((await client.get("/jobs?q=tag:rare", headers={"x-user": user})).text)
     return page.one(id="search-note").attributes["hx-get"] or ""
 
 
-async def _step(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> Element:
+async def _step(client: AsyncClient, url: str, headers: dict[str, str]) -> Element:
     answer = await client.get(url, headers=headers)
     assert answer.status_code == 200, answer.text
     return parse(answer.text)
 
 
-async def test_each_step_brings_its_rows_and_the_address_of_the_next(
-    app: Starlette, htmx: Htmx
-) -> None:
+async def test_each_step_brings_rows_and_the_next_address(app: Starlette, htmx: Htmx) -> None:
     async with browser(app) as client:
         url = await _begun(client)
         first = await _step(client, url, htmx("search-note"))
@@ -70,9 +68,7 @@ async def test_each_step_brings_its_rows_and_the_address_of_the_next(
         assert "hx-get" not in last.one(id="search-note").attributes
 
 
-async def test_a_viewer_has_one_search_and_a_newer_one_takes_its_place(
-    app: Starlette, htmx: Htmx
-) -> None:
+async def test_a_newer_search_replaces_an_older_one(app: Starlette, htmx: Htmx) -> None:
     headers = htmx("search-note") | {"x-user": "ada"}
     async with browser(app) as client:
         older = await _step(client, await _begun(client, "ada"), headers)
@@ -117,9 +113,7 @@ def test_a_page_that_asks_no_more_is_forgotten() -> None:
     assert searches.turn("d", "d", begin=True, step=3) is Turn.TAKEN
 
 
-async def test_a_step_that_takes_too_long_stops_the_search_in_words(
-    app: Starlette, driver: Driver, htmx: Htmx
-) -> None:
+async def test_a_step_that_times_out(app: Starlette, driver: Driver, htmx: Htmx) -> None:
     async with browser(app) as client:
         url = await _begun(client)
     slow: Any = SlowDriver(driver, "job_list")

@@ -75,7 +75,7 @@ async def test_the_policy_allows_nothing_inline_and_nothing_from_elsewhere() -> 
     assert "frame-ancestors 'none'" in policy
 
 
-async def test_an_unexpected_error_tells_its_id_and_nothing_else(
+async def test_an_unexpected_error_shows_its_id(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def boom(request: Request) -> Response:
@@ -175,9 +175,7 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
         ("http://river.test", "http", "river.test:port", False),
     ],
 )
-def test_origins_are_compared_by_scheme_host_and_port(
-    origin: str, scheme: str, host: str, same: bool
-) -> None:
+def test_origins_have_scheme_host_port(origin: str, scheme: str, host: str, same: bool) -> None:
     assert same_origin(origin, scheme, Headers({"host": host})) is same
 
 
@@ -280,9 +278,7 @@ class TestForms:
             (b"a=" + b"x" * 1024 * 1024, 413, "larger"),
         ],
     )
-    async def test_what_cannot_be_a_form_of_ours_is_refused(
-        self, body: bytes, status: int, words: str
-    ) -> None:
+    async def test_invalid_bodies_are_refused(self, body: bytes, status: int, words: str) -> None:
         answered, text = await self.posted(body)
         assert answered == status
         assert words in str(text)
@@ -430,12 +426,3 @@ async def test_after_a_form_one_stays_below_the_base_path() -> None:
                 with case(asked):
                     answer = await client.get("/river/next")
                     assert answer.json() == (asked if kept else "default")
-
-
-@pytest.mark.parametrize("next_", ["//evil.test", "/\\evil.test", "///evil.test"])
-async def test_without_a_base_path_one_stays_on_the_host(next_: str) -> None:
-    async def show(request: Request) -> Response:
-        return JSONResponse(local_path(request, next_, default="default"))
-
-    async with browser(app_with(GuardedRoute("GET", "/next", "next", "jobs.read", show))) as client:
-        assert (await client.get("/next")).json() == "default"

@@ -6,8 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from riverui.errors import QueryTimeout
@@ -15,7 +15,7 @@ from riverui.storage.interface import Driver
 from riverui.web.search import query, suggestions as suggest
 from riverui.web.search.suggestions import Option, Suggestions
 from tests.cases import cases
-from tests.factory import job, queue
+from tests.factory import Make, job, queue
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver
 
@@ -122,11 +122,9 @@ async def test_keystrokes_of_everybody_are_one_query() -> None:
     assert asked == ["query"]
 
 
-async def test_the_answer_is_a_list_of_options(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
-    await job(connection, kind="<b>bold</b>")
-    await job(connection, kind='quote"kind')
+async def test_the_answer_is_a_list_of_options(client: AsyncClient, make: Make) -> None:
+    await make.job(kind="<b>bold</b>")
+    await make.job(kind='quote"kind')
     answer = await client.get("/suggest", params={"q": "kind:b", "at": "6"})
     assert answer.status_code == 200
     assert "<b>" not in answer.text

@@ -29,9 +29,7 @@ from tests.worker.test_worker import failed
         (["shop:client", "--processes", "2"], {}, "cannot be reached"),
     ],
 )
-def test_what_cannot_be_used_is_told_once(
-    argv: list[str], environ: dict[str, str], words: str
-) -> None:
+def test_errors_are_reported_once(argv: list[str], environ: dict[str, str], words: str) -> None:
     code, told = failed(*argv, **environ)
     assert words in told
     assert code == (1 if words == "cannot be reached" else 2)

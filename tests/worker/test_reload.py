@@ -50,9 +50,7 @@ def seen_until(found: queue.Queue[set[Path]], expected: Path) -> set[Path]:
     return seen
 
 
-def test_new_changed_and_removed_files_are_noticed(
-    changed: queue.Queue[set[Path]], tmp_path: Path
-) -> None:
+def test_file_changes_are_noticed(changed: queue.Queue[set[Path]], tmp_path: Path) -> None:
     new = tmp_path / "package/new.py"
     new.write_text("x = 1")
     seen_until(changed, new)

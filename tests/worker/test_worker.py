@@ -66,15 +66,13 @@ def failed(*argv: str, **environ: str) -> tuple[int, str]:
         (["shop:client"], {"RIVER_LOG_LEVEL": "loud"}, "log level 'loud'"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(
-    argv: list[str], environ: dict[str, str], words: str
-) -> None:
+def test_invalid_settings(argv: list[str], environ: dict[str, str], words: str) -> None:
     code, told = failed(*argv, **environ)
     assert words in told
     assert code == (1 if words == "cannot be reached" else 2)
 
 
-def test_a_database_without_rivers_tables_is_told_with_the_next_step(
+def test_missing_tables_are_reported(
     empty_database_url: str,
 ) -> None:
     code, told = failed("shop:client", DATABASE_URL=empty_database_url)
@@ -113,9 +111,7 @@ def test_what_the_module_itself_raises_is_shown_whole(tmp_path: Path, database_u
         ("def make(:\n", "SyntaxError: invalid syntax"),
     ],
 )
-def test_the_traceback_begins_in_the_programs_own_code(
-    tmp_path: Path, code: str, last: str
-) -> None:
+def test_tracebacks_begin_in_the_program(tmp_path: Path, code: str, last: str) -> None:
     (tmp_path / "broken.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "-m", "riverui", "worker", "broken:make"],
@@ -253,9 +249,7 @@ class TestStop:
                 line for line in worker.lines if "level=WARN" in line or "Traceback" in line
             ]
 
-    def test_then_they_are_cancelled_and_give_their_attempt_back(
-        self, start_worker: StartWorker
-    ) -> None:
+    def test_jobs_that_are_cancelled_keep_their_attempt(self, start_worker: StartWorker) -> None:
         with start_worker("shop:client", "--soft-stop", "300ms") as worker:
             job = worker.insert("slow")
             worker.until(job, "running")
@@ -276,9 +270,7 @@ class TestStop:
 
     @pytest.mark.long
     @pytest.mark.parametrize("kind", ["deaf", "deaf_thread"])
-    def test_then_the_process_exits_without_them(
-        self, start_worker: StartWorker, kind: str
-    ) -> None:
+    def test_then_the_process_exits(self, start_worker: StartWorker, kind: str) -> None:
         with start_worker("shop:client", "--soft-stop", "200ms", "--hard-stop", "200ms") as worker:
             job = worker.insert(kind)
             worker.until(job, "running")

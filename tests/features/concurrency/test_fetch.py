@@ -20,8 +20,8 @@ from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.candidates import CandidateStore
+from tests.factory import Make
 from tests.features.concurrency.test_store import Lender
-from tests.storage.conftest import Make
 
 BY_KEY = Partition(by_args=("key",))
 

@@ -16,7 +16,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from tests.cases import cases
+from tests.factory import Make
 from tests.features.conftest import shown
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
@@ -39,9 +40,9 @@ async def rows(driver: Driver) -> Sequence[DurablePeriodicRow]:
 
 
 async def test_what_is_kept_is_shown(
-    client: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
+    client: httpx2.AsyncClient, make: Make, driver: Driver, own_tables: None
 ) -> None:
-    await come(connection, "reports.hourly", 500, 440, 380)
+    await come(make, "reports.hourly", 500, 440, 380)
     await keep(driver, "reports.hourly", "never.came")
     page = await shown(client, PATH)
     names = [row.one("a", class_="mono").text for row in page.one("tbody").all("tr")]

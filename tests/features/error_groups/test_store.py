@@ -18,8 +18,7 @@ from riverui.features.error_groups.domain.groups import (
 from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.error_groups.store import ErrorGroupStore
 from riverui.storage.postgres.driver import PostgresDriver
-from tests.factory import attempt_error
-from tests.storage.conftest import Make
+from tests.factory import Make, attempt_error
 
 
 def ago(**span: float) -> datetime:

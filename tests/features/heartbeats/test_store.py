@@ -27,7 +27,7 @@ from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.tables import installed
 from tests.cases import cases
-from tests.storage.conftest import Make
+from tests.factory import Make
 
 STARTED = datetime(2026, 11, 22, 9, tzinfo=UTC)
 STATUS = ClientStatus(

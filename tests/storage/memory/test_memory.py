@@ -61,7 +61,7 @@ async def test_a_row_that_another_transaction_holds_is_waited_for(database: Memo
     assert (await client.job_get(job_id)).metadata_dict == {"a": 1, "output": "b"}
 
 
-async def test_a_unique_key_is_waited_for_until_its_fate_is_known(
+async def test_inserts_wait_for_a_unique_key(
     database: MemoryDatabase,
 ) -> None:
     async def insert() -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from starlette.applications import Starlette
 
 from tests.web.conftest import app, dashboard_limits, reader
@@ -18,14 +18,14 @@ Get = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-async def api(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+async def api(app: Starlette) -> AsyncIterator[AsyncClient]:
     """Yield a client of the API, which is no browser."""
     async with browser(app, base_url="http://river.test/api/") as client:
         yield client
 
 
 @pytest.fixture
-def get(api: httpx2.AsyncClient) -> Get:
+def get(api: AsyncClient) -> Get:
     """Return what an address answers, once its status is as expected."""
 
     async def get(path: str, status: int = 200, **params: Any) -> Any:

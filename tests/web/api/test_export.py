@@ -10,8 +10,8 @@ import io
 import json
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.types import Message
@@ -21,28 +21,26 @@ from riverui.domain.jobs import JobTextRow
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.sections.jobs import export
-from tests import factory
-from tests.web.stand_ins import DeadDriver, browser
+from tests.factory import Make
+from tests.web.stand_ins import DeadDriver, browser, dashboard
 
 Connection = AsyncConnection[dict[str, Any]]
 
 
-async def lines(api: httpx2.AsyncClient, **params: Any) -> list[dict[str, Any]]:
+async def lines(api: AsyncClient, **params: Any) -> list[dict[str, Any]]:
     answer = await api.get("jobs/export", params=params)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/x-ndjson"
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-async def test_every_job_of_the_selection_is_there_once(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await connection.execute(
+async def test_every_job_of_the_selection_is_there_once(api: AsyncClient, make: Make) -> None:
+    await make.execute(
         "insert into river_job (args, kind, max_attempts, state, scheduled_at)"
         " select jsonb_build_object('n', n), 'bulk', 25, 'available', '2026-11-21T09:00:00Z'"
         " from generate_series(1, 2500) n"
     )
-    running = await factory.job(connection, "running")
+    running = await make.job("running")
     for order in ("id", "-id", "time", "-time"):
         found = [line["id"] for line in await lines(api, order=order)]
         assert len(found) == len(set(found)) == 2501
@@ -52,9 +50,8 @@ async def test_every_job_of_the_selection_is_there_once(
     assert await lines(api, kinds="none") == []
 
 
-async def test_a_table_is_safe_to_open(api: httpx2.AsyncClient, connection: Connection) -> None:
-    await factory.job(
-        connection,
+async def test_a_table_is_safe_to_open(api: AsyncClient, make: Make) -> None:
+    await make.job(
         kind='=HYPERLINK("http://evil")',
         queue="+1",
         tags=["@a", "b,c"],
@@ -90,23 +87,19 @@ FORMULAS = (
 TEXTS = ("mail", " mail", "a=b", "1-2", "ﬁ＝", "(=1)", "\u00a0x", "|x", "a|=1", '"x"', "1;2")
 
 
-async def test_what_a_spreadsheet_would_take_for_a_formula_stays_text(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_formulas_stay_text(api: AsyncClient, make: Make) -> None:
     """Formulas get a quote in front, also behind what a spreadsheet may skip or split at; other
     texts are written as they are.
     """
     for text in (*FORMULAS, *TEXTS):
-        await factory.job(connection, kind=text)
+        await make.job(kind=text)
     answer = await api.get("jobs/export", params={"format": "csv", "order": "id"})
     written = [row["kind"] for row in csv.DictReader(io.StringIO(answer.text, newline=""))]
     assert written == [*(f"'{text}" for text in FORMULAS), *TEXTS]
 
 
-async def test_secrets_stay_here(
-    api: httpx2.AsyncClient, driver: Driver, connection: Connection
-) -> None:
-    await factory.job(connection, args='{"user": "ada", "password": "hunter2", "amount": 1.10}')
+async def test_secrets_stay_here(api: AsyncClient, driver: Driver, make: Make) -> None:
+    await make.job(args='{"user": "ada", "password": "hunter2", "amount": 1.10}')
     for name in ("ndjson", "csv"):
         text = (await api.get("jobs/export", params={"format": name})).text
         assert "hunter2" not in text
@@ -122,21 +115,19 @@ async def test_secrets_stay_here(
 @pytest.mark.parametrize(
     "params", [{"format": "xlsx"}, {"q": "kind:"}, {"state": "x"}, {"order": "x"}], ids=str
 )
-async def test_exports_that_make_no_sense(api: httpx2.AsyncClient, params: dict[str, str]) -> None:
+async def test_exports_that_make_no_sense(api: AsyncClient, params: dict[str, str]) -> None:
     answer = await api.get("jobs/export", params=params)
     assert answer.status_code == 400
     assert answer.json()["message"]
 
 
 async def test_a_database_in_trouble_is_an_error_like_any_other() -> None:
-    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+    async with dashboard(DeadDriver()) as client:
         assert (await client.get("/api/jobs/export")).status_code == 503
 
 
-async def test_asking_for_the_head_reads_nothing_more(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await factory.job(connection)
+async def test_asking_for_the_head_reads_nothing_more(api: AsyncClient, make: Make) -> None:
+    await make.job()
     answer = await api.head("jobs/export")
     assert (answer.status_code, answer.text) == (200, "")
 
@@ -152,8 +143,8 @@ def test_pages_shrink_where_jobs_are_big() -> None:
     assert export.next_size(1, [row(10_000_000)]) == 1
 
 
-async def test_who_hangs_up_ends_the_reading(app: Starlette, connection: Connection) -> None:
-    await connection.execute(
+async def test_who_hangs_up_ends_the_reading(app: Starlette, make: Make) -> None:
+    await make.execute(
         "insert into river_job (args, kind, max_attempts)"
         " select '{}', 'bulk', 25 from generate_series(1, 20000)"
     )

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import CountLimits
+from tests.factory import Make
 from tests.river_ui_stage import difference, fill, outline, picture
 from tests.web.stand_ins import browser
 
@@ -33,17 +33,15 @@ RECORDED: list[dict[str, Any]] = json.loads(
 @pytest.mark.parametrize(
     "dashboard_limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))]
 )
-async def test_what_its_pages_ask_is_answered_and_done(
-    app: Starlette, connection: AsyncConnection[Any]
-) -> None:
-    await fill(connection)
+async def test_what_its_pages_ask_is_answered_and_done(app: Starlette, make: Make) -> None:
+    await fill(make.connection)
     async with browser(app) as client:
         for asked in RECORDED:
             told = f"{asked['method']} {asked['path']}"
             headers = {**asked["headers"]}
             if headers.get("origin") == "own":
                 headers["origin"] = "http://river.test"
-            before = await picture(connection)
+            before = await picture(make.connection)
             content = asked["body"].encode()
             answer = await client.request(
                 asked["method"], asked["path"], content=content, headers=headers
@@ -51,7 +49,7 @@ async def test_what_its_pages_ask_is_answered_and_done(
             assert answer.status_code == asked["status"], (told, answer.text)
             assert answer.headers["content-type"] == "application/json; charset=utf-8", told
             assert outline(answer.json()) == asked["answer"], told
-            changes = difference(before, await picture(connection))
+            changes = difference(before, await picture(make.connection))
             assert changes == asked.get("changes", {}), told
 
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from psycopg import AsyncConnection
-
-from tests import factory
+from tests.factory import Make
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
 
 
-async def test_a_log_is_read_piece_by_piece_while_it_grows(
-    get: Get, connection: AsyncConnection[Any]
-) -> None:
+async def test_a_log_is_read_piece_by_piece_while_it_grows(get: Get, make: Make) -> None:
     log = {"river:log": [{"attempt": 1, "log": "old\n"}, {"attempt": 2, "log": "héllo\n"}]}
-    made = await factory.job(connection, "running", attempt=2, metadata=log)
+    made = await make.job("running", attempt=2, metadata=log)
     first = await get(f"jobs/{made}/log")
     validate("JobLog", first)
     assert first == {
@@ -30,7 +24,7 @@ async def test_a_log_is_read_piece_by_piece_while_it_grows(
     }
     again = await get(f"jobs/{made}/log", start=7)
     assert (again["text"], again["next"]) == ("", 7)
-    await connection.execute(
+    await make.execute(
         "update river_job set metadata = jsonb_set(metadata, '{river:log,1,log}',"
         " '\"héllo\\nworld\\n\"')"
     )
@@ -38,11 +32,9 @@ async def test_a_log_is_read_piece_by_piece_while_it_grows(
     assert (await get(f"jobs/{made}/log", attempt=1))["text"] == "old\n"
 
 
-async def test_a_piece_never_ends_within_a_letter(
-    get: Get, connection: AsyncConnection[Any]
-) -> None:
+async def test_a_piece_never_ends_within_a_letter(get: Get, make: Make) -> None:
     log = {"river:log": [{"attempt": 1, "log": "a" + "é" * 600_000}]}
-    made = await factory.job(connection, "completed", metadata=log)
+    made = await make.job("completed", metadata=log)
     first = await get(f"jobs/{made}/log")
     assert (first["next"], first["size"]) == (999_999, 1_200_001)
     rest = await get(f"jobs/{made}/log", start=first["next"])
@@ -50,10 +42,8 @@ async def test_a_piece_never_ends_within_a_letter(
     assert rest["next"] == rest["size"]
 
 
-async def test_what_has_no_log_and_what_makes_no_sense(
-    get: Get, connection: AsyncConnection[Any]
-) -> None:
-    made = await factory.job(connection, "running")
+async def test_what_has_no_log_and_what_makes_no_sense(get: Get, make: Make) -> None:
+    made = await make.job("running")
     empty = await get(f"jobs/{made}/log")
     assert (empty["text"], empty["size"], empty["next"]) == ("", 0, 0)
     assert "not found" in (await get("jobs/77/log", 404))["message"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import httpx2
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from tests.cases import cases
-from tests.factory import job
+from tests.factory import Make
 
 Connection = AsyncConnection[dict[str, Any]]
 NO_PLACES: tuple[dict[str, Any], ...] = (
@@ -22,31 +22,29 @@ NO_PLACES: tuple[dict[str, Any], ...] = (
 )
 
 
-async def places(connection: Connection) -> dict[int, tuple[str, int]]:
-    rows = await (await connection.execute("select id, queue, priority from river_job")).fetchall()
+async def places(make: Make) -> dict[int, tuple[str, int]]:
+    rows = await (await make.execute("select id, queue, priority from river_job")).fetchall()
     return {row["id"]: (row["queue"], row["priority"]) for row in rows}
 
 
-async def test_chosen_jobs(api: httpx2.AsyncClient, connection: Connection) -> None:
-    ids = [await job(connection), await job(connection, "scheduled")]
+async def test_chosen_jobs(api: AsyncClient, make: Make) -> None:
+    ids = [await make.job(), await make.job("scheduled")]
     body = {"ids": [ids[0], str(ids[1])], "queue": "mailers", "priority": 3}
     answer = await api.post("jobs/move", json=body)
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
-    assert await places(connection) == dict.fromkeys(ids, ("mailers", 3))
+    assert await places(make) == dict.fromkeys(ids, ("mailers", 3))
     # Once more, and one thing alone: what is there already is no error.
     assert (await api.post("jobs/move", json=body)).status_code == 200
     assert (await api.post("jobs/move", json={"ids": ids, "priority": 1})).status_code == 200
-    assert await places(connection) == dict.fromkeys(ids, ("mailers", 1))
+    assert await places(make) == dict.fromkeys(ids, ("mailers", 1))
 
 
-async def test_a_job_that_does_not_wait_keeps_the_others_as_they_were(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_jobs_are_moved_all_or_none(api: AsyncClient, make: Make) -> None:
     with cases() as case:
         for state, told in (("running", "is running"), ("completed", "has finished")):
             with case(state):
-                await connection.execute("delete from river_job")
-                ids = [await job(connection), await job(connection, state)]
+                await make.execute("delete from river_job")
+                ids = [await make.job(), await make.job(state)]
                 answer = await api.post("jobs/move", json={"ids": ids, "queue": "other"})
                 assert answer.status_code == 400
                 assert (
@@ -60,11 +58,11 @@ async def test_a_job_that_does_not_wait_keeps_the_others_as_they_were(
                     404,
                     {"message": "Job not found: 999999."},
                 )
-                assert await places(connection) == dict.fromkeys(ids, ("default", 1))
+                assert await places(make) == dict.fromkeys(ids, ("default", 1))
 
 
-async def test_places_that_are_none(api: httpx2.AsyncClient, connection: Connection) -> None:
-    job_id = await job(connection)
+async def test_places_that_are_none(api: AsyncClient, make: Make) -> None:
+    job_id = await make.job()
     with cases() as case:
         for given in NO_PLACES:
             for jobs in ({"ids": [1]}, {"query": ""}):
@@ -72,13 +70,11 @@ async def test_places_that_are_none(api: httpx2.AsyncClient, connection: Connect
                     answer = await api.post("jobs/move", json=jobs | given)
                     assert answer.status_code == 400, answer.text
                     assert re.search(r"(a|The) (queue|priority)", answer.json()["message"])
-                    assert await places(connection) == {job_id: ("default", 1)}
+                    assert await places(make) == {job_id: ("default", 1)}
                     assert (await api.get("operations")).json() == {"data": []}
 
 
-async def test_what_else_is_beside_a_query_is_not_passed_over(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_what_else_is_beside_a_query_is_not_passed_over(api: AsyncClient, make: Make) -> None:
     body = {"query": "", "queue": "slow", "kinds": ["mail"]}
     answer = await api.post("jobs/move", json=body)
     assert answer.status_code == 400
@@ -92,7 +88,7 @@ async def test_what_else_is_beside_a_query_is_not_passed_over(
     )
 
 
-async def test_the_reference_tells_what_it_takes(api: httpx2.AsyncClient) -> None:
+async def test_the_reference_tells_what_it_takes(api: AsyncClient) -> None:
     document = (await api.get("openapi.json")).json()
     operation = document["paths"]["/api/jobs/move"]["post"]
     assert operation["x-right"] == "jobs.move"

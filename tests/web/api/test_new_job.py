@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
-from riverui import Client, InsertOpts, JsonArgs, UniqueOpts, create_app
+from riverui import Client, InsertOpts, JsonArgs, UniqueOpts
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import Access
 from tests.cases import cases
+from tests.factory import Make
 from tests.web.api.test_openapi import validate
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import dashboard
 
 Connection = AsyncConnection[dict[str, Any]]
 
 
 @pytest.fixture
-async def api(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+async def api(driver: Driver) -> AsyncIterator[AsyncClient]:
     """Yield a client of the API of a dashboard that can insert."""
-    app = create_app(driver, authenticate=lambda connection: Access(user="ci"))
-    async with browser(app, base_url="http://river.test/api/") as client:
+    async with dashboard(
+        driver, access=Access(user="ci"), base_url="http://river.test/api/"
+    ) as client:
         yield client
-    await app.state.dashboard.close()
 
 
-async def test_a_job_with_everything(api: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_a_job_with_everything(api: AsyncClient, make: Make) -> None:
     body = (
         '{"kind": "sort", "args": {"exact": 12345678901234567890.10}, "queue": "mailers",'
         ' "priority": 2, "max_attempts": 3, "tags": ["vip"], "metadata": {"n": 1},'
@@ -37,7 +38,7 @@ async def test_a_job_with_everything(api: httpx2.AsyncClient, connection: Connec
     answer = await api.post("jobs", content=body)
     assert answer.status_code == 200, answer.text
     validate("InsertedJob", answer.json())
-    found = await connection.execute("select *, args::text as text from river_job")
+    found = await make.execute("select *, args::text as text from river_job")
     (row,) = await found.fetchall()
     assert answer.json() == {
         "id": row["id"],
@@ -51,13 +52,11 @@ async def test_a_job_with_everything(api: httpx2.AsyncClient, connection: Connec
     assert row["scheduled_at"].isoformat() == "2999-01-01T00:00:00+00:00"
 
 
-async def test_a_unique_job_is_inserted_once(
-    api: httpx2.AsyncClient, driver: Driver, connection: Connection
-) -> None:
+async def test_a_unique_job_is_inserted_once(api: AsyncClient, driver: Driver, make: Make) -> None:
     with cases() as case:
         for opts in ({"by_args": True}, {"by_args": ["a"]}, {"by_queue": True, "by_period": 3600}):
             with case(opts):
-                await connection.execute("delete from river_job")
+                await make.execute("delete from river_job")
                 args = {"b": 1, "a": [1.5, None]}
                 body = {"kind": "sort", "args": args, "unique_opts": opts}
                 first = (await api.post("jobs", json=body)).json()
@@ -71,7 +70,7 @@ async def test_a_unique_job_is_inserted_once(
                 assert (twin.job.id, twin.unique_skipped_as_duplicate) == (first["id"], True)
 
 
-async def test_what_cannot_be_inserted(api: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_what_cannot_be_inserted(api: AsyncClient, make: Make) -> None:
     with cases() as case:
         for body, told in (
             ("", "`kind` is missing, or no text."),
@@ -105,12 +104,12 @@ async def test_what_cannot_be_inserted(api: httpx2.AsyncClient, connection: Conn
                 validate("Error", answer.json())
                 assert told in answer.json()["message"]
                 (row,) = await (
-                    await connection.execute("select count(*) as n from river_job")
+                    await make.execute("select count(*) as n from river_job")
                 ).fetchall()
                 assert row["n"] == 0
 
 
-async def test_too_much_at_once(api: httpx2.AsyncClient) -> None:
+async def test_too_much_at_once(api: AsyncClient) -> None:
     args = {"a": "x" * 300_000}
     answer = await api.post("jobs", json={"kind": "sort", "args": args})
     assert (answer.status_code, "300,000" in answer.json()["message"]) == (400, True)

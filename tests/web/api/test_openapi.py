@@ -6,17 +6,20 @@ import re
 from functools import cache
 from typing import Any
 
-import httpx2
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.domain.jobs import JobState
 from riverui.features.error_groups.domain.fingerprints import error_signature
+from riverui.web.api import requests
 from riverui.web.api.endpoints import JSON, Endpoint
-from riverui.web.api.openapi import document, endpoints, schemas
+from riverui.web.api.job_models import Query
+from riverui.web.api.openapi import document, endpoints, example, schemas
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute
-from tests import factory
+from tests.factory import Make
 from tests.own_tables import dead_letter, periodic_job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -62,8 +65,8 @@ def test_schemas_are_sound_and_examples_fit_them() -> None:
     assert set(described()) == set(used)
     for name, schema in described().items():
         Draft202012Validator.check_schema(schema)
-        for example in schema.get("examples", []):
-            validate(name, example)
+        for shown in schema.get("examples", []):
+            validate(name, shown)
 
 
 def validate(name: str, found: Any) -> None:
@@ -75,15 +78,13 @@ def validate(name: str, found: Any) -> None:
     Draft202012Validator(whole).validate(found)
 
 
-async def test_answers_are_what_the_document_says(
-    app: Starlette, api: httpx2.AsyncClient, connection: Connection
-) -> None:
-    await factory.queue(connection, "default", metadata={"concurrency": {"global_limit": 1}})
+async def test_answers_fit_the_document(app: Starlette, api: AsyncClient, make: Make) -> None:
+    await make.queue("default", metadata={"concurrency": {"global_limit": 1}})
     for state in ("available", "running", "discarded"):
-        job_id = await factory.job(connection, state)
-    await dead_letter(connection, job_id)
+        job_id = await make.job(state)
+    await dead_letter(make.connection, job_id)
     begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
-    await periodic_job(connection, begun["id"])
+    await periodic_job(make.connection, begun["id"])
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
     parameters["fingerprint"] = error_signature("it broke").fingerprint
     answered = [
@@ -121,3 +122,25 @@ async def test_the_page_shows_every_address(app: Starlette) -> None:
         section = page.one("section", id=entry.name.replace(".", "-"))
         assert entry.path_format in section.text
         assert entry.method in section.text
+
+
+def test_an_empty_state_is_any() -> None:
+    for state in (None, [], [""], "", 0):
+        assert requests.convert({"query": "", "state": state}, Query).state == ()
+    assert requests.convert({"query": "", "state": ["running", ""]}, Query).state == (
+        JobState.RUNNING,
+    )
+
+
+def test_every_model_that_is_taken_or_answered_has_a_docstring_and_an_example() -> None:
+    told = [entry.description for entry in entries()]
+    models = {
+        model
+        for each in told
+        for model in (each.answer, each.accepted, *each.body)
+        if model is not None
+    }
+    assert len(models) > 10
+    for model in models:
+        assert vars(model).get("__doc__"), model
+        assert described()[model.__name__]["examples"] == [example(model)]

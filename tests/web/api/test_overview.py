@@ -35,37 +35,10 @@ NONE = {
 }
 
 
-@pytest.mark.parametrize("facet", ["job_kind", "queue_name"])
-async def test_names_to_choose_from(get: Get, connection: Connection, facet: str) -> None:
-    for name in ("alpha_task", "gamma", "alpha_job", "beta"):
-        if facet == "job_kind":
-            await factory.job(connection, kind=name)
-            await factory.job(connection, kind=name)
-        else:
-            await factory.queue(connection, name)
-
-    async def names(**params: Any) -> Any:
-        return (await get("autocomplete", facet=facet, **params))["data"]
-
-    assert await names() == ["alpha_job", "alpha_task", "beta", "gamma"]
-    assert await names(match="ALPHA") == ["alpha_job", "alpha_task"]
-    assert await names(match="amm") == ["gamma"]
-    assert await names(match="%") == []
-    assert await names(after="alpha_job") == ["alpha_task", "beta", "gamma"]
-    assert await names(exclude=["beta", "alpha_job"]) == ["alpha_task", "gamma"]
-    assert await names(match="alpha", exclude="alpha_job", after="a") == ["alpha_task"]
-    assert await names(after="zzz") == []
-
-
 async def test_a_hundred_names_at_most(get: Get, connection: Connection) -> None:
     for number in range(101):
         await factory.queue(connection, f"q{number:03}")
     assert len((await get("autocomplete", facet="queue_name"))["data"]) == 100
-
-
-@pytest.mark.parametrize("facet", ["", "kind", "JOB_KIND"])
-async def test_a_facet_that_is_none(get: Get, facet: str) -> None:
-    assert "job_kind" in (await get("autocomplete", 400, facet=facet))["message"]
 
 
 async def test_features_without_river_pro(get: Get) -> None:
@@ -94,28 +67,6 @@ async def test_features_tell_of_tables_and_of_the_settings(
         await connection.execute(OWN_TABLES)
         found = (await client.get("/api/features")).json()
         assert found["extensions"] == dict.fromkeys(NONE, True)
-
-
-async def test_states_are_eight_numbers(get: Get, connection: Connection) -> None:
-    names = (
-        "available",
-        "cancelled",
-        "completed",
-        "discarded",
-        "pending",
-        "retryable",
-        "running",
-        "scheduled",
-    )
-    for number, state in enumerate(names, start=1):
-        for _ in range(number):
-            await factory.job(connection, state)
-    found = await get("states")
-    assert all(each.pop("observed_at") for each in found.values())
-    assert found == {
-        state: {"accuracy": "exact", "count": number} for number, state in enumerate(names, start=1)
-    }
-    assert list(found) == list(names)
 
 
 # However busy the machine is, this counts as cheap.
@@ -172,12 +123,6 @@ async def test_the_version_in_river_uis_words(get: Get) -> None:
         "modified": False,
         "go_version": f"Python {platform.python_version()}",
     }
-
-
-@pytest.mark.parametrize("name", ["minimal", "complete"])
-async def test_health(get: Get, name: str) -> None:
-    assert await get(f"health-checks/{name}") == {"status": "ok"}
-    await get("health-checks/other", 404)
 
 
 async def test_the_overview_in_one_answer(get: Get, connection: Connection) -> None:

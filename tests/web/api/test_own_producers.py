@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from tests import factory
+from tests.factory import Make
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
 
@@ -19,19 +19,19 @@ LIMITS = {"global_limit": 5, "local_limit": 0, "partition": {"by_args": ["a"], "
 
 
 @pytest.fixture
-async def own(connection: Connection, own_tables: None) -> Connection:
-    """Return a connection to a database where two clients work a limited queue."""
-    await factory.queue(connection)
-    await connection.execute(
+async def own(make: Make, own_tables: None) -> Make:
+    """Write the rows of two clients that work a limited queue."""
+    await make.queue()
+    await make.execute(
         "insert into riverui_producer (client_id, queue, max_workers, concurrency, running)"
         " values ('one', 'default', 10, %s, %s), ('two', 'default', 20, '{}', '{}'),"
         " ('other', 'mail', 1, '{}', '{}')",
         [json.dumps(LIMITS), json.dumps({'{"a": 1}': 2, '{"a": 2}': 3})],
     )
-    return connection
+    return make
 
 
-async def test_clients_of_a_limited_queue_are_its_producers(get: Get, own: Connection) -> None:
+async def test_clients_of_a_limited_queue_are_its_producers(get: Get, own: Make) -> None:
     assert (await get("features"))["extensions"]["producer_queries"] is True
     found = await get("pro/producers", queue_name="default")
     validate("Producers", found)
@@ -43,7 +43,7 @@ async def test_clients_of_a_limited_queue_are_its_producers(get: Get, own: Conne
     await get("pro/producers", 400)
 
 
-async def test_where_there_are_both_all_are_told(get: Get, own: Connection) -> None:
+async def test_where_there_are_both_all_are_told(get: Get, own: Make) -> None:
     await own.execute(PRO_TABLES)
     await own.execute(
         "insert into river_producer (client_id, queue_name, max_workers)"

@@ -6,12 +6,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx2
 import pytest
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
-from tests import factory
 from tests.cases import cases
+from tests.factory import Make
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
@@ -32,14 +32,14 @@ PATHS = [
 
 
 @pytest.fixture
-async def pro(connection: Connection) -> Connection:
-    """Return a database with River Pro's tables."""
-    await connection.execute(PRO_TABLES)
-    return connection
+async def pro(make: Make) -> Make:
+    """Make River Pro's tables; return what writes rows to them."""
+    await make.execute(PRO_TABLES)
+    return make
 
 
 async def task(
-    connection: Connection,
+    make: Make,
     name: str,
     state: str = "available",
     *deps: str,
@@ -53,17 +53,10 @@ async def task(
         "deps": list(deps),
         **more.pop("metadata", {}),
     }
-    return await factory.job(connection, state, metadata=metadata, **more)
+    return await make.job(state, metadata=metadata, **more)
 
 
-async def states(connection: Connection) -> dict[int, str]:
-    rows = await (await connection.execute("select id, state::text from river_job")).fetchall()
-    return {row["id"]: row["state"] for row in rows}
-
-
-async def test_without_its_tables_each_path_says_so(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_without_its_tables_each_path_says_so(api: AsyncClient, make: Make) -> None:
     with cases() as case:
         for method, path in PATHS:
             with case((method, path)):
@@ -72,7 +65,7 @@ async def test_without_its_tables_each_path_says_so(
                 assert re.search("River Pro('s)? migrations", answer.json()["message"])
 
 
-async def test_periodic_jobs_that_are_kept_up(get: Get, pro: Connection) -> None:
+async def test_periodic_jobs_that_are_kept_up(get: Get, pro: Make) -> None:
     await pro.execute(
         "insert into river_periodic_job values ('b', %(now)s, %(now)s, %(now)s),"
         " ('a', %(now)s, %(now)s, %(now)s), ('stale', %(old)s, %(old)s, %(old)s)",
@@ -85,7 +78,7 @@ async def test_periodic_jobs_that_are_kept_up(get: Get, pro: Connection) -> None
     await get("pro/periodic-jobs", 400, limit="x")
 
 
-async def test_producers_of_a_queue(get: Get, pro: Connection) -> None:
+async def test_producers_of_a_queue(get: Get, pro: Make) -> None:
     await pro.execute(
         "insert into river_producer (client_id, queue_name, max_workers, metadata) values ('one',"
         " 'default', 10, %s), ('two', 'default', 20, '{}'), ('other', 'mail', 1, '{}')",
@@ -104,7 +97,7 @@ async def test_producers_of_a_queue(get: Get, pro: Connection) -> None:
     await get("pro/producers", 400)
 
 
-async def test_workflows_with_their_tasks_counted(get: Get, pro: Connection) -> None:
+async def test_workflows_with_their_tasks_counted(get: Get, pro: Make) -> None:
     await pro.execute(
         "insert into river_workflow values ('w1', 'first', 1), ('w2', null, 1), ('w3', 'empty', 1)"
     )
@@ -162,7 +155,7 @@ WAITING = {
 }
 
 
-async def test_a_workflow_with_what_its_tasks_wait_for(get: Get, pro: Connection) -> None:
+async def test_a_workflow_with_what_its_tasks_wait_for(get: Get, pro: Make) -> None:
     await pro.execute("insert into river_workflow values ('w', 'import', 1)")
     first = await task(pro, "first", "completed", args='{"n": 1970670598291982290}')
     waits = {"river:workflow_wait": WAIT, "river:workflow_wait_state": WAITING}
@@ -184,13 +177,13 @@ async def test_a_workflow_with_what_its_tasks_wait_for(get: Get, pro: Connection
     await get("pro/workflows/nowhere", 404)
 
 
-async def test_cancelling_a_workflow(api: httpx2.AsyncClient, pro: Connection) -> None:
+async def test_cancelling_a_workflow(api: AsyncClient, pro: Make) -> None:
     done, waiting = await task(pro, "a", "completed"), await task(pro, "b", "pending", "a")
     running, other = await task(pro, "c", "running"), await task(pro, "a", workflow="other")
     answer = await api.post("pro/workflows/w/cancel")
     validate("Cancelled", answer.json())
     assert [row["id"] for row in answer.json()["cancelled_jobs"]] == [waiting, running]
-    assert await states(pro) == {
+    assert await pro.states() == {
         done: "completed",
         waiting: "cancelled",
         running: "running",
@@ -200,7 +193,7 @@ async def test_cancelling_a_workflow(api: httpx2.AsyncClient, pro: Connection) -
     assert (await api.post("pro/workflows/nowhere/cancel")).json() == {"cancelled_jobs": []}
 
 
-async def test_retrying_a_workflow(api: httpx2.AsyncClient, pro: Connection) -> None:
+async def test_retrying_a_workflow(api: AsyncClient, pro: Make) -> None:
     with cases() as case:
         for mode, after in (
             (None, ["available", "pending", "pending", "running"]),
@@ -216,19 +209,19 @@ async def test_retrying_a_workflow(api: httpx2.AsyncClient, pro: Connection) -> 
                     await task(pro, "c", "completed", "b"),
                     await task(pro, "d", "running"),
                 ]
-                before = await states(pro)
+                before = await pro.states()
                 answer = await api.post(
                     "pro/workflows/w/retry", json={} if mode is None else {"mode": mode}
                 )
                 assert answer.status_code == 200, answer.text
                 validate("Retried", answer.json())
-                found = await states(pro)
+                found = await pro.states()
                 assert [found[job_id] for job_id in made] == after
                 changed = [job_id for job_id in made if found[job_id] != before[job_id]]
                 assert [row["id"] for row in answer.json()["retried_jobs"]] == changed
 
 
-async def test_a_retry_may_forget_what_was(api: httpx2.AsyncClient, pro: Connection) -> None:
+async def test_a_retry_may_forget_what_was(api: AsyncClient, pro: Make) -> None:
     await task(pro, "a", "discarded", attempt=2, max_attempts=5)
     (kept,) = (await api.post("pro/workflows/w/retry", json={})).json()["retried_jobs"]
     assert (kept["attempt"], kept["max_attempts"]) == (2, 6)
@@ -241,7 +234,7 @@ async def test_a_retry_may_forget_what_was(api: httpx2.AsyncClient, pro: Connect
         assert (await api.post("pro/workflows/v/retry", json=body)).status_code == 400
 
 
-async def test_the_signals_of_a_task(get: Get, pro: Connection) -> None:
+async def test_the_signals_of_a_task(get: Get, pro: Make) -> None:
     await pro.execute("insert into river_workflow values ('w', 'import', 2)")
     await pro.execute(
         "insert into river_workflow_signal (workflow_id, attempt, key, payload) values"
@@ -296,7 +289,7 @@ async def test_the_signals_of_a_task(get: Get, pro: Connection) -> None:
         await get(path, status, **params)
 
 
-async def test_what_a_task_waits_for(get: Get, pro: Connection) -> None:
+async def test_what_a_task_waits_for(get: Get, pro: Make) -> None:
     await pro.execute("insert into river_workflow values ('w', 'import', 1)")
     await pro.execute(
         "insert into river_workflow_signal (workflow_id, attempt, key) values ('w', 1, 'approval')"

@@ -8,8 +8,8 @@ from psycopg import AsyncConnection
 
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
-from tests import factory
 from tests.cases import cases
+from tests.factory import Make
 from tests.web.api.conftest import Get
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -43,18 +43,17 @@ NOTHING = {
 }
 
 
-async def test_a_group_is_counted_by_what_became_of_it(get: Get, connection: Connection) -> None:
+async def test_a_group_is_counted_by_what_became_of_it(get: Get, make: Make) -> None:
     for state, number in STATES.items():
         for _ in range(number):
-            await factory.job(
-                connection,
+            await make.job(
                 state,
                 kind="import",
                 args={"file": "a.csv"},
                 metadata={"batch": 7, "source": {"name": "the shop"}},
                 tags=["batch-7", "import"],
             )
-    await factory.job(connection, metadata={"batch": 8}, tags=["batch-8"])
+    await make.job(metadata={"batch": 8}, tags=["batch-8"])
     with cases() as case:
         for group in (
             {"tag": "batch-7"},
@@ -69,17 +68,17 @@ async def test_a_group_is_counted_by_what_became_of_it(get: Get, connection: Con
                 assert await get("progress", **group) == WHOLE
 
 
-async def test_a_value_fits_the_number_and_the_text(get: Get, connection: Connection) -> None:
-    await factory.job(connection, metadata={"batch": 42})
-    await factory.job(connection, metadata={"batch": "42"})
-    await factory.job(connection, metadata={"batch": ""})
+async def test_a_value_fits_the_number_and_the_text(get: Get, make: Make) -> None:
+    await make.job(metadata={"batch": 42})
+    await make.job(metadata={"batch": "42"})
+    await make.job(metadata={"batch": ""})
     assert (await get("progress", **{"metadata.batch": "42"}))["total"] == 2
     assert (await get("progress", **{"metadata.batch": ""}))["total"] == 1
 
 
-async def test_states_narrow_a_group(get: Get, connection: Connection) -> None:
+async def test_states_narrow_a_group(get: Get, make: Make) -> None:
     for state in ("completed", "discarded"):
-        await factory.job(connection, state, tags=["a"], metadata={"a": 1})
+        await make.job(state, tags=["a"], metadata={"a": 1})
     for q in (
         "tag:a state:completed",
         "metadata.a:1 state:completed",
@@ -102,11 +101,11 @@ async def test_groups_that_make_no_sense(get: Get) -> None:
                 assert (await get("progress", 400, **group))["message"]
 
 
-async def test_it_looks_at_no_more_than_its_window(driver: Driver, connection: Connection) -> None:
-    old = await factory.job(connection, tags=["a"])
+async def test_it_looks_at_no_more_than_its_window(driver: Driver, make: Make) -> None:
+    old = await make.job(tags=["a"])
     for _ in range(10):
-        await factory.job(connection)
-    new = await factory.job(connection, tags=["a"])
+        await make.job()
+    new = await make.job(tags=["a"])
     group = JobFilter(terms=(Term(field=Field.TAG, op=Op.EQ, values=("a",)),))
     assert old < new
     async with driver.reading() as executor:

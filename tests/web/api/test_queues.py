@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
+from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from riverui.storage.postgres.driver import PostgresDriver
-from tests import factory
 from tests.cases import cases
+from tests.factory import Make
 from tests.web.api.conftest import Get
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -45,50 +45,14 @@ NO_LIMITS: tuple[Any, ...] = (
 )
 
 
-async def metadata(connection: Connection, name: str = "default") -> Any:
-    found = await connection.execute("select metadata from river_queue where name = %s", [name])
+async def metadata(make: Make, name: str = "default") -> Any:
+    found = await make.execute("select metadata from river_queue where name = %s", [name])
     row = await found.fetchone()
     assert row is not None
     return row["metadata"]
 
 
-async def test_a_queue_has_river_uis_fields_and_types(get: Get, connection: Connection) -> None:
-    await factory.queue(connection, created_at=AT, updated_at=AT, paused_at=AT)
-    for state in ("available", "available", "running", "scheduled", "completed"):
-        await factory.job(connection, state)
-    found = {
-        "count_available": 2,
-        "count_running": 1,
-        "created_at": "2026-11-21T09:00:00Z",
-        "concurrency": None,
-        "name": "default",
-        "paused_at": "2026-11-21T09:00:00Z",
-        "updated_at": "2026-11-21T09:00:00Z",
-    }
-    assert await get("queues/default") == found
-    assert list(await get("queues/default")) == list(found)
-    assert await get("queues") == {"data": [found]}
-
-
-async def test_only_queues_that_a_client_has_served_are_listed_by_name(
-    get: Get, connection: Connection
-) -> None:
-    for name in ("b", "a", "c"):
-        await factory.queue(connection, name)
-    await factory.job(connection, queue="unserved")
-
-    async def names(**params: Any) -> list[str]:
-        return [row["name"] for row in (await get("queues", **params))["data"]]
-
-    assert await names() == ["a", "b", "c"]
-    assert await names(limit=2) == ["a", "b"]
-    assert await names(limit=0) == []
-    await get("queues/unserved", 404)
-    for limit in ("-1", "1001", "x"):
-        await get("queues", 400, limit=limit)
-
-
-async def test_limits_are_read_from_the_metadata(get: Get, connection: Connection) -> None:
+async def test_limits_are_read_from_the_metadata(get: Get, make: Make) -> None:
     with cases() as case:
         for stored, shown in (
             ({}, None),
@@ -107,17 +71,15 @@ async def test_limits_are_read_from_the_metadata(get: Get, connection: Connectio
             (["no object"], None),
         ):
             with case(stored):
-                await connection.execute("delete from river_queue")
-                await factory.queue(connection, metadata=stored)
+                await make.execute("delete from river_queue")
+                await make.queue(metadata=stored)
                 assert (await get("queues/default"))["concurrency"] == shown
 
 
 async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
-    api: httpx2.AsyncClient, connection: Connection, driver: PostgresDriver
+    api: AsyncClient, make: Make, driver: PostgresDriver
 ) -> None:
-    await factory.queue(
-        connection, created_at=AT, updated_at=AT, metadata='{"owner": "team", "share": 1.10}'
-    )
+    await make.queue(created_at=AT, updated_at=AT, metadata='{"owner": "team", "share": 1.10}')
     listener = await driver.listener()
     await listener.listen("river_control")
     unsorted = {**LIMITS, "partition": {"by_args": ["b", "a"], "by_kind": True}}
@@ -125,7 +87,7 @@ async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
     assert answer.status_code == 200
     assert answer.json()["concurrency"] == LIMITS
     assert answer.json()["updated_at"] > "2026-11-21T09:00:00Z"
-    assert await metadata(connection) == {"owner": "team", "share": 1.1, "concurrency": LIMITS}
+    assert await metadata(make) == {"owner": "team", "share": 1.1, "concurrency": LIMITS}
     _, told = await anext(listener.notifications())
     assert json.loads(told) == {
         "action": "metadata_changed",
@@ -138,24 +100,22 @@ async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
     assert answer.json()["concurrency"]["partition"] == {"by_args": None, "by_kind": False}
     answer = await api.patch("queues/default", json={"concurrency": None})
     assert answer.json()["concurrency"] is None
-    assert await metadata(connection) == {"owner": "team", "share": 1.1}
+    assert await metadata(make) == {"owner": "team", "share": 1.1}
     await listener.close()
 
 
-async def test_limits_that_make_no_sense(api: httpx2.AsyncClient, connection: Connection) -> None:
-    await factory.queue(connection)
+async def test_limits_that_make_no_sense(api: AsyncClient, make: Make) -> None:
+    await make.queue()
     with cases() as case:
         for limits in NO_LIMITS:
             with case(limits):
                 answer = await api.patch("queues/default", json={"concurrency": limits})
                 assert answer.status_code == 400
                 assert "concurrency" in answer.text or "NUL" in answer.text
-                assert await metadata(connection) == {}
+                assert await metadata(make) == {}
 
 
-async def test_a_name_is_whatever_stands_in_the_path(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_a_name_is_whatever_stands_in_the_path(api: AsyncClient, make: Make) -> None:
     with cases() as case:
         for name in (
             "default",
@@ -171,7 +131,7 @@ async def test_a_name_is_whatever_stands_in_the_path(
             "x/pause",
         ):
             with case(name):
-                await factory.queue(connection, name)
+                await make.queue(name)
                 path = f"queues/{quote(name, safe='')}"
                 assert (await api.get(path)).json()["name"] == name
                 for verb, paused in (
@@ -185,20 +145,18 @@ async def test_a_name_is_whatever_stands_in_the_path(
                     assert ((await api.get(path)).json()["paused_at"] is not None) is paused
 
 
-async def test_a_star_means_every_queue(api: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_a_star_means_every_queue(api: AsyncClient, make: Make) -> None:
     for name in ("a", "b"):
-        await factory.queue(connection, name)
+        await make.queue(name)
     for verb, paused in (("pause", True), ("resume", False)):
         assert (await api.put(f"queues/*/{verb}")).status_code == 200
         found = (await api.get("queues")).json()["data"]
         assert {row["paused_at"] is not None for row in found} == {paused}
 
 
-async def test_a_queue_called_as_all_of_them_pauses_no_other(
-    api: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_a_queue_called_as_all_of_them_pauses_no_other(api: AsyncClient, make: Make) -> None:
     for name in ("a", "*"):
-        await factory.queue(connection, name)
+        await make.queue(name)
     assert (await api.get("queues/*")).json()["name"] == "*"
     for verb in ("pause", "resume"):
         answer = await api.put(f"queues/*/{verb}")
@@ -207,28 +165,14 @@ async def test_a_queue_called_as_all_of_them_pauses_no_other(
     assert {row["paused_at"] for row in (await api.get("queues")).json()["data"]} == {None}
 
 
-async def test_a_queue_that_is_not_there(api: httpx2.AsyncClient) -> None:
-    for method, path in (
-        ("GET", "queues/nowhere"),
-        ("PUT", "queues/nowhere/pause"),
-        ("PUT", "queues/nowhere/resume"),
-        ("PATCH", "queues/nowhere"),
-    ):
-        answer = await api.request(method, path)
-        assert answer.status_code == 404
-        assert "nowhere" in answer.json()["message"]
-
-
-async def test_the_rate_limit_is_set_and_lifted_and_the_rest_stays(
-    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]]
-) -> None:
+async def test_the_rate_limit_is_set_and_lifted(api: AsyncClient, make: Make) -> None:
     async def stands() -> Any:
-        rows = await connection.execute("select metadata from river_queue")
+        rows = await make.execute("select metadata from river_queue")
         row = await rows.fetchone()
         assert row is not None
         return row["metadata"]
 
-    await factory.queue(connection, metadata={"team": "mail"})
+    await make.queue(metadata={"team": "mail"})
     answer = await api.patch(
         "queues/default", json={"rate_limit": {"limit": 5, "per_seconds": 60, "burst": 2}}
     )
@@ -245,10 +189,8 @@ async def test_the_rate_limit_is_set_and_lifted_and_the_rest_stays(
     assert await stands() == {"team": "mail"}
 
 
-async def test_a_rate_limit_that_is_none_is_refused(
-    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]]
-) -> None:
-    await factory.queue(connection)
+async def test_a_rate_limit_that_is_none_is_refused(api: AsyncClient, make: Make) -> None:
+    await make.queue()
     with cases() as case:
         for rate in (
             {"limit": 0},
@@ -263,12 +205,10 @@ async def test_a_rate_limit_that_is_none_is_refused(
                 assert "rate_limit" in answer.json()["message"]
 
 
-async def test_where_one_of_two_limits_is_refused_the_other_is_not_set(
-    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]]
-) -> None:
-    await factory.queue(connection, metadata={"team": "mail"})
+async def test_limits_are_set_all_or_none(api: AsyncClient, make: Make) -> None:
+    await make.queue(metadata={"team": "mail"})
     both = {"rate_limit": {"limit": 5}, "concurrency": {"global_limit": -1}}
     answer = await api.patch("queues/default", json=both)
     assert answer.status_code == 400
-    rows = await connection.execute("select metadata from river_queue")
+    rows = await make.execute("select metadata from river_queue")
     assert [row["metadata"] for row in await rows.fetchall()] == [{"team": "mail"}]

@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx2
-from psycopg import AsyncConnection
+from httpx2 import AsyncClient
 
 from riverui.domain.jobs import JobState
 from tests.cases import cases
+from tests.factory import Make
 
 EMPTY = "truncate river_job, river_queue restart identity"
 FILL = """
@@ -65,17 +65,15 @@ def steady(found: Any, *, changes: bool) -> Any:
     return found
 
 
-async def test_we_answer_as_river_ui_did(
-    api: httpx2.AsyncClient, connection: AsyncConnection[Any]
-) -> None:
+async def test_we_answer_as_river_ui_did(api: AsyncClient, make: Make) -> None:
     assert len(RECORDED) > 100
     fresh = False
     with cases() as case:
         for recorded in RECORDED:
             method, path, body = recorded["method"], recorded["path"], recorded.get("body")
             if not fresh:
-                await connection.execute(EMPTY)
-                await connection.execute(FILL)
+                await make.execute(EMPTY)
+                await make.execute(FILL)
             fresh = method == "GET"
             with case(f"{method} {path} {json.dumps(body)[:40]}"):
                 sent = {"json": body} if "body" in recorded else {}

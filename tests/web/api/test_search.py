@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from tests import factory
 from tests.cases import cases
+from tests.factory import Make
 from tests.web.api.conftest import Get
 from tests.web.stand_ins import browser
 
@@ -31,10 +31,10 @@ async def walked(get: Get, **params: Any) -> list[int]:
         params["cursor"] = page["next_cursor"]
 
 
-async def test_the_whole_search_grammar(get: Get, connection: Connection) -> None:
-    a = await factory.job(connection, kind="mail_send", args={"customer": {"id": 42}}, tags=["vip"])
-    b = await factory.job(connection, "discarded", kind="mail_bounce")
-    c = await factory.job(connection, "running", kind="other")
+async def test_the_whole_search_grammar(get: Get, make: Make) -> None:
+    a = await make.job(kind="mail_send", args={"customer": {"id": 42}}, tags=["vip"])
+    b = await make.job("discarded", kind="mail_bounce")
+    c = await make.job("running", kind="other")
     assert await walked(get, q="mail") == [b, a]
     assert await walked(get, q="args.customer.id:42") == [a]
     assert await walked(get, q='error:"it broke"') == [b]
@@ -50,11 +50,10 @@ async def test_the_whole_search_grammar(get: Get, connection: Connection) -> Non
     assert "orders are" in (await get("jobs", 400, order="upwards"))["message"]
 
 
-async def test_pages_go_on_where_the_one_before_ended(get: Get, connection: Connection) -> None:
+async def test_pages_go_on_where_the_one_before_ended(get: Get, make: Make) -> None:
     states = ("available", "running", "completed", "discarded", "scheduled")
     made = [
-        await factory.job(
-            connection,
+        await make.job(
             state,
             scheduled_at=AT + timedelta(minutes=n % 3),
             **({"attempted_at": AT + timedelta(minutes=n % 3)} if state == "running" else {}),
@@ -78,10 +77,8 @@ async def test_pages_go_on_where_the_one_before_ended(get: Get, connection: Conn
 
 
 @pytest.mark.parametrize("state", ["running", "completed", "available", None])
-async def test_river_uis_own_lists_have_cursors_too(
-    get: Get, connection: Connection, state: str | None
-) -> None:
-    made = [await factory.job(connection, state or "running") for _ in range(5)]
+async def test_river_uis_lists_have_cursors(get: Get, make: Make, state: str | None) -> None:
+    made = [await make.job(state or "running") for _ in range(5)]
     params = {"state": state} if state else {}
     assert sorted(await walked(get, limit=2, **params)) == made
     assert await walked(get, limit=0, **params) == []
@@ -94,12 +91,10 @@ async def test_a_cursor_that_is_none_of_this_list(get: Get, cursor: str) -> None
     await get("jobs", 400, order="id", cursor=cursor)
 
 
-async def test_a_search_that_takes_too_long_gives_what_it_has(
-    driver: Driver, connection: Connection
-) -> None:
-    old = await factory.job(connection, "completed", tags=["rare"], finalized_at=AT)
+async def test_a_search_that_takes_too_long_gives_what_it_has(driver: Driver, make: Make) -> None:
+    old = await make.job("completed", tags=["rare"], finalized_at=AT)
     for _ in range(20):
-        await factory.job(connection, "completed")
+        await make.job("completed")
     config = DashboardConfig(search_window=5)
     app = create_app(driver, no_auth=True, config=config)
     # The driver keeps its own limit; only the search as a whole has no time left.
