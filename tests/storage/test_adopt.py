@@ -240,15 +240,3 @@ async def test_what_is_no_transaction(
 def test_sqlalchemys_connection_has_what_is_used_of_it() -> None:
     for name in ("exec_driver_sql", "get_raw_connection", "in_transaction", "begin", "dialect"):
         assert hasattr(AlchemyConnection, name)
-
-
-async def test_a_retry_may_meet_a_taken_key(driver: Driver, make: Make, database_url: str) -> None:
-    unique = {"unique_key": b"k" * 32, "unique_states": "11110101"}
-    await make.job("available", **unique)
-    conflicting = await make.job("discarded", **unique)
-    async with await AsyncConnection.connect(database_url) as connection:
-        executor = await driver.adopt(connection)
-        with pytest.raises(UniqueConflict):
-            await executor.job_retry_many([conflicting])
-        await connection.execute("create table kept ()")
-    assert await make.rows("select to_regclass('kept') as kept") == [{"kept": "kept"}]

@@ -97,13 +97,13 @@ async def test_a_kind_that_nobody_has(read: AsyncClient) -> None:
 async def test_who_may_not_see_jobs_sees_figures_alone(app: Starlette, make: Make) -> None:
     await ended(make, "mail", ran=2)
     eve = Access(user="eve", rights=frozenset({"figures.read"}))
-    async with dashboard(app.state.dashboard.driver, authenticate=lambda _: eve) as client:
+    async with dashboard(app.state.dashboard.driver, access=eve) as client:
         page = parse((await client.get("/kinds/mail")).text).one(id="kind")
         assert "1 ended" in page.text
         assert not page.all("svg", **{"class": "runs"})
         assert "New job" not in page.text
     async with dashboard(
         app.state.dashboard.driver,
-        authenticate=lambda _: Access(user="eve", rights=READ_ONLY - {"figures.read"}),
+        access=Access(user="eve", rights=READ_ONLY - {"figures.read"}),
     ) as client:
         assert (await client.get("/kinds")).status_code == 403

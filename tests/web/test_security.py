@@ -231,12 +231,6 @@ async def test_without_sign_in_only_our_own_host_names_are_answered() -> None:
             ).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/jobs/%00", "/jobs?q=%00", "/queues/a%00b"])
-async def test_a_nul_in_an_address_is_told_to_be_nonsense(path: str) -> None:
-    async with browser(app_with()) as client:
-        assert (await client.get(path)).status_code == 400
-
-
 class TestForms:
     """Posted fields."""
 
