@@ -145,3 +145,9 @@ def _timeless(answer: tuple[int, str, str]) -> tuple[int, str, str]:
     """Return it without what passes between two answers."""
     told = re.sub(r"\d+ (s|m \d+ s) ago", "<ago>", answer[1])
     return answer[0], re.sub(" +", " ", told), answer[2]
+
+
+def execute(url: str, statement: str, *values: object) -> None:
+    """Run a statement on a database."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode(), values or None)

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-import psycopg
 import pytest
 
 from tests.cases import cases
-from tests.cli.conftest import Both
+from tests.cli.conftest import Both, execute
 from tests.cli.test_job_verbs import way
 from tests.test_cli import Run
 
@@ -94,7 +93,7 @@ class TestLogs:
         assert both("job", "logs", "77") == (1, "", "riverui: Job not found: 77.\n")
 
     def test_the_newest_log_that_exists_is_printed(self, both: Both, shop: str) -> None:
-        _execute(shop, "update river_job set attempt = 4 where id = 3")
+        execute(shop, "update river_job set attempt = 4 where id = 3")
         assert both("job", "logs", "3")[1].startswith("first\n")
 
     def test_it_is_followed_until_the_job_has_ended(
@@ -108,7 +107,7 @@ class TestLogs:
             ' \'{"river:log": [{"attempt": 1, "log": "a\\n"}, {"attempt": 2, "log": "b\\nc\\n"}]}\''
             " where id = 5",
         ]
-        _execute(
+        execute(
             shop,
             "update river_job set metadata ="
             ' \'{"river:log": [{"attempt": 1, "log": "a\\n"}]}\' where id = 5',
@@ -159,16 +158,11 @@ class TestWait:
             assert both("job", "wait", *argv)[0] == 2
 
 
-def _execute(url: str, statement: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement.encode())
-
-
 def stepwise(url: str, statements: Sequence[str]) -> SimpleNamespace:
     """Return a clock that executes the next statement whenever somebody sleeps."""
     left = list(statements)
 
     def sleep(_seconds: float) -> None:
-        _execute(url, left.pop(0))
+        execute(url, left.pop(0))
 
     return SimpleNamespace(sleep=sleep, monotonic=time.monotonic)

@@ -7,10 +7,8 @@ import os
 import subprocess
 import sys
 
-import psycopg
-
 from tests.cases import cases
-from tests.cli.conftest import Both
+from tests.cli.conftest import Both, execute
 from tests.test_cli import Run
 
 
@@ -71,11 +69,10 @@ class TestList:
         assert set(told) >= {"attempted_by", "created_at", "kind", "max_attempts", "state", "tags"}
 
     def test_more_than_a_page_are_read_one_after_the_other(self, both: Both, shop: str) -> None:
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "insert into river_job (kind, args)"
-                " select 'many', '{}' from generate_series(1, 250)"
-            )
+        execute(
+            shop,
+            "insert into river_job (kind, args) select 'many', '{}' from generate_series(1, 250)",
+        )
         _, out, _ = both("job", "list", "--all", "kind:many", "--order", "id")
         lines = out.splitlines()
         assert len(lines) == 251
@@ -104,12 +101,12 @@ class TestList:
                     assert words in err
 
     def test_a_narrow_terminal_gets_narrow_lines(self, run: Run, shop: str) -> None:
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "insert into river_job (id, kind, args, queue) values"
-                " (9, 'a_very_long_kind_of_job_that_goes_on_and_on', '{\"a\": \"漢字漢字漢字\"}',"
-                " 'a-queue-with-quite-a-name')"
-            )
+        execute(
+            shop,
+            "insert into river_job (id, kind, args, queue) values"
+            " (9, 'a_very_long_kind_of_job_that_goes_on_and_on', '{\"a\": \"漢字漢字漢字\"}',"
+            " 'a-queue-with-quite-a-name')",
+        )
         for width in (90, 72):
             _, out, _ = run("job", "list", DATABASE_URL=shop, COLUMNS=str(width))
             lines = out.splitlines()
@@ -122,11 +119,11 @@ class TestList:
 
 def test_what_steers_a_terminal_is_escaped_everywhere(both: Both, shop: str) -> None:
     """Also the controls that JSON does not have to escape."""
-    with psycopg.connect(shop, autocommit=True) as connection:
-        connection.execute(
-            "insert into river_job (id, kind, args, tags) values"
-            " (9, E'mail\u009b2J', E'{\"a\": \"\u202egnp.exe \u007f\"}', array[E'\u009d0;x'])"
-        )
+    execute(
+        shop,
+        "insert into river_job (id, kind, args, tags) values"
+        " (9, E'mail\u009b2J', E'{\"a\": \"\u202egnp.exe \u007f\"}', array[E'\u009d0;x'])",
+    )
     with cases() as case:
         for argv in (["list"], ["list", "--json"], ["get", "9"], ["get", "9", "--json"]):
             with case(argv):
@@ -163,10 +160,9 @@ class TestGet:
         assert "river:log" not in out
 
     def test_it_says_why_a_job_waits(self, both: Both, shop: str) -> None:
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "update river_queue set paused_at = now() - interval '1 day' where name = 'mail'"
-            )
+        execute(
+            shop, "update river_queue set paused_at = now() - interval '1 day' where name = 'mail'"
+        )
         _, out, _ = both("job", "get", "1")
         assert "why      Its queue has been paused" in out
         _, out, _ = both("job", "get", "5")
@@ -175,10 +171,7 @@ class TestGet:
     def test_an_error_of_several_lines_keeps_the_first_of_them(self, both: Both, shop: str) -> None:
         told = "no url\nNot tried again: " + "\n".join("more" for _ in range(1000))
         error = json.dumps({"at": "2026-11-21T09:10:00Z", "attempt": 1, "error": told, "trace": ""})
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "update river_job set errors = array[%s::jsonb] where id = 3", [error]
-            )
+        execute(shop, "update river_job set errors = array[%s::jsonb] where id = 3", error)
         lines = both("job", "get", "3")[1].split("Attempt 1 failed")[1].splitlines()[1:]
         assert lines[:2] == ["  no url", "  Not tried again: more"]
         assert len(lines) == 4
@@ -187,10 +180,7 @@ class TestGet:
     def test_a_cancelled_attempt_did_not_fail(self, both: Both, shop: str) -> None:
         told = "JobCancelError: job cancelled remotely"
         error = json.dumps({"at": "2026-11-21T09:10:00Z", "attempt": 1, "error": told, "trace": ""})
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "update river_job set errors = array[%s::jsonb] where id = 3", [error]
-            )
+        execute(shop, "update river_job set errors = array[%s::jsonb] where id = 3", error)
         assert "Attempt 1 was cancelled  2026" in both("job", "get", "3")[1]
 
     def test_a_program_gets_the_api_s_answer(self, both: Both) -> None:

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 
 import click
-import psycopg
 import pytest
 
 from riverui.actions.job_verbs import JOB_VERBS
 from riverui.cli.job import verbs
 from tests.cases import cases
-from tests.cli.conftest import Ways
+from tests.cli.conftest import Ways, execute
 from tests.test_cli import Run
 
 Rows = Callable[[str], list[tuple[object, ...]]]
@@ -81,11 +80,11 @@ class TestByIds:
     def test_ids_come_from_standard_input_in_chunks(
         self, run: Run, way: dict[str, str], shop: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "insert into river_job (id, kind, args)"
-                " select n, 'many', '{}' from generate_series(1000, 3499) n"
-            )
+        execute(
+            shop,
+            "insert into river_job (id, kind, args)"
+            " select n, 'many', '{}' from generate_series(1000, 3499) n",
+        )
         monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(map(str, range(1000, 3500)))))
         assert run("job", "cancel", "-", **way)[:2] == (0, "2,500 jobs cancelled.\n")
         assert rows("select count(*) from river_job where state = 'cancelled'") == [(2500,)]
@@ -185,18 +184,12 @@ class TestBySearch:
         )
 
     def test_ctrl_c_stops_it(
-        self,
-        run: Run,
-        way: dict[str, str],
-        shop: str,
-        rows: Rows,
-        monkeypatch: pytest.MonkeyPatch,
+        self, run: Run, way: dict[str, str], shop: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with psycopg.connect(shop, autocommit=True) as connection:
-            connection.execute(
-                "insert into river_job (kind, args)"
-                " select 'many', '{}' from generate_series(1, 10000)"
-            )
+        execute(
+            shop,
+            "insert into river_job (kind, args) select 'many', '{}' from generate_series(1, 10000)",
+        )
 
         class Clock:
             """Is interrupted by the first one who sleeps."""
