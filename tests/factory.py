@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -179,6 +179,6 @@ class Make:
             "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
         )
 
-    async def rows(self, query: str) -> list[DictRow]:
+    async def rows(self, query: str, params: Sequence[object] | None = None) -> list[DictRow]:
         """Return the rows of a query."""
-        return await (await self.connection.execute(query.encode())).fetchall()
+        return await (await self.connection.execute(query.encode(), params)).fetchall()

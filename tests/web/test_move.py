@@ -20,9 +20,7 @@ Connection = AsyncConnection[Any]
 
 
 async def places(make: Make) -> dict[int, tuple[str, int]]:
-    rows = await (
-        await make.execute("select id, queue, priority from river_job order by id")
-    ).fetchall()
+    rows = await make.rows("select id, queue, priority from river_job order by id")
     return {row["id"]: (row["queue"], row["priority"]) for row in rows}
 
 

@@ -145,11 +145,11 @@ async def test_a_job_for_later(client: AsyncClient, make: Make) -> None:
             with case(when):
                 await make.execute("delete from river_job")
                 await client.post("/jobs/new", data=filled(when=when))
-                found = await make.execute(
+                found = await make.rows(
                     "select state::text, extract(epoch from scheduled_at - now())::float as left"
                     " from river_job"
                 )
-                (row,) = await found.fetchall()
+                (row,) = found
                 assert row["state"] == "scheduled"
                 assert row["left"] > least - 30
 

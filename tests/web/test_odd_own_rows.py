@@ -186,11 +186,11 @@ async def test_what_goes_on_behind_the_pages_goes_on(
     board.operations.watch()
 
     async def ended() -> bool:
-        found = await make.execute(
+        found = await make.rows(
             "select id from riverui_operation where ended_at is null and verb = 'retry'"
             " and held_until < now() and features = '' and fence < 9223372036854775807"
         )
-        return not await found.fetchall()
+        return not found
 
     await until(ended)
     failed = await make.execute(

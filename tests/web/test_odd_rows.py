@@ -148,9 +148,7 @@ async def test_every_raw_text_is_whole(client: AsyncClient, make: Make, corpus: 
     for (name, state), job_id in corpus.ids.items():
         if state != "running":
             continue
-        rows = await make.execute(f"select {texts} from river_job where id = {job_id}".encode())
-        row = await rows.fetchone()
-        assert row is not None
+        (row,) = await make.rows(f"select {texts} from river_job where id = {job_id}")
         for field, text in row.items():
             answer = await client.get(f"/jobs/{job_id}/raw/{field}")
             assert answer.status_code == (404 if text is None else 200), (name, field)
@@ -329,8 +327,8 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
     assert {str(operation.status) for operation in operations} == {"done"}, [
         o.error for o in operations
     ]
-    rows = await make.execute("select state::text, count(*)::int as n from river_job group by 1")
-    left = {row["state"]: row["n"] for row in await rows.fetchall()}
+    rows = await make.rows("select state::text, count(*)::int as n from river_job group by 1")
+    left = {row["state"]: row["n"] for row in rows}
     # An attempt that is still to come looks like one that began after the action was asked for.
     later = ("times that never come", "times beyond the calendar")
     spared = {state: len(later) for state in STATES}
@@ -354,8 +352,8 @@ async def test_actions_on_selected_jobs(client: AsyncClient, make: Make, corpus:
                 data = {"ids": str(job_id), "confirmed": "1"} | MOVED
                 answer = await client.post(f"/jobs/{verb}", data=data)
                 assert answer.status_code == 303, (name, verb, answer.status_code)
-    rows = await make.execute("select count(*)::int as n from river_job where state = 'completed'")
-    assert await rows.fetchall() == [{"n": 0}]
+    rows = await make.rows("select count(*)::int as n from river_job where state = 'completed'")
+    assert rows == [{"n": 0}]
 
 
 @pytest.mark.usefixtures("changes")
@@ -473,8 +471,8 @@ async def test_lists_of_out_of_range_times(order: str, client: AsyncClient, make
         " '10000-01-01'::timestamptz + n * interval '1 day' else '0044-03-15 BC'::timestamptz + n *"
         " interval '1 day' end from generate_series(1, 60) n"
     )
-    found = await make.execute("select id from river_job where kind = 'far'")
-    there = {row["id"] for row in await found.fetchall()}
+    found = await make.rows("select id from river_job where kind = 'far'")
+    there = {row["id"] for row in found}
     seen: list[int] = []
     cursor: str | None = ""
     while cursor is not None:

@@ -56,9 +56,7 @@ def notice(page: Element) -> str:
 
 
 async def paused(make: Make) -> set[str]:
-    rows = await (
-        await make.execute("select name from river_queue where paused_at is not null")
-    ).fetchall()
+    rows = await make.rows("select name from river_queue where paused_at is not null")
     return {row["name"] for row in rows}
 
 

@@ -23,7 +23,7 @@ NO_PLACES: tuple[dict[str, Any], ...] = (
 
 
 async def places(make: Make) -> dict[int, tuple[str, int]]:
-    rows = await (await make.execute("select id, queue, priority from river_job")).fetchall()
+    rows = await make.rows("select id, queue, priority from river_job")
     return {row["id"]: (row["queue"], row["priority"]) for row in rows}
 
 

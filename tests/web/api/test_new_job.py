@@ -38,8 +38,8 @@ async def test_a_job_with_everything(api: AsyncClient, make: Make) -> None:
     answer = await api.post("jobs", content=body)
     assert answer.status_code == 200, answer.text
     validate("InsertedJob", answer.json())
-    found = await make.execute("select *, args::text as text from river_job")
-    (row,) = await found.fetchall()
+    found = await make.rows("select *, args::text as text from river_job")
+    (row,) = found
     assert answer.json() == {
         "id": row["id"],
         "state": "scheduled",
@@ -103,9 +103,7 @@ async def test_what_cannot_be_inserted(api: AsyncClient, make: Make) -> None:
                 assert answer.status_code == 400, answer.text
                 validate("Error", answer.json())
                 assert told in answer.json()["message"]
-                (row,) = await (
-                    await make.execute("select count(*) as n from river_job")
-                ).fetchall()
+                (row,) = await make.rows("select count(*) as n from river_job")
                 assert row["n"] == 0
 
 
