@@ -22,7 +22,7 @@ def test_it_is_made_and_dropped_once(run: Run, database_url: str) -> None:
     url = {"DATABASE_URL": database_url}
     given = ["partition-index", "--by-args", "tenant", "--by-kind"]
     told = f"{NAME}, jobs by kind and tenant.\n"
-    assert run(*given, **url) == (0, f"Made {told}", "")
+    assert run(*given, **url) == (0, f"Created {told}", "")
     assert _there(database_url)
     assert run(*given, **url) == (0, f"Nothing to do: there is {told}", "")
     assert run(*given, "--drop", **url) == (0, f"Dropped {told}", "")
@@ -33,8 +33,8 @@ def test_it_is_made_and_dropped_once(run: Run, database_url: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ([], "Say what tells partitions apart"),
-        (["--by-args", ""], "'' is no name of an arg"),
+        ([], "Give the partition"),
+        (["--by-args", ""], "'' is not a name of an arg"),
         (["--by-args", "a", "--by-all-args"], "exclude each other"),
     ],
 )

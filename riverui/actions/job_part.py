@@ -1,4 +1,4 @@
-"""What features need to take part in the verbs on jobs."""
+"""Helpers for features that change verbs on jobs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import chain
 from riverui.storage.interface.job_actions import JobChanges
 
 Inner = Callable[[Sequence[int]], Awaitable[JobChanges]]
-"""Goes on with the verb, on the same executor."""
+"""Continues with the verb, on the same executor."""
 
 
 def merge(*changes: JobChanges) -> JobChanges:
-    """Return several answers as one."""
+    """Return several results as one."""
     return JobChanges(
         changed=tuple(chain.from_iterable(change.changed for change in changes)),
         requested=tuple(chain.from_iterable(change.requested for change in changes)),

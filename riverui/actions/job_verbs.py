@@ -20,7 +20,7 @@ RETRY = JobVerb(
     key="r",
     tone="primary",
     fits=frozenset({JobState.SCHEDULED, JobState.RETRYABLE} | FINALIZED),
-    # Completed jobs would do their work twice, and scheduled ones begin before their time.
+    # Completed jobs would be worked twice, and scheduled ones before their time.
     unnamed=frozenset({JobState.RETRYABLE, JobState.DISCARDED, JobState.CANCELLED}),
     call=lambda executor, ids, given: executor.job_retry_many(ids),
     reruns=True,
@@ -59,10 +59,8 @@ async def _served_queues(executor: Executor) -> Sequence[str]:
     return [row.name for row in rows if is_queue_name(row.name)]
 
 
-async def _doubt_about_queue(executor: Executor, given: Given) -> str:
-    """Return why the jobs would wait in the queue that they are moved to; empty where that is not
-    known.
-    """
+async def _queue_warning(executor: Executor, given: Given) -> str:
+    """Return why jobs would not be worked in the queue that they are moved to; empty if unknown."""
     if "queue" not in given:
         return ""
     row = await executor.queue_row_get(str(given["queue"]))
@@ -103,7 +101,7 @@ MOVE = JobVerb(
             numbers=range(1, 5),
         ),
     ),
-    caution=_doubt_about_queue,
+    caution=_queue_warning,
     done="moved",
     changed="{jobs} moved to {given}",
     effect=(
@@ -157,7 +155,7 @@ UNDELETE = JobVerb(
     allows=DELETE.allows,
     extension=True,
 )
-"""What undoes a deletion whose jobs were kept; it is none of the buttons, but of a notice."""
+"""Undoes a deletion whose jobs were kept; offered by a notice, without a button."""
 
 JOB_VERBS: Mapping[str, JobVerb] = {verb.name: verb for verb in (RETRY, CANCEL, MOVE, DELETE)}
 """Every verb on jobs by its name, in the order of their buttons."""
@@ -188,10 +186,10 @@ DELETE_DEAD_LETTERS = replace(
 DEAD_LETTER_VERBS: Mapping[str, JobVerb] = {
     verb.name: verb for verb in (RETRY_DEAD_LETTERS, DELETE_DEAD_LETTERS)
 }
-"""What can be done to all matching dead letters."""
+"""Verbs that can be applied to all matching dead letters."""
 
 OPERATION_VERBS: Mapping[str, JobVerb] = {**JOB_VERBS, **DEAD_LETTER_VERBS}
-"""Every verb that can be done to all that match."""
+"""Verbs that can be applied to all matching jobs."""
 
 SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.NOT_FOUND: "not found",
@@ -205,4 +203,4 @@ SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.KEPT: "there is a dead letter of its number; delete that first",
     SkipReason.WORKFLOW: "a task whose workflow has gone on without it; retry the dead letter",
 }
-"""Why a verb left a job as it was, in words."""
+"""Why a verb skipped a job, in words."""

@@ -1,4 +1,4 @@
-"""Does the verbs on jobs (`job_verbs`): to chosen jobs in one transaction, to one job in its
+"""Apply the verbs on jobs (`job_verbs`): to selected jobs in one transaction, to one job in the
 caller's.
 """
 
@@ -20,13 +20,13 @@ from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
 MAX_IDS = 1_000
-"""Ids that one call takes, as River's own API does."""
+"""Maximum ids of one call, as in River's API."""
 
-_IN_THE_WAY = (
+_UNIQUE_CONFLICT = (
     "Job can't be retried because another active job has the same unique properties. "
     "Wait for it to finish or delete it before retrying."
 )
-"""River UI's own words: its pages show them."""
+"""River UI's message, which its pages show."""
 
 
 async def apply(
@@ -38,11 +38,10 @@ async def apply(
     time_limit: timedelta | None = None,
     pilot: JobPilot,
 ) -> JobChanges:
-    """Do one verb to up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
-    answer.
+    """Apply a verb to up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
+    result.
 
-    Raises QueryTimeout when the statement itself is too slow; what another transaction holds is
-    only skipped.
+    Raise QueryTimeout if the statement is too slow; jobs locked by another transaction are skipped.
     """
     if not ids:
         return JobChanges()
@@ -59,11 +58,11 @@ async def apply_tx(
     time_limit: timedelta | None = None,
     pilot: JobPilot,
 ) -> JobChanges:
-    """Do what `apply` does inside the caller's transaction."""
+    """Apply a verb as `apply` does, inside the caller's transaction."""
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
     call = partial(_call(pilot, verb, given), transaction)
-    # Each lock that cannot be had costs a wait, so those waits together are bounded as well.
+    # Each locked job costs a wait, so the sum of the waits is limited as well.
     limit = time.monotonic() + (time_limit or timedelta(seconds=10)).total_seconds()
     return merge(*await _split(transaction, call, unique, limit))
 
@@ -77,10 +76,10 @@ async def apply_whole(
     time_limit: timedelta | None = None,
     pilot: JobPilot,
 ) -> JobChanges:
-    """Do one verb to up to MAX_IDS jobs, to all of them or to none.
+    """Apply a verb to up to MAX_IDS jobs, to all of them or to none.
 
-    NotFound, LockTimeout, UniqueConflict and what the verb refuses name the first job that is in
-    the way; what was no more to be done is no error to River.
+    Raise NotFound, LockTimeout, UniqueConflict, or BadRequest for what the verb rejects, with the
+    first such job. A job that needs no change is not an error, as in River.
     """
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
@@ -88,7 +87,7 @@ async def apply_whole(
         try:
             changes = await _call(pilot, verb, given)(transaction, unique)
         except UniqueConflict:
-            raise UniqueConflict(_IN_THE_WAY) from None
+            raise UniqueConflict(_UNIQUE_CONFLICT) from None
         _check(verb, changes)
         return changes
 
@@ -96,18 +95,18 @@ async def apply_whole(
 async def apply_one(
     executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING, *, pilot: JobPilot
 ) -> JobRow:
-    """Do one verb to one job; return the job afterwards, unchanged where nothing was to be done.
+    """Apply a verb to one job; return the job afterwards.
 
-    Raises what apply_whole does. A running job that is cancelled runs on, as its worker is only
-    asked.
+    Raises the same errors as apply_whole. Cancelling a running job only notifies its worker.
     """
     _check(verb, await _call(pilot, verb, given)(executor, [id]))
     return await get(executor, id)
 
 
 async def delete_one(executor: Executor, id: int, *, pilot: JobPilot) -> JobRow:
-    """Do River's JobDelete; return the job that was. Raise NotFound where there is none, and
-    JobRunning while it runs.
+    """Delete a job as River's JobDelete does; return it.
+
+    Raise NotFound, or JobRunning while it runs.
     """
     if await pilot.deletes_plainly(executor):
         for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
@@ -115,13 +114,13 @@ async def delete_one(executor: Executor, id: int, *, pilot: JobPilot) -> JobRow:
     row = await get(executor, id)
     if row.state is JobState.RUNNING:
         raise JobRunning
-    # Where another transaction holds it, this waits for its end.
+    # If another transaction has locked the job, this waits for its end.
     _check(DELETE, await pilot.delete(executor, [id]))
     return row
 
 
 async def get(executor: Executor, id: int) -> JobRow:
-    """Return the whole job; raise NotFound where there is none."""
+    """Return the complete job; raise NotFound if it does not exist."""
     row = await executor.job_row_get(id)
     if row is None:
         raise _not_found(id)
@@ -129,10 +128,9 @@ async def get(executor: Executor, id: int) -> JobRow:
 
 
 async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
-    """Do River's JobUpdate: merge an object (JSON text) into the metadata; return the job
-    afterwards.
+    """Merge a JSON object into the metadata as River's JobUpdate does; return the job afterwards.
 
-    Raise NotFound where there is none.
+    Raise NotFound if it does not exist.
     """
     row = await executor.job_update(id, metadata=metadata)
     if row is None:
@@ -141,21 +139,21 @@ async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
 
 
 def _call(pilot: JobPilot, verb: JobVerb, given: Given) -> JobCall:
-    """Return what does the verb: the pilot where features may change it, storage otherwise."""
+    """Return the verb's call: the pilot's if features may change it, else the storage call."""
     piloted = {CANCEL.name: pilot.cancel, DELETE.name: pilot.delete, RETRY.name: pilot.retry}
     return piloted.get(verb.name) or (lambda executor, ids: verb.call(executor, ids, given))
 
 
 def _check(verb: JobVerb, changes: JobChanges) -> None:
-    """Raise for the first job that could not be looked at, or that the verb refuses."""
+    """Raise an error for the first job that is missing, locked or rejected by the verb."""
     for job_id, reason in changes.skipped:
         if reason is SkipReason.NOT_FOUND:
             raise _not_found(job_id)
         if reason is SkipReason.LOCKED:
             raise LockTimeout(f"Job {job_id} is locked by another transaction.")
         if reason in verb.refuses:
-            told = verb.refuses[reason].format(id=job_id)
-            raise JobRunning(told) if reason is SkipReason.RUNNING else BadRequest(told)
+            message = verb.refuses[reason].format(id=job_id)
+            raise JobRunning(message) if reason is SkipReason.RUNNING else BadRequest(message)
 
 
 def _not_found(id: int) -> NotFound:
@@ -168,9 +166,7 @@ async def _split(
     ids: Sequence[int],
     limit: float,
 ) -> list[JobChanges]:
-    """Run the call; where some row makes it fail, run it on halves until only that row is left
-    out.
-    """
+    """Run the call; if a row makes it fail, run it on halves until only that row is skipped."""
     if time.monotonic() > limit:
         return [JobChanges(skipped=tuple((job_id, SkipReason.LOCKED) for job_id in ids))]
     try:

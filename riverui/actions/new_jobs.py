@@ -1,4 +1,4 @@
-"""Inserts jobs that a person asks for: what may be given, and who carries it out."""
+"""Insert jobs that people enter: their limits and checks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from riverui.features.workflows.domain.tasks import MARK
 from riverui.storage.interface.engine_params import InsertResult
 
 MAX_ARGS_BYTES = 300_000
-"""Bytes of the args of one job: as a form sends them, three for each, they fit into a request."""
+"""Maximum bytes of args: form-encoded, with three bytes for each, they fit in a request."""
 MAX_METADATA_BYTES = 20_000
-"""Bytes of the metadata of one job."""
+"""Maximum bytes of metadata."""
 MAX_TAGS = 100
-"""Tags of one job."""
+"""Maximum tags of one job."""
 FROM = "riverui:from"
-"""The metadata key that tells who inserted a job from the dashboard, and like which job."""
+"""The metadata key with the user who inserted a job on the dashboard, and the copied job."""
 _MOST_USER = 200
-"""Characters of a user's name that are kept."""
+"""Maximum characters of a user's name."""
 _RESERVED = ("river:", FROM, MARK)
-"""How keys of metadata begin that River and riverui write themselves."""
+"""Prefixes of metadata keys that River and riverui write themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewJobUnique:
-    """What makes a new job unique, as River computes it."""
+    """River's unique options of a new job."""
 
     by_args: bool | tuple[str, ...] = False
-    """All args, or those of these top-level keys."""
+    """All args, or only these top-level keys."""
     by_period: timedelta | None = None
     by_queue: bool = False
     by_state: tuple[JobState, ...] | None = None
@@ -43,7 +43,7 @@ class NewJobUnique:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewJob:
-    """A job to insert; None leaves it to the kind's own options, then to River's defaults."""
+    """A job to insert; None means the default of its kind, then River's default."""
 
     kind: str
     args: str
@@ -60,24 +60,24 @@ class NewJob:
 
 
 class JobInserter(Protocol):
-    """Inserts jobs by River's rules; the engine has one."""
+    """Inserts jobs by River's rules; implemented by the engine."""
 
     def check(self, job: NewJob) -> None:
-        """Raise JobRefused where the job could not be inserted, by River's rules or, where this
-        process works its kind, by the type of its args.
+        """Raise JobRefused if River's rules do not allow the job, or if this process works its kind
+        and the args do not fit its type.
         """
         ...
 
     async def insert(self, job: NewJob) -> InsertResult:
-        """Insert a job and tell the workers of its queue, in one transaction; return it, or the one
-        that is there already with its unique key. JobRefused as of `check`.
+        """Insert a job and notify its queue in one transaction; return it, or the existing job with
+        its unique key. Raise JobRefused as `check` does.
         """
         ...
 
 
 class LateInserter:
-    """Makes an inserter for the first job that is checked or inserted: the engine takes longer to
-    load than a dashboard to start.
+    """Creates an inserter at the first use: loading the engine takes longer than starting a
+    dashboard.
     """
 
     def __init__(self, make: Callable[[], JobInserter]) -> None:
@@ -85,11 +85,11 @@ class LateInserter:
         self._made: JobInserter | None = None
 
     def check(self, job: NewJob) -> None:
-        """Raise JobRefused where the job could not be inserted."""
+        """Raise JobRefused if the job cannot be inserted."""
         self._inserter().check(job)
 
     async def insert(self, job: NewJob) -> InsertResult:
-        """Insert a job, or return the one that is there already with its unique key."""
+        """Insert a job, or return the existing one with its unique key."""
         return await self._inserter().insert(job)
 
     def _inserter(self) -> JobInserter:
@@ -99,7 +99,7 @@ class LateInserter:
 
 
 def check(inserter: JobInserter, job: NewJob) -> None:
-    """Raise JobRefused, with the field, for the first thing that is wrong with a job."""
+    """Raise JobRefused, with the field, for the first invalid field of a job."""
     if not is_kind(job.kind):
         raise JobRefused(
             f"The kind must be 2 to {MOST_KIND_CHARACTERS} letters, digits, underscores and (not"
@@ -122,9 +122,9 @@ def check(inserter: JobInserter, job: NewJob) -> None:
 async def insert(
     inserter: JobInserter, job: NewJob, *, user: str, like: int | None = None
 ) -> InsertResult:
-    """Check and insert a job; its metadata tells the user, and the job that it was made like.
+    """Check and insert a job; its metadata contain the user and the copied job.
 
-    JobRefused where it cannot be inserted.
+    Raise JobRefused if it cannot be inserted.
     """
     check(inserter, job)
     origin: dict[str, object] = {"user": user[:_MOST_USER]} if user else {}

@@ -1,4 +1,4 @@
-"""What people change about durable periodic jobs."""
+"""Changes of durable periodic jobs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RIGHT = "periodic.manage"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodicVerb:
-    """One change: its words."""
+    """The words of one change."""
 
     change: PeriodicChange
     label: str
     icon: str
     done: str
-    """What a notice says, before the job's id."""
+    """The notice, in front of the job's id."""
 
     @property
     def name(self) -> str:
@@ -65,10 +65,10 @@ async def change(
     user: str = "",
     time_limit: timedelta | None = None,
 ) -> DurablePeriodicRow:
-    """Change a durable periodic job, and return its row. The leader heeds it within seconds.
+    """Change a durable periodic job and return its row. The leader applies it within seconds.
 
-    An empty `schedule` is the program's own. NotFound where there is no such job, BadRequest for an
-    expression that cannot be read, and where the database keeps no periodic jobs.
+    An empty `schedule` restores the program's. Raise NotFound if the job does not exist, BadRequest
+    for an expression that is not valid or if durable periodic jobs are not in use.
     """
     schedule = " ".join(schedule.split())
     if verb.change is PeriodicChange.SCHEDULE and schedule:
@@ -90,7 +90,7 @@ async def change(
 def _check(schedule: str) -> None:
     if len(schedule) > MOST_SCHEDULE:
         raise BadRequest(f"A schedule may have at most {MOST_SCHEDULE} characters.")
-    # With cronsim, which nothing else needs that serves pages.
+    # Loads cronsim, which no other page needs.
     from riverui.domain.schedules import CronSchedule
 
     try:

@@ -12,7 +12,7 @@ from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver, Executor
 
 _ALLOWS = "pause and resume queues"
-"""What the one right to do both lets a person do."""
+"""The description of the right to both."""
 
 PAUSE = QueueVerb(
     name="pause",
@@ -54,10 +54,10 @@ QUEUE_VERBS: Mapping[str, QueueVerb] = {verb.name: verb for verb in (PAUSE, RESU
 async def apply(
     driver: Driver, verb: QueueVerb, name: str, *, time_limit: timedelta | None = None
 ) -> Sequence[str]:
-    """Do a verb to a queue, `*` for every queue; return the names that changed.
+    """Apply a verb to a queue, `*` for every queue; return the names that changed.
 
-    NotFound without such a queue. BadRequest for `*` where a queue is called so, as clients cannot
-    tell which is meant.
+    Raise NotFound if the queue does not exist, BadRequest for `*` if a queue has that name, as it
+    would be ambiguous to clients.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         if name == ALL_QUEUES and await transaction.queue_row_get(name) is not None:
@@ -71,13 +71,13 @@ async def apply(
 async def apply_all(
     driver: Driver, verb: QueueVerb, *, time_limit: timedelta | None = None
 ) -> Sequence[str]:
-    """Do a verb to every queue; return the names that changed."""
+    """Apply a verb to every queue; return the names that changed."""
     async with driver.transaction(timeout=time_limit) as transaction:
         return await verb.call(transaction, ALL_QUEUES)
 
 
 async def get(executor: Executor, name: str) -> QueueRow:
-    """Return the queue's row; raise NotFound where no client has served it lately."""
+    """Return the queue's row; raise NotFound if no client has served it recently."""
     row = await executor.queue_row_get(name)
     if row is None:
         raise NotFound(f"Queue not found: {name}.")
@@ -87,25 +87,25 @@ async def get(executor: Executor, name: str) -> QueueRow:
 async def set_concurrency(
     driver: Driver, name: str, limits: str | None, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Set River Pro's limits of a queue (a JSON object as text) or lift them with None; return its
-    row.
+    """Set River Pro's limits of a queue (a JSON object as text) or remove them with None; return
+    its row.
 
-    All else in its metadata stays. Raise NotFound where the queue has no row.
+    Its other metadata are kept. Raise NotFound if the queue has no row.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         return await transaction.queue_set_concurrency(name, limits)
 
 
 async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = None) -> QueueRow:
-    """Do what River's QueueUpdate does with nothing to update: count the queue as seen just now.
+    """Set the queue's update time, as River's QueueUpdate does without changes.
 
-    Return its row; raise NotFound where it has none.
+    Return its row; raise NotFound if it has none.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         return await transaction.queue_touch(name)
 
 
 async def request_resign(executor: Executor) -> None:
-    """Ask the leader, whoever it is, to resign; clients that do not listen hear nothing of it."""
+    """Request that the leader resigns; clients without a listener do not receive the request."""
     message = {"action": "request_resign", "leader_id": ""}
     await executor.notify_many("river_leadership", [json.dumps(message, separators=(",", ":"))])

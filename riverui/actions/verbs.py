@@ -134,7 +134,7 @@ class JobVerb:
 
     def read(self, source: Mapping[str, object]) -> Given:
         """Return the parameters in a form or a JSON object; BadRequest if one is not valid, or if
-        there is none though the verb needs one.
+        none is given although the verb requires one.
         """
         given = {
             parameter.name: parameter.read(value)

@@ -39,8 +39,8 @@ def bench(
 ) -> int:
     """Measure how many jobs per second can be worked here.
 
-    EMPTIES river_job first. Refuses if other jobs than its own are in it, or if a client is working
-    on this database, unless --yes is given.
+    EMPTIES river_job first. Fails if it has other jobs, or if a client is working on this database,
+    unless --yes is given.
     """
     import asyncio
 

@@ -1,5 +1,4 @@
-"""How many jobs a second this machine and this database work, told as River's own `river bench`
-tells it.
+"""Measure how many jobs per second are worked, with the output of River's `river bench`.
 
 The settings are River's: 2,000 workers, a poll every 20 ms, a cooldown of 2 ms, inserts of 5,000
 jobs. A job counts when its completion is written, not when it returns.
@@ -30,12 +29,12 @@ from riverui.storage.stores.indexes import IndexStore
 INSERT_BATCH = 5_000
 """Jobs in one statement, as River's own benchmark inserts them."""
 MIN_JOBS = 75_000
-"""Jobs that continuous mode keeps waiting; also how many events may wait to be counted."""
+"""Waiting jobs that continuous mode maintains; also the size of the queue of events."""
 _ENDINGS = (EventKind.JOB_CANCELLED, EventKind.JOB_COMPLETED, EventKind.JOB_FAILED)
 _PAUSE = 0.25
-"""Seconds between two looks at whether jobs run short."""
+"""Seconds between two checks for too few waiting jobs."""
 _PERIOD = 2.0
-"""Seconds from one line to the next."""
+"""Seconds between two lines of output."""
 
 
 class BenchRefused(RiveruiError):
@@ -44,14 +43,14 @@ class BenchRefused(RiveruiError):
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkArgs:
-    """The args of a job of the benchmark: a number, as River's own benchmark has it."""
+    """The args of a job: a number, as in River's benchmark."""
 
     kind: ClassVar[str] = "benchmark"
     num: int
 
 
 class BenchmarkWorker(Worker[BenchmarkArgs]):
-    """Works a job of the benchmark by doing nothing."""
+    """A worker that does nothing."""
 
     async def work(self, job: Job[BenchmarkArgs]) -> None:
         """Return at once."""
@@ -59,7 +58,7 @@ class BenchmarkWorker(Worker[BenchmarkArgs]):
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """Counts what was done so far and, once the benchmark is over, what it did in all."""
+    """Counts jobs: so far, and in total once the benchmark has ended."""
 
     inserted: int = 0
     worked: int = 0
@@ -70,7 +69,7 @@ class Tally:
 
     @property
     def left(self) -> int:
-        """Return how many jobs are inserted and not worked yet."""
+        """Return how many inserted jobs have not been worked yet."""
         return self.inserted - self.worked
 
     @property
@@ -80,7 +79,7 @@ class Tally:
 
 
 class Benchmark:
-    """Runs one benchmark on a database whose river_job is nobody else's; `prepare` sees to that."""
+    """Runs one benchmark, after `prepare` has emptied river_job."""
 
     def __init__(
         self,
@@ -112,8 +111,8 @@ class Benchmark:
         )
 
     async def prepare(self, *, consent: bool) -> None:
-        """Empty river_job; raise BenchRefused, without consent, where other jobs are in it or a
-        client leads.
+        """Empty river_job; without consent, raise BenchRefused if it has other jobs or a client is
+        the leader.
         """
         async with self._driver.autocommit() as executor:
             if not consent:
@@ -124,7 +123,7 @@ class Benchmark:
             await IndexStore(executor).job_truncate()
 
     async def run(self, *, total: int = 0, duration: float = 0.0) -> Tally:
-        """Insert `total` jobs and work them down; with 0, insert and work on and on.
+        """Insert `total` jobs and work them; with 0, insert and work continuously.
 
         It ends after `duration` seconds (0 for never), or at a signal.
         """

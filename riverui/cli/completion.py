@@ -13,15 +13,15 @@ from riverui.errors import RiveruiError
 if TYPE_CHECKING:
     from riverui.storage.interface import Driver
 
-_BEFORE = {"zsh": "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"}
-"""What a shell needs first: zsh completes nothing by itself before its `compinit`."""
+_PREAMBLES = {"zsh": "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"}
+"""What a shell runs first: zsh does not complete anything before `compinit`."""
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, /, shell: str) -> int:
-    """Print what makes SHELL complete riverui's commands, flags, and names of the database.
+    """Print the script with which SHELL completes commands, flags, queues and kinds.
 
     For bash: source <(riverui completion bash), for instance in ~/.bashrc.
     """
@@ -29,47 +29,47 @@ def completion(ctx: click.Context, /, shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None
-    if shell in _BEFORE:
-        click.echo(_BEFORE[shell])
+    if shell in _PREAMBLES:
+        click.echo(_PREAMBLES[shell])
     click.echo(found(ctx.find_root().command, {}, "riverui", "_RIVERUI_COMPLETE").source())
     return 0
 
 
 _SECONDS = 2.0
-"""Seconds of asking after which a shell gets no names: whoever pressed the key is waiting."""
+"""Seconds after which no names are completed: a person is waiting."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%+/-]*")
-"""Names that a shell takes as they are. No others are offered: they come from whoever inserts jobs,
-and what stands on the line is run.
+"""Names that need no quotes in a shell. Others are not completed: anybody who inserts jobs chooses
+names, and the shell would run them.
 """
 
 
 def known_states(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
-    """Return the states that begin so."""
+    """Return the states with this prefix."""
     from riverui.domain.jobs import JobState
 
     return [state.value for state in JobState if state.value.startswith(incomplete)]
 
 
 def known_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
-    """Return the queues that begin so, as far as they can be read in time."""
+    """Return the queues with this prefix; none if they cannot be read in time."""
     return _names(ctx, "queue_name", incomplete)
 
 
 def known_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
-    """Return the kinds that begin so, as far as they can be read in time."""
+    """Return the kinds with this prefix; none if they cannot be read in time."""
     return _names(ctx, "job_kind", incomplete)
 
 
 def _names(ctx: click.Context, facet: str, incomplete: str) -> Sequence[str]:
     try:
-        found = _asked(ctx.obj or {}, ctx.params, facet, incomplete)
+        found = _read_names(ctx.obj or {}, ctx.params, facet, incomplete)
     except (RiveruiError, OSError, TimeoutError):
         return []
     return [name for name in found if name.startswith(incomplete) and _SAFE.fullmatch(name)]
 
 
-def _asked(
+def _read_names(
     environ: Mapping[str, str], flags: Mapping[str, Any], facet: str, match: str
 ) -> Sequence[str]:
     from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url
@@ -99,7 +99,7 @@ def _asked(
 
 
 async def _read(driver: Driver, facet: str, match: str) -> Sequence[str]:
-    """Read names without a dashboard, which takes longer to make."""
+    """Read names from the database directly: a dashboard takes longer to create."""
     from datetime import timedelta
 
     try:

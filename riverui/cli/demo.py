@@ -1,4 +1,4 @@
-"""`riverui demo`: the whole dashboard with a database and a lively workload of its own."""
+"""`riverui demo`: the dashboard with its own database and workload."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def demo(
     incident: str | None,
     no_auth: bool,
 ) -> int:
-    """Try it out, with a database of its own and a live workload. Ctrl-C stops it."""
+    """Try the dashboard with its own database and workload. Ctrl-C stops it."""
     if not is_loopback(host) and not no_auth:
         raise ConfigError(f"refusing to listen on {host} without authentication: pass --no-auth")
 

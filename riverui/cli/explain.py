@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS, asked_api, dashboard_url
+from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
 from riverui.cli.settings import choose, settings_options, texts
 from riverui.errors import ConfigError, NotFound
 
@@ -18,12 +18,11 @@ from riverui.errors import ConfigError, NotFound
 @click.option("--json", "as_json", is_flag=True, help="The answer of the API's /explain.")
 @click.pass_obj
 def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any) -> int:
-    """Say why the job with this ID is not running: asks the database, or with --api a running
-    dashboard.
+    """Explain why the job with this ID is not running.
 
-    Prints the first reason found and every check: ✓ for what holds nothing up, ✗ for what does, ?
-    for what is unknown. Exit code 0 if nothing was found, 1 if something holds the job up, 2 for
-    bad input or an unknown job.
+    Reads the database, or with --api a running dashboard. Prints the first reason found and every
+    check: ✓ passed, ✗ keeps the job from running, ? unknown. Exit code 0 if no reason was found, 1
+    if one was, 2 for bad input or an unknown job.
     """
     from riverui.domain.values import is_bigint
 
@@ -36,7 +35,7 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     values = choose(texts(flags), environ, CLIENT_SETTINGS)
     if dashboard_url(values):
         try:
-            with asked_api(environ, flags) as api:
+            with open_api(environ, flags) as api:
                 found = api.read(f"/api/jobs/{int(job_id)}/explain", JobExplanation)
         except NotFound:
             raise ConfigError(f"job not found: {job_id}") from None

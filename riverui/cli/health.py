@@ -1,4 +1,4 @@
-"""`riverui health`: whether the jobs are well."""
+"""`riverui health`: the health report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS, asked_api, dashboard_url
+from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
 from riverui.cli.settings import choose, settings_options, texts
 from riverui.errors import ConfigError, RiveruiError
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from riverui.storage.interface import Driver
 
 CODES = {"ok": 0, "warn": 1, "unknown": 1, "critical": 2}
-"""Exit codes by level: what is not known is looked at like a warning."""
+"""Exit codes by level: an unknown level counts as a warning."""
 
 _FIRST_READING_SECONDS = 15.0
-"""Seconds that reading the last hour may take; a report without some of it says so."""
+"""Seconds that reading the last hour may take; a report says if a part of it is missing."""
 
 
 @settings_options(settings=CLIENT_SETTINGS)
@@ -28,14 +28,14 @@ _FIRST_READING_SECONDS = 15.0
 @click.option("--json", "as_json", is_flag=True, help="The answer of the API's /health-report.")
 @click.pass_obj
 def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
-    """Say whether the jobs are well, and if not, why.
+    """Report whether jobs are healthy, and the causes if they are not.
 
-    Asks the database, or with --api a running dashboard.
+    Reads the database, or with --api a running dashboard.
 
     Prints whether work is flowing, whether it is succeeding, and whether the figures can be
-    trusted, each with its checks: ✓ for what was ruled out, ✗ for what was found, ? for what
-    is unknown. Exit code 0 if all is well, 1 for a warning and if something essential is unknown, 2
-    if it is critical, for bad input, and if nobody answers.
+    trusted, each with its checks: ✓ ruled out, ✗ found, ? unknown. Exit code 0 if everything is
+    healthy, 1 for a warning or if something essential is unknown, 2 if it is critical, for bad
+    input, and if there is no answer.
     """
     import msgspec
 
@@ -44,7 +44,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     values = choose(texts(flags), environ, CLIENT_SETTINGS)
     try:
         if dashboard_url(values):
-            with asked_api(environ, flags) as api:
+            with open_api(environ, flags) as api:
                 report = api.read("/api/health-report", HealthReportAnswer)
         else:
             from riverui.cli.direct import read

@@ -1,4 +1,4 @@
-"""`riverui healthcheck`: asks the server on this machine how it is."""
+"""`riverui healthcheck`: checks the server on this machine."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from riverui.web.config import ServeConfig
 @click.argument("name", type=click.Choice(["minimal", "complete"]), default="minimal")
 @click.pass_obj
 def healthcheck(environ: Mapping[str, str], /, name: str, **flags: Any) -> int:
-    """Ask the server on this machine for its health: exit code 0 or 1.
+    """Check the server on this machine: exit code 0 if it is healthy, else 1.
 
     `minimal`: the process answers. `complete`: its database does too.
     """
     values = choose(texts(flags), environ)
-    return ask_health(serve_config(values, probing=True), name)
+    return check_health(serve_config(values, probing=True), name)
 
 
-def ask_health(config: ServeConfig, name: str) -> int:
-    """Return 0 where the server on this machine is well; raise RiveruiError otherwise."""
+def check_health(config: ServeConfig, name: str) -> int:
+    """Return 0 if the server on this machine is healthy; raise RiveruiError otherwise."""
     if name not in ("minimal", "complete"):
         raise ConfigError(f"--healthcheck is {name!r}: use minimal or complete")
     import http.client

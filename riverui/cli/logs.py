@@ -17,7 +17,7 @@ _LEVELS = {
 }
 _PLAIN = re.compile(r"[A-Za-z0-9._:/+~@-]+")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
-"""What every record carries; anything else was given as `extra` and is told."""
+"""Attributes of every record; any other was given as `extra` and is logged."""
 
 
 def configure_logging(
@@ -27,8 +27,9 @@ def configure_logging(
     filters: Sequence[logging.Filter] = (),
     about: Mapping[str, object] | None = None,
 ) -> None:
-    """Send all log records to stdout through one handler; libraries log from warnings on. Each line
-    tells what it is `about`.
+    """Send all log records to stdout through one handler; libraries log from warnings on.
+
+    `about` is added to each line.
     """
     handler = logging.StreamHandler(sys.stdout)
     for each in filters:
@@ -42,8 +43,8 @@ def configure_logging(
 def pairs(
     record: logging.LogRecord, about: Mapping[str, object] | None = None
 ) -> Iterator[tuple[str, object]]:
-    """Return what a line tells: time (UTC), level, message, what each line is about, the extras,
-    and a traceback last.
+    """Yield the fields of a line: time (UTC), level, message, `about`, the extras, and a traceback
+    last.
     """
     yield "time", datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     yield "level", "WARN" if record.levelno == logging.WARNING else record.levelname
@@ -55,7 +56,7 @@ def pairs(
 
 
 class _Formatter(logging.Formatter):
-    """Knows what each line is about."""
+    """Adds `about` to each line."""
 
     def __init__(self, about: Mapping[str, object] | None = None) -> None:
         super().__init__()
@@ -63,15 +64,13 @@ class _Formatter(logging.Formatter):
 
 
 class TextFormatter(_Formatter):
-    """`key=value` pairs; a value that is not plain is quoted, so no value can forge a line or a
-    pair.
-    """
+    """Formats a record as `key=value` pairs, quoted so that no value can forge a line or a pair."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; a traceback follows on lines of its own, indented."""
-        told = dict(pairs(record, self.about))
-        traceback = told.pop("traceback", None)
-        line = " ".join(f"{key}={_plain(value)}" for key, value in told.items())
+        """Return the line, and after it the traceback on indented lines."""
+        fields = dict(pairs(record, self.about))
+        traceback = fields.pop("traceback", None)
+        line = " ".join(f"{key}={_plain(value)}" for key, value in fields.items())
         return f"{line}\n    " + str(traceback).replace("\n", "\n    ") if traceback else line
 
 

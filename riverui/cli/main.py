@@ -1,4 +1,4 @@
-"""The `riverui` command: it finds the subcommand, and tells errors in one line."""
+"""The `riverui` command: runs a subcommand and prints errors as one line."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from riverui.cli.worker.command import worker
 from riverui.errors import ConfigError, RiveruiError
 
 BAD_SETTINGS = 2
-"""Exit code for settings that cannot be used."""
+"""Exit code for settings that are not valid."""
 _MIGRATE = "riverui migrate-up"
-"""What makes River's tables, as errors name it."""
+"""The command that creates River's tables, as error messages give it."""
 
 
 def main(
@@ -44,15 +44,15 @@ def main(
     target: str = "",
     migrate: str = _MIGRATE,
 ) -> None:
-    """Run the command line, and end the process with 0, 1 (it did not work) or 2 (bad settings).
+    """Run the command line, and exit with 0, 1 (it failed) or 2 (bad settings).
 
-    A framework whose own command line runs this gives its `settings`, which win over the
-    environment, the `program`, the client (`target`) that `worker` need not be told, and what makes
-    River's tables there (`migrate`).
+    A framework whose own command line runs this passes its `settings`, which take precedence over
+    the environment, its `program`, the client (`target`) of `worker`, and the command that creates
+    River's tables (`migrate`).
     """
     arguments = double_dashes(sys.argv[1:] if argv is None else argv)
-    environ = os.environ if settings is None else _overlaid(os.environ, settings)
-    group = _aimed(target) if target else riverui
+    environ = os.environ if settings is None else _with_settings(os.environ, settings)
+    group = _with_target(target) if target else riverui
     try:
         code = group.main(arguments, obj=environ, prog_name=program, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -67,16 +67,14 @@ def main(
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is left in the buffer must not fail at exit.
+        # The reader has closed the pipe; flushing the rest of the buffer must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code or 0)
 
 
 def double_dashes(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with Go's `-prefix /x` as `--prefix /x`, as River's commands take
-    them.
-    """
+    """Return the arguments with `-prefix /x`, as Go programs take it, as `--prefix /x`."""
     changed = list(arguments)
     for place, argument in enumerate(changed):
         if argument == "--":
@@ -90,9 +88,7 @@ class ServeByDefault(click.Group):
     """Takes `riverui --prefix /x` for `riverui serve --prefix /x`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `serve` in front where no command is named; a shell that completes the name of one
-        names none yet.
-        """
+        """Add `serve` if no command is named, except while a shell completes its name."""
         if ctx.resilient_parsing and not args:
             return super().parse_args(ctx, args)
         if not args or (args[0].startswith("-") and args[0] not in ("--help", "--version", "-h")):
@@ -100,7 +96,7 @@ class ServeByDefault(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands, or the flags of `serve` besides one's own."""
+        """Return the commands, or the flags of the group and of `serve`."""
         found = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("-"):
             found += serve.shell_complete(ctx, incomplete)
@@ -145,25 +141,23 @@ for command in (
     riverui.add_command(command)
 
 
-def _overlaid(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with these settings; a file that would hold one of them is left
-    out.
-    """
+def _with_settings(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with these settings in place of its variables or `NAME_FILE`."""
     files = {f"{name}_FILE" for name in settings}
     return {name: environ[name] for name in environ if name not in files} | dict(settings)
 
 
-def _aimed(target: str) -> click.Group:
-    """Return all commands, of which `worker` works for this client."""
-    aimed = copy.copy(worker)
-    aimed.params = [each for each in worker.params if each.name != "target"]
+def _with_target(target: str) -> click.Group:
+    """Return all commands, with `worker` for this client."""
+    bound = copy.copy(worker)
+    bound.params = [each for each in worker.params if each.name != "target"]
     assert worker.callback is not None
-    aimed.callback = partial(worker.callback, target=target)
+    bound.callback = partial(worker.callback, target=target)
     first, _, rest = (worker.help or "").partition("\n\n")
     # The sentences about the client that is named: up to the one about signals.
-    aimed.help = f"{first}\n\n{rest[rest.find('SIGTERM') :]}"
+    bound.help = f"{first}\n\n{rest[rest.find('SIGTERM') :]}"
     group = copy.copy(riverui)
-    group.commands = {**riverui.commands, "worker": aimed}
+    group.commands = {**riverui.commands, "worker": bound}
     return group
 
 

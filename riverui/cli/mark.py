@@ -1,4 +1,4 @@
-"""`riverui mark`: tells charts of a deploy."""
+"""`riverui mark`: marks a deploy in charts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 @click.argument("label")
 @click.option("--url", default="", metavar="URL", help="Where to read more: http or https.")
 @click.option(
-    "--release", default="", metavar="NAME", help="Version or commit, as workers tell theirs."
+    "--release",
+    default="",
+    metavar="NAME",
+    help="Version or commit, as in the workers' release setting.",
 )
 @click.option(
     "--at",
@@ -47,8 +50,8 @@ def mark(
 ) -> int:
     """Mark a moment in charts, such as a deploy: LABEL says what happened.
 
-    One of the same label in the same minute, or in one beside it, stays as it is: told from many
-    places at once, a deploy is marked once. It needs riverui's own tables; exit code 2 without.
+    A mark with the same label within a minute is not repeated, so that a deploy of many processes
+    is marked once. It needs riverui's own tables; exit code 2 without them.
     """
     from riverui.features.marks.store import MarkInsertParams
     from riverui.web.view.format import plain
@@ -61,15 +64,15 @@ def mark(
         user=user or environ.get("USER", "") or environ.get("LOGNAME", ""),
     )
     found, made = _marked(environ, flags, params)
-    told = f"{plain(found.label)} at {found.at:%Y-%m-%d %H:%M} UTC"
-    click.echo(f"Marked {told}." if made else f"Nothing to do: there is a mark {told}.")
+    words = f"{plain(found.label)} at {found.at:%Y-%m-%d %H:%M} UTC"
+    click.echo(f"Marked {words}." if made else f"Nothing to do: there is a mark {words}.")
     return 0
 
 
 def _marked(
     environ: Mapping[str, str], flags: Mapping[str, Any], params: MarkInsertParams
 ) -> tuple[Mark, bool]:
-    """Make the mark; ConfigError for what cannot be one, and where there is no table for it."""
+    """Insert the mark; raise ConfigError if it is not valid or its table is missing."""
     import asyncio
 
     from riverui.features.marks.verbs import mark_insert

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_JOBS_MADE_BY = 2
-"""The migration that makes the table of jobs."""
+_JOBS_MIGRATION = 2
+"""The migration that creates the table of jobs."""
 
 _line = click.option(
     "--line", default="main", metavar="NAME", show_default=True, help="Migration line to use."
@@ -49,7 +49,7 @@ def _steps_options(command: click.Command) -> click.Command:
             "--statement-timeout",
             default="",
             metavar="TIME",
-            help="Time limit of each statement, such as 2m; without it there is none.",
+            help="Time limit of each statement, such as 2m; none by default.",
         ),
     ):
         command = option(command)
@@ -73,7 +73,7 @@ def migrate_up(environ: Mapping[str, str], /, **options: Any) -> int:
     """Create River's tables, or bring them up to date.
 
     Applies every missing migration, unless --max-steps or --target-version stops it sooner. With
-    --line riverui it makes the tables of riverui's own, which come after River's.
+    --line riverui it creates riverui's own tables, after River's.
     """
     return _migrate(environ, "up", **options)
 
@@ -100,7 +100,7 @@ def migrate_down(environ: Mapping[str, str], /, yes: bool, line: str, **options:
 @click.command("migrate-list")
 @click.pass_obj
 def migrate_list(environ: Mapping[str, str], /, line: str, **flags: Any) -> int:
-    """List the migrations there are; a star marks the newest one applied."""
+    """List all migrations; a star marks the newest one applied."""
     from riverui.storage.migrations import migration_status
 
     status = _with_driver(environ, flags, lambda driver: migration_status(driver, line))
@@ -134,7 +134,7 @@ def migrate_get(
     excluded: Sequence[str],
     **flags: Any,
 ) -> int:
-    """Print the SQL of migrations, to run it by other means.
+    """Print the SQL of migrations, to run it with another tool.
 
     \b
     riverui migrate-get --version 3 --up > river_3.up.sql
@@ -170,9 +170,9 @@ def validate(environ: Mapping[str, str], /, line: str, **flags: Any) -> int:
 
     missing = _with_driver(environ, flags, lambda driver: missing_versions(driver, line))
     if missing:
-        told = ", ".join(f"{version:03}" for version in missing)
+        versions = ", ".join(f"{version:03}" for version in missing)
         remedy = "riverui migrate-up" + ("" if line == "main" else f" --line {line}")
-        click.echo(f"riverui: migrations not applied: {told}; run `{remedy}`", err=True)
+        click.echo(f"riverui: migrations not applied: {versions}; run `{remedy}`", err=True)
         return 1
     click.echo(f"Every migration of line {line} is applied.")
     return 0
@@ -236,8 +236,8 @@ def _tell(line: str, steps: Sequence[MigrationStep], *, dry_run: bool, show_sql:
 
 
 async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep]) -> bool:
-    """Return whether these steps drop the table of jobs, and there are any."""
-    if line != "main" or not any(step.version == _JOBS_MADE_BY for step in steps):
+    """Return whether these steps drop a table of jobs that is not empty."""
+    if line != "main" or not any(step.version == _JOBS_MIGRATION for step in steps):
         return False
     from riverui.storage.interface.engine_params import JobSelectParams
 
@@ -245,14 +245,14 @@ async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep])
         async with driver.reading() as db:
             return bool(await db.job_row_list(JobSelectParams(limit=1)))
     except DatabaseError:
-        # Tables too old to be read may hold jobs as well.
+        # Tables that are too old to be read may contain jobs.
         return True
 
 
 def _with_driver(
     environ: Mapping[str, str], flags: Mapping[str, Any], work: Callable[[Driver], Awaitable[T]]
 ) -> T:
-    """Connect, work, and close the connection again."""
+    """Connect, run, and close the connection."""
     import asyncio
 
     from riverui.storage.connect import connect

@@ -1,4 +1,4 @@
-"""`riverui partition-index`: makes the index by which the jobs of each partition are found."""
+"""`riverui partition-index`: the index by which jobs of a partition are found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from riverui.domain.partitions import Partition
 
 _MOST_HOURS = 24
-"""Hours that making an index may take: a table of a billion jobs takes some."""
+"""Time limit in hours for building the index: a billion jobs take several."""
 
 
 @settings_options("database_url", "schema")
@@ -24,10 +24,10 @@ _MOST_HOURS = 24
     "--by-args",
     multiple=True,
     metavar="NAME",
-    help="An arg that tells partitions apart, as in the JSON; may be given several times.",
+    help="Partition by this arg, as named in the JSON; may be given several times.",
 )
-@click.option("--by-all-args", is_flag=True, help="All args tell partitions apart.")
-@click.option("--by-kind", is_flag=True, help="The kind tells partitions apart.")
+@click.option("--by-all-args", is_flag=True, help="Partition by all args.")
+@click.option("--by-kind", is_flag=True, help="Partition by kind.")
 @click.option("--drop", is_flag=True, help="Drop the index instead of making it.")
 @click.pass_obj
 def partition_index(
@@ -39,11 +39,11 @@ def partition_index(
     drop: bool,
     **flags: Any,
 ) -> int:
-    """Make the index by which fair shares and limits find the jobs of each partition.
+    """Build the index by which fair shares and limits find the jobs of each partition.
 
-    With it, the jobs of one partition are found behind any number of another's. It is made while
-    jobs are inserted and worked, and holds available jobs only. Name the same as in the queue's
-    partition.
+    With it, jobs of one partition are found behind any number of jobs of another. It is built
+    concurrently and contains available jobs only. Give the same partition as in the queue's
+    settings.
     """
     from riverui.domain.partitions import Partition
 
@@ -51,20 +51,20 @@ def partition_index(
         raise ConfigError("--by-args and --by-all-args exclude each other.")
     partition = Partition(by_args=by_args if by_args or by_all_args else None, by_kind=by_kind)
     if partition.whole:
-        raise ConfigError("Say what tells partitions apart: --by-args, --by-all-args, --by-kind.")
+        raise ConfigError("Give the partition: --by-args, --by-all-args or --by-kind.")
     changed = _change(environ, flags, partition, drop=drop)
-    told = f"{partition.index_name}, jobs by {partition.words}"
+    index = f"{partition.index_name}, jobs by {partition.words}"
     if not changed:
-        click.echo(f"Nothing to do: there is {'no ' if drop else ''}{told}.")
+        click.echo(f"Nothing to do: there is {'no ' if drop else ''}{index}.")
     else:
-        click.echo(f"{'Dropped' if drop else 'Made'} {told}.")
+        click.echo(f"{'Dropped' if drop else 'Created'} {index}.")
     return 0
 
 
 def _change(
     environ: Mapping[str, str], flags: Mapping[str, Any], partition: Partition, *, drop: bool
 ) -> bool:
-    """Make or drop the index, and return whether there was something to do."""
+    """Create or drop the index; return whether anything changed."""
     import asyncio
     from datetime import timedelta
 

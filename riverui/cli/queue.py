@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.completion import known_queues
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST = 1_000
 """Queues that are listed: as many as the API gives at once."""
 _ALL = "*"
-"""Stands for every queue, as in River."""
+"""River's name for every queue."""
 _NAMED = 10
 """Queues that a message names."""
 
@@ -29,7 +29,7 @@ _NAMED = 10
 def queue() -> None:
     """Look at queues, pause and resume them.
 
-    The commands ask the database, or with --api a running dashboard; what they print is the same.
+    The commands read the database, or with --api a running dashboard, with the same output.
     """
 
 
@@ -40,10 +40,9 @@ def queue_list(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> in
     """List the queues that clients have registered, by name: up to 1,000."""
     import msgspec
 
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen, json_line
 
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         found = api.read("/api/queues", dict[str, list[msgspec.Raw]], {"limit": _MOST})["data"]
     if as_json:
         for each in found:
@@ -61,13 +60,12 @@ def queue_list(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> in
 @click.option("--json", "as_json", is_flag=True, help="The queue as the API has it.")
 @click.pass_obj
 def get(environ: Mapping[str, str], /, name: str, as_json: bool, **flags: Any) -> int:
-    """Show the queue with this NAME. Exit code 1 where no client has registered it."""
+    """Show the queue with this NAME. Exit code 1 if no client has registered it."""
     import msgspec
 
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen, json_line
 
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         text = api.text(_path(name)).rstrip("\n")
     if as_json:
         click.echo(json_line(text))
@@ -82,7 +80,7 @@ def get(environ: Mapping[str, str], /, name: str, as_json: bool, **flags: Any) -
 @click.pass_obj
 def pause(environ: Mapping[str, str], /, names: Sequence[str], every: bool, **flags: Any) -> int:
     """Pause queues: running jobs finish, no new ones start."""
-    return _act("pause", names, every, environ, flags)
+    return _apply("pause", names, every, environ, flags)
 
 
 @queue.command("resume")
@@ -91,34 +89,33 @@ def pause(environ: Mapping[str, str], /, names: Sequence[str], every: bool, **fl
 @click.pass_obj
 def resume(environ: Mapping[str, str], /, names: Sequence[str], every: bool, **flags: Any) -> int:
     """Resume queues that are paused."""
-    return _act("resume", names, every, environ, flags)
+    return _apply("resume", names, every, environ, flags)
 
 
 for command in (queue_list, get, pause, resume):
     settings_options(settings=CLIENT_SETTINGS)(command)
 
 
-def _act(
+def _apply(
     name: str,
     names: Sequence[str],
     every: bool,
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
 ) -> int:
-    """Do a verb to queues, one after the other, and tell what changed."""
+    """Apply a verb to queues, one after the other, and print what changed."""
     from riverui.actions.queues import QUEUE_VERBS
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import one_line
 
     verb = QUEUE_VERBS[name]
     if bool(names) == every:
         raise ConfigError(f"say which queues to {name}: by their names, or --all")
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         if every:
-            changing = [each["name"] for each in _fitting(api, name)]
+            changing = [each["name"] for each in _changeable(api, name)]
             api.send("PUT", f"{_path(_ALL)}/{name}")
             click.echo(
-                f"{verb.done.capitalize()} {_told(changing)}."
+                f"{verb.done.capitalize()} {_list_names(changing)}."
                 if changing
                 else f"{verb.unchanged_all}."
             )
@@ -129,18 +126,17 @@ def _act(
                 click.echo(f"Queue {one_line(each)} was {verb.unchanged}.")
                 continue
             api.send("PUT", f"{_path(each)}/{name}")
-            told = f"Queue {one_line(each)} is {verb.done}. {verb.hint}"
-            click.echo(told.strip())
+            click.echo(f"Queue {one_line(each)} is {verb.done}. {verb.hint}".strip())
     return 0
 
 
-def _fitting(api: Api, name: str) -> list[Mapping[str, Any]]:
+def _changeable(api: Api, name: str) -> list[Mapping[str, Any]]:
     """Return the queues that pausing or resuming changes."""
     found = api.get("/api/queues", {"limit": _MOST})["data"]
     return [each for each in found if (each["paused_at"] is None) is (name == "pause")]
 
 
-def _told(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     from riverui.cli.terminal import one_line
 
     shown = ", ".join(one_line(name, 60) for name in names[:_NAMED])
@@ -164,7 +160,7 @@ def _print(queues: Sequence[Mapping[str, Any]], screen: Screen) -> None:
     now = datetime.now(UTC)
     table = Table(
         (
-            Heading(name="QUEUE", gives=True, least=12),
+            Heading(name="QUEUE", shrinks=True, least=12),
             Heading(name="STATE", states=True),
             Heading(name="WAITING", right=True),
             Heading(name="RUNNING", right=True),

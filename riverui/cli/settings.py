@@ -1,6 +1,4 @@
-"""Every setting of `riverui serve` in one table: names and help; and how the text of settings is
-read.
-"""
+"""The settings of `riverui serve` in one table, and how settings are read."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from riverui.web.config import ENV_COLORS, LOG_FORMATS, LOG_LEVELS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One setting: a flag wins over the environment, which wins over the default."""
+    """One setting: a flag takes precedence over the environment, and that over the default."""
 
     name: str
     group: str
@@ -36,7 +34,7 @@ class Setting:
     repeats: bool = False
     """The flag may be given several times; the variable separates its values by commas."""
     default_words: str = ""
-    """The default as help tells it, where that is not a plain value."""
+    """The default as shown in the help, if it is not a plain value."""
 
     @property
     def env_names(self) -> tuple[str, ...]:
@@ -342,7 +340,7 @@ SETTINGS = (
         help="The same as log level debug.",
     ),
 )
-"""In the order in which help and documentation tell them."""
+"""In the order of the help and the documentation."""
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
@@ -350,7 +348,7 @@ _NO = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Values:
-    """Holds the text of each setting, chosen between flag, environment and default."""
+    """The text of each setting, from its flag, the environment or its default."""
 
     texts: Mapping[str, str]
     settings: Sequence[Setting] = SETTINGS
@@ -358,29 +356,29 @@ class Values:
     """The settings whose value came from a flag."""
 
     def text(self, name: str) -> str:
-        """Return the value without surrounding spaces; empty where nothing is set."""
+        """Return the value without surrounding spaces; empty if not set."""
         return self.texts[name].strip()
 
     def secret(self, name: str) -> str:
-        """Return the value to the letter."""
+        """Return the value with surrounding spaces."""
         return self.texts[name]
 
     def number(self, name: str) -> int:
-        """Return the value as a whole number; raise ConfigError where it is none."""
+        """Return the value as a whole number; raise ConfigError if it is not one."""
         text = self.text(name)
         if not (text.isascii() and text.isdecimal()):
-            raise ConfigError(f"{self._told(name)} is {text!r}: it must be a whole number")
+            raise ConfigError(f"{self._names(name)} is {text!r}: it must be a whole number")
         return int(text)
 
     def switch(self, name: str) -> bool:
-        """Return whether it is on (1, true, yes, on); raise ConfigError for other words."""
+        """Return whether it is on (1, true, yes, on); raise ConfigError for any other word."""
         text = self.text(name).lower()
         if text not in _YES | _NO:
-            raise ConfigError(f"{self._told(name)} is {text!r}: use 1 or true, 0 or false")
+            raise ConfigError(f"{self._names(name)} is {text!r}: use 1 or true, 0 or false")
         return text in _YES
 
     def span(self, name: str) -> timedelta:
-        """Return the value as a time (20s, 1m30s, 500ms); raise ConfigError where it is none."""
+        """Return the value as a time (20s, 1m30s, 500ms); raise ConfigError if it is not one."""
         from riverui.domain.time import go_duration
 
         text = self.text(name)
@@ -388,7 +386,7 @@ class Values:
             return go_duration(text)
         except ValueError:
             raise ConfigError(
-                f"{self._told(name)} is {text!r}: write it like 20s or 1m30s"
+                f"{self._names(name)} is {text!r}: write it like 20s or 1m30s"
             ) from None
 
     def path(self, name: str) -> str:
@@ -399,8 +397,8 @@ class Values:
         """Return the parts of a comma-separated list."""
         return tuple(word.strip() for word in self.text(name).split(",") if word.strip())
 
-    def _told(self, name: str) -> str:
-        """Return what a setting is called where something is wrong with it."""
+    def _names(self, name: str) -> str:
+        """Return the setting's names for an error message."""
         setting = next(setting for setting in self.settings if setting.name == name)
         return setting.flag if name in self.flagged or not setting.env else setting.env
 
@@ -412,7 +410,7 @@ def choose(
 ) -> Values:
     """Return the text of every setting.
 
-    Raise ConfigError where a `*_FILE` cannot be read or a value is given twice.
+    Raise ConfigError if a `*_FILE` cannot be read or a value is given twice.
     """
     chosen = {
         setting.name: _choose(setting, flags.get(setting.name), environ) for setting in settings
@@ -422,9 +420,9 @@ def choose(
 
 
 def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
-    """Return the database's URL, or None where libpq finds it in `PG*`.
+    """Return the database's URL, or None if libpq reads it from `PG*`.
 
-    Raise ConfigError where nothing names a database.
+    Raise ConfigError if no database is configured.
     """
     if url := values.text("database_url"):
         return with_password_file(url, values)
@@ -436,7 +434,7 @@ def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
 
 
 def with_password_file(url: str, values: Values) -> str:
-    """Return the URL with the file that holds its password, where one is named."""
+    """Return the URL with the file that holds its password, if one is configured."""
     from urllib.parse import quote
 
     file = values.texts.get("database_password_file", "").strip()
@@ -449,7 +447,7 @@ def with_password_file(url: str, values: Values) -> str:
 
 
 def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return what click found, as text; None for what was not given, switches among it."""
+    """Return click's values as text; None for flags that were not given."""
 
     def text(value: Any) -> str | None:
         if isinstance(value, tuple):
@@ -464,7 +462,7 @@ def settings_options(
 ) -> Callable[[click.Command], click.Command]:
     """Return a decorator that adds the flags of these settings to a command.
 
-    Without names it adds those of all.
+    Without names it adds all of them.
     """
 
     def add(command: click.Command) -> click.Command:
@@ -488,11 +486,11 @@ def _option(setting: Setting) -> click.Option:
 
 
 def help_text(setting: Setting) -> str:
-    """Return its help with variable and default, as `--help` tells it."""
+    """Return its help with variable and default, for `--help`."""
     default = setting.default_words or setting.default
-    told = [f"env {setting.env}"] if setting.env and setting.flag else []
-    told += [f"default {default}"] if default else []
-    return f"{setting.help} [{'; '.join(told)}]" if told else setting.help
+    notes = [f"env {setting.env}"] if setting.env and setting.flag else []
+    notes += [f"default {default}"] if default else []
+    return f"{setting.help} [{'; '.join(notes)}]" if notes else setting.help
 
 
 def _choose(setting: Setting, flag: str | None, environ: Mapping[str, str]) -> str:
@@ -505,7 +503,7 @@ def _choose(setting: Setting, flag: str | None, environ: Mapping[str, str]) -> s
     if value:
         raise ConfigError(f"{setting.env} and {setting.env}_FILE are both set: choose one")
     try:
-        # Editors and `echo` end a file with a newline that is no part of the secret.
+        # Editors and `echo` end a file with a newline, which does not belong to the secret.
         text = Path(file).read_text().removesuffix("\n").removesuffix("\r")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -1,6 +1,4 @@
-"""Texts for a terminal: tables that fit it, colours where it shows any, and nothing in them that
-could steer it.
-"""
+"""Text for terminals: tables that fit, colours where supported, and no control characters."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from riverui.domain.time import aware_instant, two_units
 from riverui.errors import RiveruiError
 
 _CELL = 200
-"""Characters of a cell where nobody says how wide the terminal is."""
+"""Characters of a cell if the width of the terminal is unknown."""
 _GAP = "  "
 _COLORS = {
     "available": "cyan",
@@ -43,34 +41,34 @@ _SGR = {
     "bright_black": "90",
     "bold": "1",
 }
-"""The numbers that terminals know colours and weights by."""
-_ODD = re.compile(r"[^\S ]+| {2,}")
+"""Terminals' numbers of colours and weights (SGR)."""
+_BREAKS = re.compile(r"[^\S ]+| {2,}")
 """White space that would break a line or a column."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screen:
-    """What texts are written for."""
+    """The terminal or file that text is written to."""
 
     colors: bool = False
     width: int | None = None
-    """Columns; None where nobody reads along, and lines may be as long as they are."""
+    """Columns; None if it is not a terminal, where lines have no limit."""
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Screen:
-        """Return what a stream shows: colours on a terminal only, and not with NO_COLOR."""
+        """Return the screen of a stream: colours only on a terminal and without NO_COLOR."""
         tty = stream.isatty()
-        dull = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
-        told = environ.get("COLUMNS", "")
+        no_color = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+        columns = environ.get("COLUMNS", "")
         width = None
-        if told.isascii() and told.isdecimal() and int(told) > 0:
-            width = int(told)
+        if columns.isascii() and columns.isdecimal() and int(columns) > 0:
+            width = int(columns)
         elif tty:
             width = shutil.get_terminal_size().columns
-        return cls(colors=tty and not dull, width=width)
+        return cls(colors=tty and not no_color, width=width)
 
     def style(self, text: str, *styles: str) -> str:
-        """Return the text in these colours and weights, where they are shown."""
+        """Return the text in these colours and weights, if supported."""
         if not (self.colors and styles and text):
             return text
         return f"\x1b[{';'.join(_SGR[style] for style in styles)}m{text}\x1b[0m"
@@ -82,29 +80,29 @@ class Screen:
 
 
 def ask(question: str) -> None:
-    """Ask the person at the terminal; raise RiveruiError for a no."""
+    """Ask for confirmation; raise RiveruiError for a no."""
     if not click.confirm(question, err=True):
         raise RiveruiError("Nothing was changed.")
 
 
 def one_line(text: object, limit: int = _CELL) -> str:
-    """Return a text that came with a job on one line, at most `limit` characters of it; what would
-    steer a terminal is told by its code point.
+    """Return text of a job on one line of at most `limit` characters, with control characters
+    escaped.
     """
     shown = str(text)
     cut = shown[: limit + 1]
-    told = plain(_ODD.sub(" ", cut), 10 * limit).strip()
-    return f"{told[: limit - 1]}…" if len(shown) > limit or len(told) > limit else told
+    line = plain(_BREAKS.sub(" ", cut), 10 * limit).strip()
+    return f"{line[: limit - 1]}…" if len(shown) > limit or len(line) > limit else line
 
 
 def json_line(text: str | bytes) -> str:
-    """Return JSON that means the same and cannot steer a terminal: what could is escaped."""
-    told = text if isinstance(text, str) else text.decode()
-    return told if told.isprintable() else HIDDEN.sub(code_point, told)
+    """Return the same JSON with control characters escaped."""
+    line = text if isinstance(text, str) else text.decode()
+    return line if line.isprintable() else HIDDEN.sub(code_point, line)
 
 
 def job_line(text: str | bytes) -> str:
-    """Return a job of the API as `json_line` does, with its args as JSON in place of a text."""
+    """Return a job of the API as `json_line` does, with its args as JSON instead of a string."""
     import msgspec
 
     job = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -115,21 +113,19 @@ def job_line(text: str | bytes) -> str:
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return a text that came with a job as lines, of which none can steer a terminal."""
+    """Return the lines of a job's text, with control characters escaped."""
     return [plain(line.expandtabs(4).rstrip("\r"), len(line) + 1) for line in text.split("\n")]
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns of a terminal a line takes: two for each wide letter, none for
-    marks on letters.
-    """
+    """Return the width of a line in columns: wide characters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(_columns(letter) for letter in text)
 
 
 def fitted(text: str, width: int) -> str:
-    """Return a line that takes exactly so many columns: cut with an ellipsis, or filled up."""
+    """Return the line cut with an ellipsis, or padded, to this width in columns."""
     taken = columns_of(text)
     if taken <= width:
         return text + " " * (width - taken)
@@ -155,19 +151,17 @@ class Heading:
 
     name: str
     right: bool = False
-    """Whether its cells stand at the right, as numbers do."""
-    gives: bool = False
-    """Whether it is made narrower where the terminal is too narrow for all; the last one is
-    anyway.
-    """
+    """Whether cells are aligned to the right, as numbers are."""
+    shrinks: bool = False
+    """Whether it becomes narrower if the terminal is too narrow; the last column always does."""
     least: int = 6
-    """Columns below which it is not made narrower."""
+    """Its minimum width."""
     states: bool = False
-    """Whether its cells are states, each in its colour."""
+    """Whether cells are states, each in its colour."""
 
 
 class Table:
-    """Rows in columns, as wide as their cells and no wider than the terminal."""
+    """Rows in aligned columns, at most as wide as the terminal."""
 
     def __init__(self, headings: Sequence[Heading], screen: Screen) -> None:
         self._headings = headings
@@ -175,8 +169,8 @@ class Table:
         self._widths: list[int] | None = None
 
     def lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """Return the lines of these rows; the first call has the headings in front, and says how
-        wide the columns are.
+        """Return the lines of these rows; the first call adds the headings and sets the widths of
+        columns.
         """
         found = []
         if self._widths is None:
@@ -196,7 +190,7 @@ class Table:
         over = sum(widths) + len(_GAP) * (len(widths) - 1) - self._screen.width
         for at in range(len(widths) - 1, -1, -1):
             heading = self._headings[at]
-            if over > 0 and (heading.gives or at == len(widths) - 1):
+            if over > 0 and (heading.shrinks or at == len(widths) - 1):
                 given = min(over, max(0, widths[at] - max(heading.least, len(heading.name))))
                 widths[at] -= given
                 over -= given
@@ -204,7 +198,7 @@ class Table:
 
     def _line(self, cells: Sequence[str], *, heading: bool = False) -> str:
         assert self._widths is not None
-        told, last = [], len(cells) - 1
+        parts, last = [], len(cells) - 1
         for at, (cell, column, width) in enumerate(
             zip(cells, self._headings, self._widths, strict=True)
         ):
@@ -215,26 +209,24 @@ class Table:
                 text = self._screen.style(text, "bold")
             elif column.states:
                 text = self._screen.state(cell, text)
-            told.append(f"{room}{text}" if column.right else f"{text}{room}")
-        return _GAP.join(told).rstrip()
+            parts.append(f"{room}{text}" if column.right else f"{text}{room}")
+        return _GAP.join(parts).rstrip()
 
 
 def ago(text: str | None, now: datetime) -> str:
-    """Return how long ago a time of the API is, or in how long, in whole seconds: "4 m 12 s ago",
-    "in 3 h 5 m".
-    """
+    """Return a time of the API relative to `now`: "4 m 12 s ago", "in 3 h 5 m"."""
     at = aware_instant(text or "")
     if at is None:
         return "—"
     seconds = (now - at).total_seconds()
-    told = two_units(int(abs(seconds)))
-    return f"{told} ago" if seconds > -1 else f"in {told}"
+    span = two_units(int(abs(seconds)))
+    return f"{span} ago" if seconds > -1 else f"in {span}"
 
 
 def moment(text: str | None, now: datetime | None = None) -> str:
-    """Return a time of the API as people read it, in UTC."""
+    """Return a time of the API in UTC, with `now` also relative to it."""
     at = aware_instant(text or "")
     if at is None:
         return "—"
-    told = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"{told} ({ago(text, now)})" if now else told
+    shown = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{shown} ({ago(text, now)})" if now else shown

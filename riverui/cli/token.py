@@ -1,4 +1,4 @@
-"""`riverui token`: a new API token and the line that lets it in."""
+"""`riverui token`: creates an API token and its line for the settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import click
     show_default=True,
 )
 def token(name: str, rights: str) -> int:
-    """Create an API token called NAME; print the token, and the line that lets it in.
+    """Create an API token called NAME; print the token, and the line that allows it.
 
-    The token is shown only this once. Put the line, which does not give it away, into
-    RIVERUI_API_TOKENS or the file that RIVERUI_API_TOKENS_FILE names.
+    The token is shown only once. Put the line, which does not reveal it, into RIVERUI_API_TOKENS or
+    the file of RIVERUI_API_TOKENS_FILE.
     """
     from riverui.web.auth.tokens import new_token
 

@@ -1,7 +1,7 @@
 """Trace and measure inserts and attempts with OpenTelemetry, under the names of River's otelriver.
 
-Needs the extra `otel`. Names are those of otelriver 0.12, so that dashboards and alerts made for Go
-clients go on working. The instrumentation scope is `riverui`.
+Needs the extra `otel`. Names are those of otelriver 0.12, so that dashboards and alerts for Go
+clients work unchanged. The instrumentation scope is `riverui`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _TRACE_CONTEXT = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryPlugin(Plugin):
-    """Makes spans `river.insert_many` and `river.work`, and metrics of their counts and durations.
+    """Creates spans `river.insert_many` and `river.work`, and metrics of their counts and
+    durations.
 
     `duration_unit` is `s` or `ms`. `enable_work_span_job_kind_suffix` names spans
     `river.work/<kind>`. `enable_semantic_metrics` adds OpenTelemetry's own messaging metrics, which
     are always in seconds. `enable_trace_propagation` puts the trace context into each job's
-    metadata (`traceparent`, `tracestate`) and links the span of its work to the one that inserted
-    it, also between Go and Python. The global providers are used unless others are given.
-    ConfigError for another unit.
+    metadata (`traceparent`, `tracestate`) and links the span of its work to that of its insert,
+    also between Go and Python. The default providers are the global ones. Raises ConfigError for
+    another unit.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class OpenTelemetryPlugin(Plugin):
             try:
                 await do_inner()
             except JobSnooze as snooze:
-                # Putting off is no failure.
+                # A snooze is not a failure.
                 attributes["snooze"] = True
                 span.set_attribute("snooze.duration", go_duration(snooze.duration))
                 span.set_status(StatusCode.OK)
@@ -130,7 +131,7 @@ class OpenTelemetryPlugin(Plugin):
             else:
                 span.set_status(StatusCode.OK)
             finally:
-                # What has too many values for a metric is told by the span alone.
+                # Attributes with too many values for a metric are only on the span.
                 span.set_attributes({"id": job.id, **attributes})
                 span.set_attribute("created_at", _instant(job.created_at))
                 span.set_attribute("scheduled_at", _instant(job.scheduled_at))
@@ -147,7 +148,7 @@ class OpenTelemetryPlugin(Plugin):
 
     @contextmanager
     def _span(self, name: str, kind: SpanKind, *, links: Sequence[Link] = ()) -> Iterator[Span]:
-        # Which exceptions are failures is decided above.
+        # The code above decides which exceptions are failures.
         with self._tracer.start_as_current_span(
             name, kind=kind, links=links, record_exception=False, set_status_on_exception=False
         ) as span:
@@ -183,7 +184,7 @@ class OpenTelemetryPlugin(Plugin):
 
 
 class _Instruments:
-    """The metrics of otelriver itself."""
+    """The metrics of otelriver."""
 
     def __init__(self, meter: Meter, unit: str) -> None:
         self.fetch_count = meter.create_histogram(
@@ -214,9 +215,7 @@ class _Instruments:
 
 
 class _SemanticInstruments:
-    """OpenTelemetry's semantic conventions for messaging clients, whose durations are seconds by
-    rule.
-    """
+    """Metrics of OpenTelemetry's semantic conventions for messaging clients, in seconds."""
 
     def __init__(self, meter: Meter) -> None:
         self.consumed = meter.create_counter(
@@ -234,7 +233,7 @@ class _SemanticInstruments:
 
 
 def go_duration(span: timedelta) -> str:
-    """Return a span of time as Go writes it: `1h2m3.5s`, `45s`, `250ms`, `0s`."""
+    """Return a duration in Go's notation: `1h2m3.5s`, `45s`, `250ms`, `0s`."""
     if timedelta(0) < span < timedelta(seconds=1):
         milliseconds = span / timedelta(milliseconds=1)
         return (
@@ -244,16 +243,14 @@ def go_duration(span: timedelta) -> str:
         )
     minutes, seconds = divmod(span, timedelta(minutes=1))
     hours, minutes = divmod(minutes, 60)
-    told = f"{seconds.seconds}.{seconds.microseconds:06}".rstrip("0").rstrip(".") + "s"
+    text = f"{seconds.seconds}.{seconds.microseconds:06}".rstrip("0").rstrip(".") + "s"
     if hours or minutes:
-        told = f"{minutes}m{told}"
-    return f"{hours}h{told}" if hours else told
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text
 
 
 def _status(error: BaseException) -> str:
-    """Return `error`, or `panic` for what would end a program, such as SystemExit: the nearest to
-    Go's panic.
-    """
+    """Return `error`, or `panic` for exceptions that end a program, such as SystemExit."""
     return "error" if isinstance(error, Exception | asyncio.CancelledError) else "panic"
 
 
@@ -264,16 +261,16 @@ def _record(span: Span, error: BaseException) -> None:
 
 
 def _links(job: JobRow) -> Sequence[Link]:
-    """Return a link to the span that inserted the job, if its metadata name one.
+    """Return a link to the span of the insert, if the metadata contain it.
 
-    It is not the parent, as the work may come days later.
+    It is not the parent, as the job may be worked days later.
     """
     if '"traceparent"' not in job.metadata:
         return ()
     carrier = {
         key: value for key, value in read_object(job.metadata).items() if isinstance(value, str)
     }
-    # Out of an empty context: what is current is our own.
+    # Extract into an empty context: the current span is our own.
     extracted = _TRACE_CONTEXT.extract(carrier, context=Context())
     context = trace.get_current_span(extracted).get_span_context()
     return (Link(context),) if context.is_valid else ()

@@ -1,7 +1,7 @@
-"""Tell Prometheus what a client's workers do, through prometheus_client's own metrics.
+"""Metrics of a client's workers for Prometheus, through prometheus_client.
 
-All names begin with `riverui_worker_`: those that begin with `river_` are the dashboard's, which
-counts in the database what every client worked.
+All names begin with `riverui_worker_`: those with `river_` are the dashboard's, which counts the
+work of all clients in the database.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SPANS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0)
-"""Upper bounds of the buckets of runs and waits in seconds: the dashboard's, and one for jobs that
-take no time at all.
+"""Upper bounds of the buckets of runs and waits in seconds: the dashboard's, and one for instant
+jobs.
 """
 _FETCHES = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds of how long statements that fetch take, in seconds."""
+"""Upper bounds of the durations of fetches, in seconds."""
 _LAGS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper bounds of how late the event loop is, in seconds."""
-_LOOK_SECONDS = 1.0
-"""Between two looks at what changes by itself: scrapes are ten times as far apart."""
+"""Upper bounds of the event loop's delay, in seconds."""
+_REFRESH_SECONDS = 1.0
+"""Seconds between two updates of gauges: scrapes are ten times as far apart."""
 OTHER = "*"
-"""What a kind is called that has no worker, as on the dashboard: jobs may have any."""
+"""The label for kinds without a worker, as on the dashboard: jobs may have any kind."""
 _OUTCOMES = {
     EventKind.JOB_CANCELLED: "cancelled",
     EventKind.JOB_COMPLETED: "completed",
@@ -44,13 +44,13 @@ _OUTCOMES = {
 
 
 class PrometheusPlugin(Plugin):
-    """Counts attempts by queue, kind and outcome, and tells how long they ran and waited, how many
-    slots are taken, how fetching goes, and how the process is.
+    """Counts attempts by queue, kind and outcome, and measures runs, waits, used slots, fetches and
+    the process.
 
-    Its metrics are in `registry`, prometheus_client's own unless another is given, once: several
-    clients of a process have one plugin, and ConfigError tells of a second one. `buckets` are the
-    upper bounds, in seconds, of the histograms of runs and waits. It works in prometheus_client's
-    multiprocess mode too.
+    Its metrics are in `registry`, by default prometheus_client's. A registry can have one plugin,
+    which several clients of a process share; a second one raises ConfigError. `buckets` are the
+    upper bounds, in seconds, of the histograms of runs and waits. It supports prometheus_client's
+    multiprocess mode.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class PrometheusPlugin(Plugin):
         )
 
     def client_start(self, client: WorkingClient) -> None:
-        """Begin to count what the client works."""
+        """Start counting the client's attempts."""
         known = frozenset(client.kinds)
         client.events.listen(_OUTCOMES, lambda event: self._ended(event, known))
         self._clients[client] = asyncio.create_task(self._watch(), name="riverui prometheus")
 
     async def client_stop(self, client: WorkingClient) -> None:
-        """Count no more."""
+        """Stop counting."""
         if watching := self._clients.pop(client, None):
             watching.cancel()
             await asyncio.wait([watching])
@@ -151,7 +151,7 @@ class PrometheusPlugin(Plugin):
             self._fetched.labels(metric.queue).inc(metric.value)
 
     def refresh(self) -> None:
-        """Bring up to date what changes by itself; done every second, and best before a scrape."""
+        """Update the gauges; called every second, and preferably before a scrape."""
         running: Tally[str] = Tally()
         slots: Tally[str] = Tally()
         leads = False
@@ -174,12 +174,12 @@ class PrometheusPlugin(Plugin):
         loop = asyncio.get_running_loop()
         while True:
             self.refresh()
-            due = loop.time() + _LOOK_SECONDS
-            await asyncio.sleep(_LOOK_SECONDS)
+            due = loop.time() + _REFRESH_SECONDS
+            await asyncio.sleep(_REFRESH_SECONDS)
             self._lag.observe(max(0.0, loop.time() - due))
 
     def _ended(self, event: Event, known: frozenset[str]) -> None:
-        """Count an attempt. It comes for each, so it has to be quick."""
+        """Count an attempt; called for each one, so it has to be fast."""
         row, stats = event.job, event.stats
         if row is None or stats is None:
             return
@@ -207,7 +207,7 @@ class PrometheusPlugin(Plugin):
 
 
 class _Series:
-    """What is counted of one queue and kind, looked up once."""
+    """The metrics of one queue and kind, looked up once."""
 
     __slots__ = ("completed", "kind", "run", "wait")
 

@@ -1,7 +1,7 @@
-"""Report to Sentry what goes wrong in jobs, whether periodic jobs run, and traces across inserts.
+"""Report errors of jobs, missed periodic jobs, and traces across inserts to Sentry.
 
 Needs the extra `sentry`, and `sentry_sdk.init(…)` in the program itself. Spans and attributes have
-the names by which Sentry's Queues page finds them.
+the names of Sentry's Queues page.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from riverui.storage.interface.engine_params import InsertResult
 
 _HEADERS = (SENTRY_TRACE_HEADER_NAME, BAGGAGE_HEADER_NAME)
-"""The metadata keys of a job that name the trace which inserted it."""
+"""The metadata keys with the trace of a job's insert."""
 _MOST_ARGS = 8_192
-"""Characters of a job's args in a report: Sentry cuts what is longer."""
+"""Maximum characters of args in a report: Sentry's limit."""
 _MOST_SLUG = 50
-"""Characters of a monitor's name: Sentry's limit."""
+"""Maximum characters of a monitor's name: Sentry's limit."""
 _ORIGIN = "auto.queue.riverui"
 _PERIODIC_ID = "river:periodic_job_id"
 _UNITS: Sequence[tuple[Literal["day", "hour", "minute"], int]] = (
@@ -51,22 +51,22 @@ _UNITS: Sequence[tuple[Literal["day", "hour", "minute"], int]] = (
     ("hour", 3_600),
     ("minute", 60),
 )
-"""In which Sentry counts the intervals of a monitor, and their seconds."""
+"""Sentry's units for intervals of monitors, with their seconds."""
 
 
 class SentryPlugin(Plugin):
-    """Reports failed attempts with their job, its log as breadcrumbs, and a trace that goes on from
-    the insert.
+    """Reports failed attempts with their job, its log as breadcrumbs, and a trace that continues
+    that of the insert.
 
-    Errors are those of every failed attempt; with `only_last_attempts` those after which the job is
-    discarded. JobSnooze, JobCancel and the interruption of a stop are none. `send_args` reports the
-    job's args too, which may be personal or secret. `dashboard_url`
+    Every failed attempt is an error; with `only_last_attempts` only those after which the job is
+    discarded. JobSnooze, JobCancel and interruptions by a stop are not errors. `send_args` reports
+    the job's args too, which may be personal or secret. `dashboard_url`
     (`https://jobs.example/riverui`) adds a link to the job's page. `propagate_traces` stores
     `sentry-trace` and `baggage` in the metadata of inserted jobs.
 
-    `periodic_jobs`, the list that the client has, makes a cron monitor for each that has an id:
-    their attempts are check-ins, and Sentry tells of those that are missed. Intervals that are not
-    of whole minutes have no monitor, as Sentry knows none.
+    `periodic_jobs`, the same list as the client's, creates a cron monitor for each with an id:
+    attempts are check-ins, and Sentry reports missed ones. Intervals that are not whole minutes
+    have no monitor, as Sentry does not support them.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class SentryPlugin(Plugin):
         requests: Sequence[InsertRequest],
         do_inner: Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]],
     ) -> Sequence[InsertResult]:
-        """Put a span around an insert, and name its trace in the metadata of the jobs."""
+        """Record a span of the insert, and store its trace in the metadata of the jobs."""
         with _publishing(requests) as span:
             if self._propagate:
                 headers = dict(sentry_sdk.get_current_scope().iter_trace_propagation_headers(span))
                 for request in requests:
-                    # A periodic job is nobody's doing: each begins a trace of its own.
+                    # Periodic jobs have no caller: each begins a trace of its own.
                     if _PERIODIC_ID not in request.metadata:
                         request.metadata.update(headers)
             results = await do_inner(requests)
@@ -107,7 +107,7 @@ class SentryPlugin(Plugin):
             return results
 
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
-        """Work a job in a scope and a transaction of its own, and report how it went."""
+        """Work a job in a scope and a transaction of its own, and report the result."""
         metadata = _metadata(job)
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
@@ -141,7 +141,7 @@ class SentryPlugin(Plugin):
                 span.set_status(SPANSTATUS.OK)
 
     def log_emit(self, record: logging.LogRecord) -> None:
-        """Take a line of the job's log as a breadcrumb, where Sentry did not see it by itself."""
+        """Add a line of the job's log as a breadcrumb, unless Sentry's logging integration does."""
         if logging.getLogger(record.name).getEffectiveLevel() > record.levelno:
             sentry_sdk.add_breadcrumb(
                 type="log",
@@ -181,7 +181,7 @@ class SentryPlugin(Plugin):
 
     @contextmanager
     def _checked_in(self, periodic_id: object) -> Iterator[None]:
-        """Check an attempt of a monitored periodic job in, and out."""
+        """Send the check-ins of an attempt of a monitored periodic job."""
         monitor = self._monitors.get(periodic_id) if isinstance(periodic_id, str) else None
         if monitor is None:
             yield
@@ -194,7 +194,7 @@ class SentryPlugin(Plugin):
         try:
             yield
         except BaseException as error:
-            # What is put off, cancelled or interrupted did run when it was due.
+            # Snoozed, cancelled or interrupted jobs did run when they were due.
             if _is_failure(error):
                 status = MonitorStatus.ERROR
             raise
@@ -209,7 +209,7 @@ class SentryPlugin(Plugin):
 
 
 def monitor_config(schedule: Schedule) -> MonitorConfig | None:
-    """Return what Sentry is told of a schedule; None for one that it cannot watch."""
+    """Return the monitor of a schedule; None if Sentry does not support it."""
     every = schedule.interval if isinstance(schedule, PeriodicInterval) else None
     zone = "UTC"
     if isinstance(schedule, CronSchedule):
@@ -227,7 +227,7 @@ def monitor_config(schedule: Schedule) -> MonitorConfig | None:
 
 def slug_of(periodic_id: str) -> str:
     """Return the name of a periodic job's monitor: its id in lower case, with `-` for all but
-    letters, digits, `-` and `_`, up to 50 characters.
+    letters, digits, `-` and `_`, at most 50 characters.
     """
     return re.sub(r"[^a-z0-9_-]+", "-", periodic_id.lower())[:_MOST_SLUG]
 
@@ -237,7 +237,7 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def _publishing(requests: Sequence[InsertRequest]) -> AbstractContextManager[Span | None]:
-    """Return a span around an insert, where it would belong to a transaction."""
+    """Return a span of an insert, if a transaction is current."""
     if sentry_sdk.get_current_span() is None:
         return nullcontext()
     kinds, queues = ({getattr(one, name) for one in requests} for name in ("kind", "queue"))
@@ -254,9 +254,7 @@ def _publishing(requests: Sequence[InsertRequest]) -> AbstractContextManager[Spa
 
 @contextmanager
 def _begun(span: Span) -> Iterator[None]:
-    """Make a span the current one, and leave its status alone, which Sentry would set by any
-    exception.
-    """
+    """Make a span the current one without the status that Sentry sets for any exception."""
     span.__enter__()
     try:
         yield
@@ -277,7 +275,7 @@ def _describe(span: Span, job: JobRow) -> None:
 
 
 def _metadata(job: JobRow) -> Mapping[str, Any]:
-    """Return the metadata of a job, where one of our keys may be in it."""
+    """Return the metadata of a job, empty unless they may contain one of our keys."""
     if not any(name in job.metadata for name in (SENTRY_TRACE_HEADER_NAME, _PERIODIC_ID)):
         return {}
     return read_object(job.metadata)

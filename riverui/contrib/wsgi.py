@@ -1,9 +1,9 @@
-"""Runs the dashboard, an ASGI app, below a WSGI app such as one of Flask, by way of a2wsgi.
+"""Run the dashboard, an ASGI app, as a WSGI app, with a2wsgi.
 
-What a2wsgi leaves to its caller is done here: one event loop a process, which the first request
-starts, as connections belong to a loop and threads do not survive a fork (`gunicorn --preload`);
-cancelling the app when the client hangs up, which otherwise waits forever with its connection to
-the database; and requests that a2wsgi fails on or reads forever.
+This adds what a2wsgi does not do: one event loop for each process, which the first request starts,
+as connections belong to a loop and threads do not survive a fork (`gunicorn --preload`); cancelling
+the app when the client disconnects, as it would wait forever with its database connection; and
+requests on which a2wsgi fails or that it reads forever.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ App = Callable[..., Any]
 """An ASGI app."""
 Environ = dict[str, Any]
 _TASK = "riverui.contrib.wsgi.task"
-"""The key of the environ for the task in which the app answers."""
+"""The key of the environ with the app's task."""
 
 
 def wsgi(app: App) -> WSGIApplication:
     """Return an ASGI app, such as the dashboard of `create_app`, as a WSGI app.
 
-    It takes the path behind its mount, as `DispatcherMiddleware` of Werkzeug and others pass it on.
-    It may be made before a server forks.
+    It takes the path below its mount, as Werkzeug's `DispatcherMiddleware` and others pass it. It
+    may be created before a server forks.
     """
     process = PerProcess(lambda: app)
 
@@ -43,7 +43,7 @@ def wsgi(app: App) -> WSGIApplication:
 
 
 class AppThread:
-    """An app and its event loop in a thread of their own. Methods are for any thread."""
+    """An app and its event loop in a thread of their own; methods are thread-safe."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -57,7 +57,7 @@ class AppThread:
     def answer(self, environ: Environ, start_response: StartResponse) -> Iterator[bytes]:
         """Yield the response piece by piece; closing the iterator cancels the app."""
         if "HTTP_TRANSFER_ENCODING" in environ and not environ.get("CONTENT_LENGTH"):
-            # WSGI does not say where such a body ends.
+            # WSGI does not define the end of such a body.
             start_response("411 Length Required", [("Content-Type", "text/plain")])
             yield b"A request with a body needs a Content-Length."
             return
@@ -82,7 +82,7 @@ class AppThread:
 
 
 class PerProcess:
-    """An AppThread for each process, made when it is first asked for."""
+    """An AppThread for each process, created at its first use."""
 
     def __init__(self, make: Callable[[], App]) -> None:
         self._make = make
@@ -98,7 +98,7 @@ class PerProcess:
 
 
 class _Body:
-    """A request's body that fails where it ends too early: a2wsgi would read on forever."""
+    """A request body that raises if it ends too early: a2wsgi would read forever."""
 
     def __init__(self, stream: InputStream) -> None:
         self._stream = stream
@@ -112,8 +112,8 @@ class _Body:
 
 
 def _readable(environ: Environ) -> Environ:
-    """Return a request as a2wsgi can read it: without empty headers (uWSGI), the query in ASCII,
-    the path in UTF-8.
+    """Return a request that a2wsgi can read: without empty headers (uWSGI), with the query in ASCII
+    and the path in UTF-8.
     """
     headers = ("CONTENT_LENGTH", "CONTENT_TYPE")
     found = {name: value for name, value in environ.items() if value or name not in headers}

@@ -1,6 +1,6 @@
-"""What an attempt at one of the shop's jobs does: how long it takes, what it logs, how it ends.
+"""Plans of attempts at the shop's jobs: how long they take, what they log, how they end.
 
-The shop's workers carry it out; the past is made of what it would have left behind.
+Workers carry out the plans; the history contains the results of plans.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from riverui.demo.failures import CANCELLED, Failure, left_behind
+from riverui.demo.failures import CANCELLED, Failure, error_and_trace
 from riverui.demo.shop import LANGUAGE, Kind
 
 
@@ -33,9 +33,7 @@ class Plan:
 
 
 def plan(kind: Kind, args: Mapping[str, Any], fate: str, number: int, snoozes: int) -> Plan:
-    """Return what an attempt will do. Everything follows from the job's fate, which is its trace
-    id.
-    """
+    """Return the plan of an attempt, which follows from the job's trace id, its `fate`."""
     job = Random(fate)
     doomed, failure = job.random() < kind.doomed, job.choice(kind.failures)
     rng = Random(f"{fate} {number} {snoozes}")
@@ -61,22 +59,22 @@ def plan_failure(
 ) -> Plan:
     """Return an attempt that fails after so many seconds."""
     first, message = fill((kind.lines[0], failure.error), args, rng)
-    error, trace = left_behind(failure, message, args)
+    error, trace = error_and_trace(failure, message, args)
     summary = error.partition("\n")[0]
     lines = ((0.001, first), (seconds * 0.99, f"ERROR attempt failed: {summary}"))
     return Plan(seconds=seconds, lines=lines, failure=failure, error=error, trace=trace)
 
 
 class _Values(dict[str, Any]):
-    """What may stand in a text; what is missing is shown as such."""
+    """Values for placeholders; missing ones are shown unchanged."""
 
     def __missing__(self, name: str) -> str:
         return "?"
 
 
 def fill(lines: Sequence[str], args: Mapping[str, Any], rng: Random) -> list[str]:
-    """Return the lines with values for their `{names}`: args, those one level down, and figures
-    that only the log has.
+    """Return the lines with values for their `{names}`: args, nested args, and random numbers for
+    the log.
     """
     values = _Values(
         bytes=rng.randrange(9_000, 400_000),
@@ -93,15 +91,15 @@ def fill(lines: Sequence[str], args: Mapping[str, Any], rng: Random) -> list[str
 
 
 def _spread(lines: Sequence[str], seconds: float, rng: Random) -> tuple[tuple[float, str], ...]:
-    """Spread the lines over the run, the first one at its start and the last one at its end."""
+    """Distribute the lines over the run, from its start to its end."""
     between = sorted(rng.uniform(0.05, 0.95) for _ in lines[1:-1])
     moments = [0.001, *(seconds * place for place in between), seconds * 0.99]
     return tuple(zip(moments, lines, strict=False))
 
 
 def log_text(kind: Kind, plan: Plan, started_at: datetime, until: datetime) -> str:
-    """Return what an attempt has logged until then: as Go's slog writes it, or as riverui keeps
-    what Python logs.
+    """Return the log of an attempt until `until`: as Go's slog writes it, or as riverui stores
+    Python's log.
     """
     text = ""
     for after, line in plan.lines:

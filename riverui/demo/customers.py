@@ -22,23 +22,23 @@ from riverui.errors import DatabaseError
 _TICK = 0.5
 """Seconds between two rounds: the dashboard refreshes every few seconds."""
 _PER_SECOND = 1.5
-"""New jobs in the mean: as many as the shop's workers complete."""
+"""Average new jobs a second: as many as the shop's workers complete."""
 _BURST = 40
 """Push notifications of one campaign: enough to see a queue grow and shrink."""
 _HELD_EVERY = timedelta(seconds=12)
-"""Between two payments that are put on hold."""
+"""Time between two payments that are put on hold."""
 _HELD_AT_ONCE = 4
 """Payments on hold, so that there are always some pending jobs to try the buttons on."""
 
 
 class Timetable:
-    """Remembers when each thing is due again."""
+    """Remembers when each activity is due again."""
 
     def __init__(self) -> None:
         self._due: dict[str, datetime] = {}
 
     def is_due(self, name: str, now: datetime, interval: timedelta) -> bool:
-        """Return whether it is time; the first time is now."""
+        """Return whether it is due; the first time is now."""
         if now < self._due.get(name, now):
             return False
         self._due[name] = now + interval
@@ -46,7 +46,7 @@ class Timetable:
 
 
 async def repeat(insert: Callable[[datetime], Awaitable[None]]) -> None:
-    """Insert jobs until cancelled; go on after errors of the database."""
+    """Insert jobs until cancelled; continue after database errors."""
     while True:
         with contextlib.suppress(DatabaseError):
             await insert(datetime.now(UTC))
@@ -57,14 +57,14 @@ class Customers:
     """Inserts the shop's usual jobs."""
 
     def __init__(self, client: Client, rng: Random, *, campaigns: bool) -> None:
-        """Insert through this client; without campaigns there are no payments on hold either."""
+        """Insert through this client; without campaigns also without payments on hold."""
         self._client = client
         self._campaigns = campaigns
         self._rng = rng
         self._timetable = Timetable()
 
     async def insert(self, now: datetime) -> None:
-        """Insert what has been ordered since the last time."""
+        """Insert the orders since the last call."""
         rng, due = self._rng, self._timetable.is_due
         kinds = [any_kind(rng) for _ in range(self._arrivals())]
         pause = timedelta(seconds=rng.uniform(100, 260))
@@ -76,7 +76,7 @@ class Customers:
             await self._hold(now)
 
     async def _hold(self, now: datetime) -> None:
-        """Put one payment on hold, which a person has to release, and release the oldest."""
+        """Put one payment on hold until a person releases it, and release the oldest."""
         payment = BY_NAME["payment_capture"]
         await self._client.insert_many([new_job(payment, now, self._rng, pending=True)])
         held = await self._client.job_list(
@@ -112,7 +112,7 @@ def new_job(kind: Kind, now: datetime, rng: Random, *, pending: bool = False) ->
 
 
 def periodic_jobs(rng: Random) -> list[PeriodicJob]:
-    """Return what the shop does at regular intervals, whichever of its clients leads."""
+    """Return the shop's periodic jobs."""
     return [_periodic(kind, kind.periodic, rng) for kind in KINDS if kind.periodic]
 
 

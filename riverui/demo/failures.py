@@ -1,4 +1,4 @@
-"""How the demo shop's jobs fail: Go's messages and traces, and real exceptions of Python."""
+"""Failures of the demo shop's jobs: Go's messages and traces, and real Python exceptions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from riverui.engine.work.outcome import error_text, trace_text
 class Failure:
     """One way in which a kind of job fails.
 
-    It is either a Python function that raises, or the message that a Go worker leaves, and its
-    trace if it panicked. `{name}` in a message stands for that one of the job's args.
+    It is either a Python function that raises, or a Go worker's message, with a trace if it
+    panicked. `{name}` in a message is replaced by that arg of the job.
     """
 
     error: str = ""
     trace: str = ""
     raises: Callable[[Mapping[str, Any]], object] | None = None
     seconds: float | None = None
-    """How long such an attempt takes, where that is part of the failure."""
+    """Duration of the attempt, if it is part of the failure."""
 
 
 class UpstreamError(Exception):
@@ -33,13 +33,13 @@ class MediaError(Exception):
     """A file cannot be processed."""
 
 
-def left_behind(failure: Failure, message: str, args: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the error and the trace that a worker of the past has left in the job."""
+def error_and_trace(failure: Failure, message: str, args: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the error and the trace of a past attempt."""
     try:
         if failure.raises is not None:
             failure.raises(args)
     except Exception as error:
-        # Without this function, which no worker calls.
+        # Without the frame of this function, which no worker calls.
         trace = error.__traceback__ and error.__traceback__.tb_next
         return error_text(error), trace_text(error.with_traceback(trace))
     return message, failure.trace

@@ -1,6 +1,5 @@
-"""The demo shop's department that uses what riverui adds to River: orders that are workflows, books
-scanned page by page, accounts changed one after the other, limits, rates, batches and encrypted
-args.
+"""The demo shop's use of riverui's features: workflows, sequences, concurrency and rate limits,
+batches and encrypted args.
 """
 
 from __future__ import annotations
@@ -38,24 +37,22 @@ log = logging.getLogger("shop.fulfilment")
 _KEY = b"a key of 32 bytes, for the demo!"
 """Encrypts the args of payouts. A real one is a secret."""
 _PAGES = 4_000
-"""Pages of a book: a workflow as wide as they get."""
+"""Pages of a book: a very wide workflow."""
 _BOOK_EVERY = timedelta(minutes=80)
-"""Longer than its pages take, so that the list of workflows is mostly orders."""
+"""Time between two books: longer than one takes, so that most workflows are orders."""
 _ORDER_EVERY = timedelta(seconds=15)
-"""About as long as one takes: one or two are under way at any time."""
+"""Time between two orders: about as long as one takes, so that one or two are running."""
 _APPROVED_AFTER = timedelta(seconds=40)
 """How long a person takes to approve an order."""
 _OTHERS_EVERY = timedelta(seconds=4)
-"""Between two rounds of the other jobs: a page shows something new, and the shop's other jobs are
-still most of what it shows.
-"""
+"""Time between two rounds of the other jobs, so that they are a small part of all jobs."""
 _TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")
 _DECLINED = 0.06
-"""Share of orders whose payment fails for good."""
+"""Share of orders whose payment fails finally."""
 _REJECTED = 1 / 15
 """Share of questions that the vendor rejects: one a minute."""
 _REJECTED_FOR = timedelta(minutes=2)
-"""How long those stay among the jobs before they become dead letters: soon enough to be seen."""
+"""How long rejected questions remain jobs before they become dead letters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,20 +75,20 @@ class ScanPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeAccount:
-    """A change of one customer's account: they must not overtake one another."""
+    """A change of a customer's account: changes of one customer are worked in order."""
 
     kind: ClassVar[str] = "change_account"
     customer_id: int
     cents: int
 
     def insert_opts(self) -> InsertOpts:
-        """Return that changes of a customer come one after the other."""
+        """Return the sequence of the customer."""
         return InsertOpts(queue="accounts", sequence=SequenceOpts(by_args=["customer_id"]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyncCatalogue:
-    """An article of one tenant's catalogue: two at once for each tenant."""
+    """An article of a tenant's catalogue: two at once for each tenant."""
 
     kind: ClassVar[str] = "sync_catalogue"
     tenant_id: str
@@ -110,7 +107,7 @@ class AskVendor:
     parcel: int
 
     def insert_opts(self) -> InsertOpts:
-        """Return the queue with the vendor's rate limit; a rejected question is not asked again."""
+        """Return the queue with the vendor's rate limit, without retries."""
         return InsertOpts(queue="vendor", max_attempts=1)
 
 
@@ -155,7 +152,7 @@ class UnknownParcel(Exception):
 
 
 def fulfilment_client(driver: Driver, rng: Random) -> Client:
-    """Return the department's client, which leads as well as any other of the shop."""
+    """Return the client of these queues, which may become the leader."""
     return Client(
         driver,
         ClientConfig(
@@ -178,14 +175,14 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
                 "newsletters": QueueConfig(max_workers=2),
             },
             workers=_workers(rng),
-            **leading(),
+            **leader_settings(),
         ),
     )
 
 
-def leading(*periodic_jobs: PeriodicJob) -> dict[str, Any]:
-    """Return the settings that all clients that may lead have in common: periodic jobs that are
-    kept in the database, these and a nightly one, and for how long failed jobs are kept.
+def leader_settings(*periodic_jobs: PeriodicJob) -> dict[str, Any]:
+    """Return the common settings of all clients that may lead: durable periodic jobs, these and a
+    nightly one, and the retention of failed jobs.
     """
     nightly = PeriodicJob(CronSchedule("30 2 * * *"), CloseBooks, id=CloseBooks.kind)
     return {
@@ -245,17 +242,17 @@ def _workers(rng: Random) -> Workers:
 
 
 class Orders:
-    """Inserts the department's jobs."""
+    """Inserts the jobs of these features."""
 
     def __init__(self, client: Client, rng: Random) -> None:
         self._client = client
         self._rng = rng
         self._timetable = Timetable()
         self._to_approve: list[tuple[datetime, str]] = []
-        """When which workflow is approved."""
+        """Workflows to approve, with the time."""
 
     async def insert(self, now: datetime) -> None:
-        """Insert what is due."""
+        """Insert the jobs that are due."""
         due = self._timetable.is_due
         if due("order", now, _ORDER_EVERY):
             await self._order(now)
@@ -268,7 +265,7 @@ class Orders:
             await self._client.insert_many(jobs)
 
     async def _order(self, now: datetime) -> None:
-        """Insert an order: large ones wait for an approval."""
+        """Insert an order; large ones wait for an approval."""
         number = self._rng.randrange(10_000, 100_000)
 
         def step(name: str) -> Step:

@@ -1,6 +1,4 @@
-"""The demo shop's past as rows for `seed.sql`: what a day of River, in Go and in Python, has left
-behind.
-"""
+"""The demo shop's jobs of the last day, worked in Go and in Python, and their insert."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ DEPLOYED = timedelta(hours=7)
 """How long ago the workers were last replaced."""
 
 _DAY = timedelta(hours=24)
-"""How far the past reaches back: as long as River keeps completed jobs."""
+"""Length of the history: as long as River keeps completed jobs."""
 
 _PILED_UP = 34
 """Jobs in the paused queue: one a minute since it was paused."""
@@ -42,7 +40,7 @@ _HELD = 5
 """Payments that are pending: some to try the buttons on."""
 
 _MARK = "\ue000"
-"""Stands before a number that is written as a string for a moment; no text of the shop has it."""
+"""Prefix of numbers that are temporarily written as strings; no text of the shop contains it."""
 
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
 
@@ -51,9 +49,7 @@ _UNIQUE_STATES = "11110101"
 
 
 def encode(value: object) -> str:
-    """Return JSON text in which decimals keep all their digits, which the standard encoder alone
-    cannot do.
-    """
+    """Return JSON text in which decimals keep all digits, unlike in the standard encoder."""
     return _MARKED.sub(r"\1", json.dumps(value, default=_plain, ensure_ascii=False))
 
 
@@ -64,14 +60,12 @@ def _plain(value: object) -> str:
 
 
 def any_kind(rng: Random) -> Kind:
-    """Return a kind, each as often as the shop uses it."""
+    """Return a random kind, weighted by its share."""
     return rng.choices(KINDS, [kind.share for kind in KINDS])[0]
 
 
 def origin(rng: Random) -> dict[str, Any]:
-    """Return the metadata that a job of the shop is inserted with; its trace id decides its
-    fate.
-    """
+    """Return the metadata of a new job, with the trace id that decides its fate."""
     return {
         "trace_id": f"{rng.getrandbits(128):032x}",
         "tenant": rng.choice(("eu-1", "eu-1", "us-2")),
@@ -84,7 +78,7 @@ def tags(kind: Kind, rng: Random) -> list[str]:
 
 
 def delay(kind: Kind, rng: Random) -> timedelta | None:
-    """Return how much later than now a new job is scheduled; None for most jobs."""
+    """Return the delay of a scheduled job; None for most jobs."""
     if rng.random() >= kind.later:
         return None
     return timedelta(
@@ -119,10 +113,10 @@ def new_job(kind: Kind, now: datetime, rng: Random) -> Row:
 def history(
     now: datetime, rng: Random, *, jobs: int, since: datetime | None = None
 ) -> Iterator[Row]:
-    """Return the shop's last day of so many jobs, oldest first: most are long done, some wait, and
-    one is stuck.
+    """Yield the jobs of the shop's last day, oldest first: most are completed, some wait, one is
+    stuck.
 
-    `since` leaves out what is there already.
+    `since` limits it to jobs that do not exist yet.
     """
     ages = sorted((_age(rng) for _ in range(jobs)), reverse=True)
     for age in ages:
@@ -142,9 +136,7 @@ def history(
 
 
 def _age(rng: Random) -> timedelta:
-    """Return an age within the last day: more often recent than long ago, and more by day than by
-    night.
-    """
+    """Return a random age within the last day: more recent ones, and more by day than by night."""
     while True:
         share: float = rng.random() ** 1.4
         if rng.random() < 0.6 + 0.4 * math.cos(2 * math.pi * share):
@@ -152,9 +144,7 @@ def _age(rng: Random) -> timedelta:
 
 
 def live(row: Row, now: datetime, rng: Random, *, worked_until: datetime | None = None) -> None:
-    """Simulate what has happened to the job until now; no worker has taken it since
-    `worked_until`.
-    """
+    """Simulate the job until now; no worker has fetched it since `worked_until`."""
     kind = BY_NAME[row["kind"]]
     row |= {"attempt": 0, "attempted_by": [], "errors": []}
     if any(queue.paused for queue in QUEUES if queue.name == kind.queue):
@@ -208,7 +198,7 @@ def _attempt(row: Row, kind: Kind, started_at: datetime, now: datetime, rng: Ran
 
 
 def _stuck(now: datetime, rng: Random) -> Row:
-    """Return a job whose worker has vanished, of a kind without a time limit: it is not rescued."""
+    """Return a job whose worker has died, of a kind without a time limit: it is not rescued."""
     kind = BY_NAME["video_transcode"]
     started_at = now - timedelta(hours=3, minutes=12)
     row = new_job(kind, started_at - timedelta(seconds=2), rng)
@@ -225,7 +215,7 @@ def _stuck(now: datetime, rng: Random) -> Row:
 
 
 _FIRST_ID = 4_812_000
-"""The id of the first job, as in a database that has been used for long."""
+"""The id of the first job, as in a database that is not new."""
 
 _INSERTED_AT_ONCE = 1_000
 """Rows of one statement: some megabytes of JSON."""
@@ -234,7 +224,7 @@ Connection = AsyncConnection[dict[str, Any]]
 
 
 async def seed(url: str, rng: Random, *, jobs: int) -> None:
-    """Insert a past of so many jobs a day, up to now."""
+    """Insert a history of so many jobs a day until now."""
     now = datetime.now(UTC)
     async with _writing(url) as (connection, sql):
         (newest,) = await _run(connection, sql["job_get_newest"])
@@ -254,7 +244,7 @@ async def write(url: str, *, rows: Sequence[Row], paused_at: Mapping[str, dateti
 
 @asynccontextmanager
 async def _writing(url: str) -> AsyncIterator[tuple[Connection, Mapping[str, str]]]:
-    """Yield a connection in a transaction, and the statements; the tables are analyzed after it."""
+    """Yield a connection in a transaction and the statements; analyze the tables afterwards."""
     sql = read_blocks(Path(__file__).with_name("seed.sql").read_text(encoding="utf-8"))
     async with await AsyncConnection.connect(
         url, autocommit=True, cursor_factory=AsyncRawCursor, row_factory=dict_row
@@ -267,7 +257,7 @@ async def _writing(url: str) -> AsyncIterator[tuple[Connection, Mapping[str, str
 async def _begin(
     connection: Connection, sql: Mapping[str, str], paused_at: Mapping[str, datetime]
 ) -> None:
-    """Create the queues in an empty database, and let job ids begin as in an old one."""
+    """Create the queues in an empty database, and set the first job id."""
     now = datetime.now(UTC)
     times = {"created_at": now - timedelta(days=41), "updated_at": now}
     queues = [

@@ -1,6 +1,4 @@
-"""Incidents that the demo plays, `riverui demo --incident NAME`: the hour before, and what goes on
-being wrong.
-"""
+"""Incidents for `riverui demo --incident NAME`: the hour before, and the continuing trouble."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from riverui.demo.failures import Failure, left_behind
+from riverui.demo.failures import Failure, error_and_trace
 from riverui.demo.history import DEPLOYED, Row, live, new_job, write
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.health import Cause
@@ -21,37 +19,37 @@ from riverui.features.marks.verbs import mark_insert
 from riverui.storage.interface import Driver
 
 _PER_SECOND = 0.7
-"""New jobs a second in the mean: enough for each important kind to have a usual hour."""
+"""Average new jobs a second: enough for a usual hour of each important kind."""
 _BEHIND = timedelta(minutes=75)
-"""How far the past reaches back: the hour that is compared, and what runs into it."""
+"""Length of the history: the hour that is compared, and jobs that run into it."""
 _TERM = timedelta(seconds=20)
-"""How long the leader of the past still leads: until a client of the present has taken over."""
+"""Remaining term of the previous leader, until a running client takes over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:
-    """What is wrong with a kind of job while the incident is played."""
+    """The trouble of a kind of job during the incident."""
 
     seconds: float = 0.0
-    """How long each attempt takes; 0 for as long as usual."""
+    """Duration of each attempt; 0 for the usual one."""
     failing: float = 0.0
     """The share of attempts (0 to 1) that end with `failure`."""
     failure: Failure | None = None
 
 
 class Past:
-    """The jobs of the last hour, as they are written into the database."""
+    """The jobs of the last hour."""
 
     def __init__(self, now: datetime, rng: Random) -> None:
         self.now = now
         self.rng = rng
         self.rows: list[Row] = []
         self.paused_at: dict[str, datetime] = {}
-        """Since when queues are paused."""
+        """Paused queues, with the time."""
         self.marks: list[tuple[datetime, str]] = []
 
     def client(self, queue: str, number: int = 0) -> str:
-        """Return the id of a client that has worked a queue for hours."""
+        """Return the id of a client that has served a queue for hours."""
         return client_ids(LANGUAGE[queue], self.now - DEPLOYED)[number]
 
     def steady(
@@ -61,8 +59,8 @@ class Past:
         until: timedelta = timedelta(0),
         kinds: Collection[Kind] = KINDS,
     ) -> None:
-        """Add jobs of these kinds that were inserted and worked as usual, until so long ago. Those
-        that would still run at that time are left out, as no client of the past goes on.
+        """Add jobs of these kinds that were inserted and worked as usual, until so long ago,
+        without jobs that would still be running.
         """
         paused = {queue.name for queue in QUEUES if queue.paused}
         chosen = [kind for kind in kinds if kind.queue not in paused]
@@ -85,8 +83,8 @@ class Past:
         until: timedelta = timedelta(0),
         **columns: Any,
     ) -> list[Row]:
-        """Add jobs that were inserted one after the other, and return them. They are available and
-        have not been tried, unless the columns say otherwise.
+        """Add jobs that were inserted one after the other, and return them. By default they are
+        available and have no attempts.
         """
         rows = []
         for number in range(count):
@@ -98,7 +96,7 @@ class Past:
         return rows
 
     def run(self, kind: str, count: int, *, client: str, since: timedelta) -> None:
-        """Add jobs that a client took so long ago."""
+        """Add running jobs that a client fetched so long ago."""
         taken = {"attempted_at": self.now - since, "attempted_by": [client]}
         running = {"state": JobState.RUNNING, "attempt": 1, **taken}
         self.add(kind, count, since=since, until=since, **running)
@@ -106,10 +104,8 @@ class Past:
     def fail(
         self, kind: str, count: int, failure: Failure, *, since: timedelta, until: timedelta
     ) -> list[Row]:
-        """Add jobs whose first attempt failed, to be tried again in a quarter of an hour, and
-        return them.
-        """
-        error, trace = left_behind(failure, failure.error, {})
+        """Add jobs whose first attempt failed and which are retried in 15 minutes; return them."""
+        error, trace = error_and_trace(failure, failure.error, {})
         rows = self.add(kind, count, since=since, until=until, state=JobState.RETRYABLE, attempt=1)
         for row in rows:
             at = row["created_at"]
@@ -130,21 +126,19 @@ class Incident:
     summary: str
     """What happened, in a sentence."""
     cause: Cause
-    """What the health report names."""
+    """The cause that the health report finds."""
     past: Callable[[Past], None]
     """Adds the jobs of the hour before."""
     loses_jobs: bool = False
-    """Whether the jobs that run at its beginning were lost with their client."""
+    """Whether running jobs at its beginning were lost with their client."""
     troubles: Mapping[str, Trouble] = field(default_factory=dict)
-    """What is wrong with kinds of jobs."""
+    """The troubles by kind."""
 
 
 async def prepare(
     driver: Driver, url: str, incident: Incident, *, now: datetime, rng: Random
 ) -> None:
-    """Write jobs, queues, marks and the leader into an empty database, as the last hour would have
-    left them.
-    """
+    """Insert jobs, queues, marks and the leader of the last hour into an empty database."""
     past = Past(now, rng)
     incident.past(past)
     await write(url, rows=past.rows, paused_at=past.paused_at)

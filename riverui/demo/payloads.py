@@ -1,4 +1,4 @@
-"""What the demo shop's jobs carry and return."""
+"""Args and outputs of the demo shop's jobs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ _WIDTHS = (320, 640, 1280)
 
 
 def _id(rng: Random) -> int:
-    """Return an id larger than 2**53, which a viewer that reads JSON numbers as floats shows
-    wrong.
-    """
+    """Return an id above 2**53, which viewers that parse JSON numbers as floats show wrongly."""
     return 1_840_021_394_850_918_403 + rng.randrange(10**12)
 
 
@@ -112,7 +110,7 @@ def fraud_check(rng: Random) -> Args:
 
 
 def verdict(rng: Random, args: Mapping[str, Any]) -> object:
-    """Return what a check for fraud records."""
+    """Return the output of a check for fraud."""
     score = Decimal(rng.randrange(10**6)) / 10**6
     return {"score": score, "verdict": "review" if score > Decimal("0.9") else "pass"}
 
@@ -132,7 +130,7 @@ def payment(rng: Random) -> Args:
 
 
 def receipt(rng: Random, args: Mapping[str, Any]) -> object:
-    """Return what a capture of a payment records."""
+    """Return the output of a capture of a payment."""
     return {
         "captured": args.get("amount"),
         "provider_reference": f"cap_{_hex(rng, 14)}",
@@ -162,7 +160,7 @@ def image(rng: Random) -> Args:
 
 
 def image_files(rng: Random, args: Mapping[str, Any]) -> object:
-    """Return what the scaling of an image records."""
+    """Return the output of scaling an image."""
     return {
         "files": [{"width": width, "bytes": rng.randrange(9_000, 400_000)} for width in _WIDTHS]
     }
@@ -194,7 +192,7 @@ def report(rng: Random) -> Args:
 
 
 def report_file(rng: Random, args: Mapping[str, Any]) -> object:
-    """Return what a report records."""
+    """Return the output of a report."""
     return {
         "url": f"s3://shop-documents/{_hex(rng, 16)}.{args.get('format', 'csv')}",
         "bytes": rng.randrange(40_000, 9_000_000),

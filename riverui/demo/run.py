@@ -1,6 +1,4 @@
-"""`riverui demo`: a Postgres server, the jobs of a made-up shop, clients that work them, and the
-dashboard.
-"""
+"""`riverui demo`: a Postgres server, a made-up shop's jobs and clients, and the dashboard."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from psycopg import AsyncConnection
 
 from riverui.cli.serve.server import StoppableServer, address, listen, listen_from
 from riverui.demo.customers import Customers, periodic_jobs, repeat
-from riverui.demo.fulfilment import Orders, fulfilment_client, leading
+from riverui.demo.fulfilment import Orders, fulfilment_client, leader_settings
 from riverui.demo.history import seed
 from riverui.demo.incidents import Incident, prepare
 from riverui.demo.postgres import EmbeddedPostgres
@@ -43,15 +41,15 @@ from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
 _DATABASE = "shop"
 _INCIDENT_DATABASE = "incident"
 _HISTORY = 12_000
-"""Jobs of the shop's last day: inserted within two seconds, and towards its end nearly as many a
-minute as are inserted from then on, so that charts do not begin with a step.
+"""Jobs of the shop's last day: inserted within two seconds, and at its end at nearly the rate of
+new jobs, so that charts have no step.
 """
 _SEED = 20_261_121
-"""Of the random numbers, so that each demo begins with the same past."""
+"""Seed of random numbers, so that each demo has the same history."""
 _GRACE_SECONDS = 1
-"""Seconds that requests have to end at Ctrl-C: a person waits for it."""
+"""Seconds for requests to end at Ctrl-C: a person is waiting."""
 _RESCUED_AFTER = timedelta(minutes=10)
-"""When a running job counts as stuck: longer than any of the shop's, and soon enough to be seen."""
+"""When a running job counts as stuck: longer than any job takes, but soon."""
 
 
 def demo(
@@ -67,12 +65,12 @@ def demo(
 
     An incident is played from its beginning, in a database of its own.
 
-    With `any_port` it listens on the next free port where the one of `config` is taken, and prints
-    that. Whoever can reach the port may do anything to the demo's jobs.
+    With `any_port` it uses the next free port if that of `config` is in use, and prints it. Anybody
+    who can reach the port has all rights.
     """
     home = data_dir or _default_home()
     binaries = os.environ.get("RIVERUI_PG_BIN")
-    # Both signals stop the demo in the same way: by leaving all blocks below.
+    # Both signals stop the demo by leaving all blocks below.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -88,7 +86,7 @@ def demo(
 
 def _default_home() -> Path:
     if os.name == "posix" and os.geteuid() == 0:
-        # Root's own folder cannot be reached by the user nobody, who runs Postgres then.
+        # Root's home cannot be read by the user nobody, who runs Postgres in this case.
         return Path("/var/lib/riverui/demo")
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "riverui" / "demo"
@@ -109,7 +107,7 @@ async def _run(
         await migrate(driver, "up", line=line)
     if incident is None:
         await seed(url, Random(_SEED), jobs=_HISTORY)
-        await give_back(driver)
+        await release_jobs(driver)
         badge = DashboardConfig(env_color="green", env_name="demo")
         summary = "a made-up shop's River queue, alive"
     else:
@@ -151,7 +149,7 @@ async def _run(
 
 
 async def _create_database(url: str, name: str, *, anew: bool) -> None:
-    """Create the database if there is none of that name; `anew` drops one that is there."""
+    """Create the database if it does not exist; `anew` drops an existing one."""
     async with await AsyncConnection.connect(url, autocommit=True) as connection:
         if anew:
             await connection.execute(f"drop database if exists {name} with (force)".encode())
@@ -162,8 +160,8 @@ async def _create_database(url: str, name: str, *, anew: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def working(driver: Driver, incident: Incident | None = None) -> AsyncIterator[list[Client]]:
-    """Insert and work the shop's jobs, as in the incident, as long as the block lasts; cancel what
-    is running at its end.
+    """Insert and work the shop's jobs, as in the incident, during the block; cancel running jobs at
+    its end.
     """
     now, rng = datetime.now(UTC), Random()
     languages = sorted(set(LANGUAGE.values()))
@@ -174,7 +172,7 @@ async def working(driver: Driver, incident: Incident | None = None) -> AsyncIter
             clients.append(fulfilment_client(driver, rng))
             inserting.append(Orders(clients[-1], rng).insert)
         elif not incident.loses_jobs:
-            await give_back(driver)
+            await release_jobs(driver)
         for client in clients:
             await client.start()
         tasks = [asyncio.create_task(repeat(insert)) for insert in inserting]
@@ -189,7 +187,7 @@ async def working(driver: Driver, incident: Incident | None = None) -> AsyncIter
 
 @contextlib.contextmanager
 def _logging_to_the_database_only() -> Iterator[None]:
-    """Keep what jobs log in the database, and off the terminal."""
+    """Store the logs of jobs in the database only, without printing them."""
     silence, shop = logging.NullHandler(), logging.getLogger("shop")
     loggers = (shop, logging.getLogger("riverui.engine"))
     for logger in loggers:
@@ -203,8 +201,8 @@ def _logging_to_the_database_only() -> Iterator[None]:
             logger.removeHandler(silence)
 
 
-async def give_back(driver: Driver) -> None:
-    """Make jobs available that a killed demo has left running, without waiting for their rescue."""
+async def release_jobs(driver: Driver) -> None:
+    """Make running jobs of a killed demo available, without waiting for their rescue."""
     now = datetime.now(UTC)
     async with driver.transaction() as db:
         running = await db.job_row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))
@@ -237,7 +235,7 @@ def _client(
         # In an incident lost jobs are found by the health report, not by the rescuer.
         rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
         workers=shop_workers(incident.troubles if incident else {}),
-        **(leading(*periodic_jobs(rng)) if incident is None else {}),
+        **(leader_settings(*periodic_jobs(rng)) if incident is None else {}),
     )
     return Client(driver, config)
 

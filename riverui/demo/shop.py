@@ -26,20 +26,20 @@ class Queue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """A kind of job; `share` of all new jobs are of it."""
+    """A kind of job; `share` is its share of new jobs."""
 
     name: str
     queue: str
     share: float
     seconds: tuple[float, float]
-    """Shortest and longest usual run."""
+    """Shortest and longest usual duration."""
     args: Callable[[Random], Args]
     lines: tuple[str, ...]
-    """What a successful attempt logs: level and message, with `{name}` for one of the args."""
+    """Log lines of a successful attempt: level and message, with `{name}` for an arg."""
     output: Callable[[Random, Mapping[str, Any]], object] | None = None
     failures: tuple[Failure, ...]
     flaky: float = 0.02
-    """Share of attempts that fail and may succeed the next time."""
+    """Share of attempts that fail but may succeed the next time."""
     doomed: float = 0.0
     """Share of jobs that can never succeed."""
     snoozed: float = 0.0
@@ -52,7 +52,7 @@ class Kind:
     periodic: timedelta | None = None
     unique: bool = False
     unlimited: bool = False
-    """Has no time limit, so River's rescuer leaves it alone, however long it runs."""
+    """Whether it has no time limit, so that River's rescuer never rescues it."""
 
 
 QUEUES = (

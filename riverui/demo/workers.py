@@ -1,6 +1,4 @@
-"""The demo shop's workers: real ones, which take their time, log, and end as each job's fate
-decides.
-"""
+"""The demo shop's workers: real workers that carry out the plan of each attempt."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ from riverui.engine.work.workers import Workers
 _NAP = 0.1
 """Seconds after which a thread checks whether its job was cancelled."""
 _BATCHES = 20
-"""Parts of an import that are committed one after the other."""
+"""Parts of an import, which are committed one after the other."""
 
 
 class ShopArgs:
@@ -71,7 +69,7 @@ class ShopWorker(Worker[Any]):
         self._trouble = trouble
 
     async def work(self, job: Job[ShopArgs]) -> None:
-        """Do what the plan says."""
+        """Carry out the plan."""
         made, elapsed = self.plan(job), 0.0
         for moment, line in made.lines:
             await asyncio.sleep(moment - elapsed)
@@ -85,7 +83,7 @@ class ShopWorker(Worker[Any]):
         self.end(made, job)
 
     def plan(self, job: Job[ShopArgs]) -> Plan:
-        """Return what this attempt will do."""
+        """Return the plan of this attempt."""
         metadata, args = json.loads(job.metadata), job.args.data
         fate = str(metadata.get("trace_id", job.id))
         made = plan(self.kind, args, fate, job.attempt, metadata.get("snoozes", 0))
@@ -99,12 +97,12 @@ class ShopWorker(Worker[Any]):
         return replace(made, seconds=seconds)
 
     def log(self, line: str) -> None:
-        """Log a line that begins with its level."""
+        """Log a line, which begins with its level."""
         level, _, message = line.partition(" ")
         self.logger.log(getattr(logging, level), "%s", message)
 
     def end(self, made: Plan, job: Job[ShopArgs]) -> None:
-        """Record the attempt's output, or raise what ends it."""
+        """Record the attempt's output, or raise its error."""
         if made.snooze is not None:
             raise JobSnooze(made.snooze)
         if made.cancels:
@@ -116,12 +114,10 @@ class ShopWorker(Worker[Any]):
 
 
 class ThreadWorker(ShopWorker):
-    """Works in a thread, as code that blocks the event loop must, and checks itself whether its job
-    was cancelled.
-    """
+    """Works in a thread, as blocking code must, and checks whether its job was cancelled."""
 
     def work(self, job: Job[ShopArgs]) -> None:  # type: ignore[override]  # either way is a worker
-        """Do what the plan says."""
+        """Carry out the plan."""
         made, started = self.plan(job), time.monotonic()
         for moment, line in (*made.lines, (made.seconds, "")):
             while (rest := started + moment - time.monotonic()) > 0:
@@ -133,10 +129,10 @@ class ThreadWorker(ShopWorker):
 
 
 class TranscodeWorker(ShopWorker):
-    """Works in steps: after a failure it goes on with the rendition that failed."""
+    """Works in steps: after a failure it resumes at the rendition that failed."""
 
     async def work(self, job: Job[ShopArgs]) -> None:
-        """Make one rendition after the other."""
+        """Create one rendition after the other."""
         made = self.plan(job)
         names = [rendition["name"] for rendition in job.args.data["renditions"]]
         failing = Random(f"{job.id} {job.attempt}").choice(names) if made.failure else None
@@ -157,7 +153,7 @@ class TranscodeWorker(ShopWorker):
 
 
 class ImportWorker(ShopWorker):
-    """Keeps a cursor: after a failure it goes on after the batch that was committed last."""
+    """Stores a cursor: after a failure it resumes after the last committed batch."""
 
     async def work(self, job: Job[ShopArgs]) -> None:
         """Import batch by batch."""
@@ -186,7 +182,7 @@ _WORKERS = {
 
 
 def shop_workers(troubles: Mapping[str, Trouble]) -> Workers:
-    """Return a worker for each kind of the shop; some kinds may be in trouble."""
+    """Return a worker for each kind of the shop, with the troubles of an incident."""
     workers = Workers()
     for kind in KINDS:
         worker = _WORKERS.get(kind.name, ShopWorker)

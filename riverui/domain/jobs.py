@@ -1,4 +1,4 @@
-"""Jobs as River keeps them: states, rows and the small facts that follow from them."""
+"""Jobs as River stores them: states and rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from riverui.features.encryption.domain import is_sealed
 T = TypeVar("T")
 
 OUTPUT = "output"
-"""The metadata key of what a job has recorded."""
+"""The metadata key of a job's output."""
 
 
 class JobState(StrEnum):
@@ -33,7 +33,7 @@ class JobState(StrEnum):
 
 
 FINALIZED = frozenset({JobState.CANCELLED, JobState.COMPLETED, JobState.DISCARDED})
-"""States with `finalized_at` set; a job in one of them is not worked again unless it is retried."""
+"""States with `finalized_at` set; jobs in them are not worked again unless retried."""
 
 WAITING = frozenset({JobState.AVAILABLE, JobState.PENDING, JobState.RETRYABLE, JobState.SCHEDULED})
 """States whose order is given by `scheduled_at`."""
@@ -43,30 +43,28 @@ FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
 
 
 UNKNOWN_KIND = "job kind is not registered"
-"""How River's error begins where a client has no worker for the kind (UnknownJobKindError)."""
+"""The beginning of River's UnknownJobKindError, if a client has no worker for the kind."""
 CUT = "…"
-"""Stands for a text that was too long to be read."""
+"""Replaces a text that is too long."""
 MOST_NAME = 100
-"""Characters of a client's id: River allows no more. A longer one in a row is shown cut."""
+"""Maximum characters of a client's id: River's limit. A longer one is shown truncated."""
 MOST_TAGS = 30
-"""Tags of a job that its page shows: thirty of the longest make some 200 kB of links."""
+"""Maximum tags on a job's page: thirty of the longest make some 200 kB of links."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobOutcome:
-    """Where a job stands after it was made to run again."""
+    """The state of a job after a retry."""
 
     state: JobState | None
-    """None where the job no longer exists."""
+    """None if the job no longer exists."""
     errors: int
     """Attempts that have failed so far."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptError:
-    """One element of `river_job.errors`. `at` is when the failed attempt started (River's own
-    meaning).
-    """
+    """One element of `river_job.errors`; `at` is when the failed attempt started, as in River."""
 
     at: datetime | None
     attempt: int
@@ -76,9 +74,7 @@ class AttemptError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobLog:
-    """One entry of metadata key `river:log`; `log` may hold only the last of its `size`
-    characters.
-    """
+    """One entry of the metadata key `river:log`; `log` may be the end of `size` characters."""
 
     attempt: int
     log: str
@@ -87,23 +83,21 @@ class JobLog:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JsonText:
-    """JSON as Postgres prints it, so numbers stay exact; `size` counts the characters of the whole
-    text.
-    """
+    """JSON as Postgres prints it, with exact numbers; `size` is the length of the whole text."""
 
     text: str
     size: int
 
     @property
     def complete(self) -> bool:
-        """Whether `text` is all of it; a cut text is not valid JSON."""
+        """Whether `text` is complete; truncated text is not valid JSON."""
         return len(self.text) == self.size
 
 
 class JobListRow(NamedTuple):
-    """A job as lists show it: narrow on purpose, no errors array, no metadata, args cut in SQL.
+    """A job for lists: without errors array and metadata, with args truncated in SQL.
 
-    A tuple, because a page makes a hundred of them.
+    A tuple, because a page creates a hundred of them.
     """
 
     id: int
@@ -116,29 +110,27 @@ class JobListRow(NamedTuple):
     scheduled_at: datetime
     priority: int
     args_preview: str
-    """The args as JSON where they are small; of large ones every key with the beginning of its
-    value.
-    """
+    """Small args as JSON; of large ones every key with the beginning of its value."""
     kind: str
     queue: str
     tags: tuple[str, ...]
     last_error: str | None
-    """First line of the newest error's message, cut; None without errors."""
+    """First line of the newest error's message, truncated; None without errors."""
     values: tuple[str | None, ...] = ()
-    """What stands at each path that the list was asked for: a text as it is, all else as JSON, cut.
-    None where nothing does.
+    """The value at each requested path: a string unchanged, others as JSON, truncated; None if
+    missing.
     """
 
     @property
     def matters_at(self) -> datetime:
-        """The instant that matters for the state: finished, started, or due."""
+        """When the job finished, started or is due, by its state."""
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
 
 
 class JobRow(NamedTuple):
-    """One job, whole, as River keeps it. JSON stays text, so that numbers are exact.
+    """One complete job. JSON is text, so that numbers are exact.
 
-    A tuple, because an engine makes tens of thousands of them a second.
+    A tuple, because an engine creates tens of thousands of them a second.
     """
 
     id: int
@@ -167,8 +159,7 @@ class JobRow(NamedTuple):
 
     @property
     def args_dict(self) -> dict[str, Any]:
-        """The args, read from JSON at each call; ValueError where they are no object, or nested too
-        deep.
+        """The args, parsed at each access; ValueError if not an object or nested too deeply.
 
         A whole number of more digits than Python converts (4,300) is a float.
         """
@@ -176,15 +167,14 @@ class JobRow(NamedTuple):
 
     @property
     def metadata_dict(self) -> dict[str, Any]:
-        """The metadata, read as the args are."""
+        """The metadata, parsed as the args are."""
         return _object(self.metadata)
 
     @property
     def output(self) -> Any:
-        """What the job has recorded (`record_output`), read from its JSON; None where that is
-        nothing.
+        """What the job recorded with `record_output`; None if it recorded nothing.
 
-        UnreadableJson, a ValueError, where the metadata is nested deeper than Python reads.
+        Raises UnreadableJson, a ValueError, if the metadata is nested too deeply.
         """
         if OUTPUT not in self.metadata:
             return None
@@ -192,48 +182,46 @@ class JobRow(NamedTuple):
         return metadata.get(OUTPUT) if isinstance(metadata, dict) else None
 
     def args_as(self, args_type: type[T]) -> T:
-        """Return the args as their type, read as its worker gets them.
+        """Return the args as their type, as a worker gets them.
 
-        ArgsError where they do not fit or are encrypted, ConfigError for a type that cannot be job
-        args; and what its `upgrade` raises.
+        Raise ArgsError if they do not fit or are encrypted, ConfigError for a type that cannot be
+        job args, and whatever its `upgrade` raises.
         """
         if is_sealed(self.args):
             raise ArgsError("the args are encrypted")
         return cast(T, _reading("job_args").decoder(args_type)(self.args))
 
     def output_as(self, output_type: type[T]) -> T:
-        """Return the output as a type that JSON can become: a dataclass, a pydantic model, a
-        TypedDict, `list[int]` and the like.
+        """Return the output as a type: a dataclass, a pydantic model, a TypedDict, `list[int]` and
+        the like.
 
-        OutputError where it does not fit; None, where nothing was recorded, fits few.
+        Raise OutputError if it does not fit. The output is None if nothing was recorded.
         """
         return cast(T, _reading("decoding").output_as(self.output, output_type))
 
 
 def _reading(module: str) -> Any:
-    """Return the engine's part that reads JSON as types: rows are plain data, and only who asks for
-    types needs it.
-    """
+    """Return a module of the engine, which is imported only to decode JSON as types."""
     return import_module(f"riverui.engine.args.{module}")
 
 
 class ErrorText(NamedTuple):
-    """One element of a job's errors as text, whatever it is in the row."""
+    """One element of a job's errors as text, also if it does not have River's form."""
 
     at: str | None
-    """None where it is no text."""
+    """None if it is not a string."""
     attempt: int
-    """0 where it is no whole number."""
+    """0 if it is not a whole number."""
     error: str
     trace: str
 
 
 class JobTextRow(NamedTuple):
-    """One job with its JSON as text to the letter, as far as an answer may hold it."""
+    """One job with its JSON as unchanged text, within the limits of a response."""
 
     id: int
     args: str
-    """A JSON object as Postgres prints it; an empty one where it is cut."""
+    """A JSON object as Postgres prints it; an empty one if it is too long."""
     attempt: int
     attempted_at: datetime | None
     attempted_by: tuple[str, ...]
@@ -247,25 +235,23 @@ class JobTextRow(NamedTuple):
     state: JobState
     tags: tuple[str, ...]
     cut: tuple[str, ...] = ()
-    """Names of the fields that were too long to be read whole; such args and metadata are empty."""
+    """Names of fields that were too long; such args and metadata are empty."""
     errors: tuple[ErrorText, ...] = ()
-    """The newest ones; none in a list, which does not read them."""
+    """The newest errors; empty in lists, which do not read them."""
     metadata: str = "{}"
-    """A JSON object as Postgres prints it; an empty one in a list, which does not read it."""
+    """A JSON object as Postgres prints it; empty in lists, which do not read it."""
     values: tuple[str | None, ...] = ()
-    """The JSON at each path that a list was asked for; None where there is nothing, `…` where it is
-    too long.
-    """
+    """The JSON at each requested path; None if missing, `…` if too long."""
 
     @property
     def matters_at(self) -> datetime:
-        """The instant that matters for the state: finished, started, or due."""
+        """When the job finished, started or is due, by its state."""
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobShowRow:
-    """A whole job for its own page; long texts are cut in SQL (`JsonText.complete`,
+    """A complete job for its page; long texts are truncated in SQL (`JsonText.complete`,
     `JobLog.size`).
     """
 
@@ -294,14 +280,13 @@ class JobShowRow:
     snoozes: int
     rescues: int
     attempted_by_dropped: int = 0
-    """How many older entries `attempted_by` has. A name of more than MOST_NAME characters is cut.
-    """
+    """How many older entries `attempted_by` has. Names above MOST_NAME characters are truncated."""
     tags_dropped: int = 0
     """How many more tags the row has."""
 
     @property
     def matters_at(self) -> datetime:
-        """The instant that matters for the state: finished, started, or due."""
+        """When the job finished, started or is due, by its state."""
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
 
 
@@ -318,8 +303,8 @@ def matters_at(
     attempted_at: datetime | None,
     finalized_at: datetime | None,
 ) -> datetime:
-    """Return when the job finished, started or is due, by its state; `scheduled_at` where that time
-    is missing.
+    """Return when the job finished, started or is due, by its state; `scheduled_at` if that time is
+    missing.
     """
     if state in FINALIZED:
         return finalized_at or scheduled_at
@@ -342,5 +327,5 @@ STATE_BITS = {
 
 
 def state_bits(states: Iterable[JobState]) -> int:
-    """Return the states as one number, a bit each."""
+    """Return the states as a bitmask."""
     return sum(STATE_BITS[state] for state in set(states))

@@ -9,25 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_DEPTH = 500
-"""Levels of nesting that are read: half of what Python bears, so that the value can be written
-again.
+"""Levels of nesting that are read: half of Python's limit, so that the value can be written again.
 """
 
 ODD_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a value raises that has another form than what riverui writes there."""
+"""Exceptions of reading a value that does not have the form that riverui writes."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 
 
 class UnreadableJson(ValueError):
-    """The text is nested deeper than is read, or is no JSON."""
+    """The text is nested too deeply, or is not JSON."""
 
 
 def read_json(text: str) -> Any:
-    """Return the value of JSON text; UnreadableJson where Python cannot hold it.
+    """Return the value of JSON text; raise UnreadableJson if Python cannot represent it.
 
-    A whole number with more digits than Python converts becomes a float, infinite where it is too
-    large.
+    A whole number with more digits than Python converts becomes a float, perhaps infinite.
     """
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise UnreadableJson("the JSON is nested too deeply")
@@ -37,14 +35,14 @@ def read_json(text: str) -> Any:
         except json.JSONDecodeError as error:
             raise UnreadableJson(str(error)) from None
         except ValueError:
-            # A number of many digits. Asking for each number costs more, so only now.
+            # A number has too many digits. Converting each number is slower, so only now.
             return json.loads(text, parse_int=_whole_number)
     except RecursionError:
         raise UnreadableJson("the JSON is nested too deeply") from None
 
 
 def read_object(text: str | None) -> dict[str, Any]:
-    """Return the object that the text is; an empty one for all else and for what is unreadable."""
+    """Return the text as a JSON object; an empty one if it is anything else or unreadable."""
     try:
         found = read_json(text) if text else None
     except UnreadableJson:
@@ -53,12 +51,12 @@ def read_object(text: str | None) -> dict[str, Any]:
 
 
 def write_json(value: object) -> str:
-    """Return a value that `read_json` gave as JSON text."""
+    """Return a value of `read_json` as JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _depth(text: str) -> int:
-    """Return how deep the text is nested, MAX_DEPTH + 1 for all that is deeper."""
+    """Return the depth of nesting, at most MAX_DEPTH + 1."""
     depth = greatest = 0
     for token in _BRACKETS.finditer(text):
         first = token[0][0]
@@ -83,7 +81,7 @@ MAX_TYPED_DEPTH = 200
 """Levels of nesting: Python's own readers stop at some 1,000, of which each level takes several."""
 
 _INDENT = "  "
-"""What each level is moved in by."""
+"""The indentation of each level."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 """Strings, signs, and words such as numbers."""
@@ -101,8 +99,8 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def object_problem(text: str, *, most_bytes: int) -> str:
-    """Return why a text is no JSON object that can be stored, with line and column where that can
-    be told; empty where it is one.
+    """Return why a text is not a JSON object that can be stored, with line and column if known;
+    empty if it is one.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most_bytes:
@@ -116,7 +114,7 @@ def object_problem(text: str, *, most_bytes: int) -> str:
         found = decoder.decode(text)
     except json.JSONDecodeError as error:
         return f"{_where(text, error.pos)}: {_words(error)}."
-    except _NoJson as error:
+    except _NotJson as error:
         place = next(m.start() for m in _TOKEN.finditer(text) if m[0] == str(error))
         return f"{_where(text, place)}: {error} is not JSON."
     if not isinstance(found, dict):
@@ -129,9 +127,9 @@ def object_problem(text: str, *, most_bytes: int) -> str:
 
 
 def indented(text: str) -> str:
-    """Return JSON text with a line for each value; what is between the spaces stays to the letter.
+    """Return JSON text with a line for each value; only white space is changed.
 
-    Text nested deeper than MAX_TYPED_DEPTH is returned as it is.
+    Text nested deeper than MAX_TYPED_DEPTH is returned unchanged.
     """
     if _too_deep(text) is not None:
         return text
@@ -159,16 +157,16 @@ def indented(text: str) -> str:
     return "".join(parts)
 
 
-class _NoJson(Exception):
-    """A word that Python's reader takes and JSON does not have."""
+class _NotJson(Exception):
+    """A word that Python's parser accepts but that is not JSON, such as NaN."""
 
 
 def _constant(word: str) -> object:
-    raise _NoJson(word)
+    raise _NotJson(word)
 
 
 def _too_deep(text: str) -> int | None:
-    """Return where the nesting is one level too deep; None where it never is."""
+    """Return the position of the first level that is too deep; None if there is none."""
     depth = 0
     for token in _TOKEN.finditer(text):
         if token[0] in ("{", "["):
@@ -181,7 +179,7 @@ def _too_deep(text: str) -> int | None:
 
 
 def _too_long(text: str) -> int | None:
-    """Return where a number stands that the database could not keep; None where none does."""
+    """Return the position of a number that the database cannot store; None if there is none."""
     for token in _TOKEN.finditer(text):
         if token[0][0] in "-0123456789" and (
             len(token[0]) > _MOST_DIGITS
@@ -197,18 +195,18 @@ def _where(text: str, place: int) -> str:
 
 
 def _words(error: json.JSONDecodeError) -> str:
-    """Return what Python's reader says, in lower case and without the place."""
+    """Return the parser's message in lower case and without the position."""
     return error.msg[:1].lower() + error.msg[1:].rstrip(":").removesuffix(" at").rstrip(".")
 
 
 MOST_LEAVES = 20_000
-"""Leaves of a text that are compared: they take some milliseconds."""
+"""Maximum leaves of a text that are compared: they take some milliseconds."""
 
 MOST_CHANGES = 200
-"""Differences that are told: nobody reads more."""
+"""Maximum differences that are returned: people read fewer."""
 
 MOST_VALUE = 500
-"""Characters of a value, and of a path, that are told."""
+"""Maximum characters of a value, and of a path."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,26 +214,27 @@ class LeafChange:
     """One leaf that differs."""
 
     path: str
-    """Such as customer.address[0].city; empty for the whole."""
+    """Such as customer.address[0].city; empty for the whole text."""
     before: str | None
-    """JSON text, cut; None where the other text alone has it."""
+    """JSON text, truncated; None if only the other text has it."""
     after: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JsonDiff:
-    """What differs between two texts."""
+    """The differences between two texts."""
 
     changes: tuple[LeafChange, ...]
     same: int
-    """Leaves that are alike."""
+    """Number of equal leaves."""
     complete: bool
-    """Whether all of both texts was compared and all differences are told."""
+    """Whether both texts were compared completely and `changes` has all differences."""
 
 
 def json_diff(before: str, after: str) -> JsonDiff:
-    """Return where two JSON texts differ, in the order of the first and then of the second. What
-    cannot be read, or is nested too deeply, is compared as a whole.
+    """Return where two JSON texts differ, in the order of the first and then of the second.
+
+    Text that is unreadable or nested too deeply is compared as a whole.
     """
     old, old_whole = _leaves(before)
     new, new_whole = _leaves(after)
@@ -260,7 +259,7 @@ def _cut(value: str | None) -> str | None:
 
 
 def _leaves(text: str) -> tuple[Mapping[str, str], bool]:
-    """Return the leaves of a text by their path, and whether these are all."""
+    """Return the leaves of a text by path, and whether these are all."""
     try:
         value = read_json(text)
         found: dict[str, str] = {}

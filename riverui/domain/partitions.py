@@ -1,6 +1,6 @@
-"""How the jobs of a queue are told apart for limits, rates and shares: by args, by kind or by both.
+"""Partitions of a queue's jobs for limits, rates and shares: by args, by kind or by both.
 
-Jobs of one partition have the same *key*, a text that the database makes of a job:
+Jobs of one partition have the same *key*, a text that the database computes of a job:
 
     Partition()                                          ""
     Partition(by_kind=True)                              "mail_send"
@@ -8,8 +8,8 @@ Jobs of one partition have the same *key*, a text that the database makes of a j
     Partition(by_args=("customer_id",), by_kind=True)    'mail_send {"customer_id": 42}'
     Partition(by_args=())                                '{"customer_id": 42, "to": "…"}', all args
 
-An argument that a job lacks is `null` in its key. Args of more than 250 bytes are cut after 100
-characters, and a hash of all of them follows.
+A missing argument is `null` in the key. Args of more than 250 bytes are cut after 100 characters,
+followed by a hash of all of them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from hashlib import sha256
 from riverui.errors import ConfigError
 
 MOST_ARGS = 10
-"""Names of args in one partition: more would make keys that nobody can read."""
+"""Maximum names of args in a partition: more make unreadable keys."""
 MOST_ARG_CHARACTERS = 200
-"""Characters of such a name: far more than names of fields have."""
+"""Maximum characters of such a name: far more than names of fields have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """How the jobs of a queue are told apart; not at all by default.
+    """How the jobs of a queue are partitioned; all are one partition by default.
 
-    Raises ConfigError for names that cannot be those of args.
+    Raises ConfigError for names that args cannot have.
     """
 
     by_args: Sequence[str] | None = None
-    """Names of args as in the JSON, sorted; none of them means all args, None not by args."""
+    """Names of args as in the JSON, sorted; an empty list means all args, None not by args."""
     by_kind: bool = False
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Partition:
         for name in self.by_args:
             if not 0 < len(name) <= MOST_ARG_CHARACTERS or "\0" in name or not name.isprintable():
                 raise ConfigError(
-                    f"by_args: {name[:40]!r} is no name of an arg: 1 to {MOST_ARG_CHARACTERS}"
+                    f"by_args: {name[:40]!r} is not a name of an arg: 1 to {MOST_ARG_CHARACTERS}"
                     " printable characters."
                 )
         names = tuple(sorted(set(self.by_args)))
@@ -60,13 +60,13 @@ class Partition:
 
     @property
     def index_name(self) -> str:
-        """Return the name of the index by which jobs of each key are found."""
+        """Return the name of the index by which jobs of a key are found."""
         digest = sha256(repr((self.by_args, self.by_kind)).encode()).hexdigest()
         return f"riverui_job_partition_{digest[:16]}"
 
     @property
     def words(self) -> str:
-        """Return what jobs are told apart by, as part of a sentence."""
+        """Return the partition in words, as part of a sentence."""
         by = ["kind"] if self.by_kind else []
         if self.by_args is not None:
             by += [", ".join(self.by_args) or "all args"]
@@ -74,7 +74,7 @@ class Partition:
 
 
 PartitionConfig = Partition
-"""The name that settings have for it."""
+"""River's name for it in settings."""
 
 WHOLE = Partition()
-"""All jobs of the queue together: the key of each is empty."""
+"""One partition of all jobs: their key is empty."""

@@ -16,41 +16,35 @@ from riverui.features.fair_shares.domain import FairShare
 from riverui.features.rate_limits.domain import RateLimit
 
 ALL_QUEUES = "*"
-"""What River's clients take for every queue where they are told to pause or resume one."""
+"""The name by which River's clients pause and resume every queue."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueRow:
-    """A queue: its `river_queue` row, or only its name when jobs wait in one that no client has
-    served.
-    """
+    """A queue: its `river_queue` row, or only a name if it has jobs but was never served."""
 
     name: str
     created_at: datetime | None
-    """None where no `river_queue` row exists."""
+    """None if no `river_queue` row exists."""
     metadata: JsonText
     paused_at: datetime | None
     updated_at: datetime | None
-    """Touched by a serving client about every 10 minutes, and by pause and resume."""
+    """Updated by a serving client about every 10 minutes, and by pause and resume."""
 
     @property
     def served(self) -> bool:
-        """Whether any client has ever registered this queue (and its row has not been cleaned
-        since).
-        """
+        """Whether a client has registered this queue, and its row has not been deleted since."""
         return self.created_at is not None
 
     @property
     def pausable(self) -> bool:
-        """Whether it can be paused alone: clients have registered it, and take its name for no
-        other.
-        """
+        """Whether it can be paused alone: clients have registered it, and its name is not `*`."""
         return self.served and self.name != ALL_QUEUES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueListRow:
-    """A queue with its waiting work; counts are exact up to the cap they were asked with."""
+    """A queue with counts of its jobs, which are exact up to the cap of the query."""
 
     queue: QueueRow
     available: int
@@ -58,12 +52,12 @@ class QueueListRow:
     scheduled: int
     retryable: int
     oldest_waiting_at: datetime | None
-    """`scheduled_at` of the oldest available job; None when nothing waits."""
+    """`scheduled_at` of the oldest available job; None if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueCountRow:
-    """A queue's row with the counts that River UI's API gives."""
+    """A queue's row with the counts of River UI's API."""
 
     queue: QueueRow
     available: int
@@ -72,9 +66,7 @@ class QueueCountRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaderRow:
-    """The `river_leader` row: who does the maintenance, since when and until when unless it is
-    renewed.
-    """
+    """The `river_leader` row: which client is the leader, since when, and when its term ends."""
 
     leader_id: str
     elected_at: datetime
@@ -82,18 +74,18 @@ class LeaderRow:
 
 
 _MOST_BATCHES = 20
-"""Kinds that are worked in batches of which is told."""
+"""Maximum batch rules that are reported."""
 
 _MOST_WEIGHTS = 20
-"""Weights that are told: where there are more, only that there are."""
+"""Maximum weights that are reported: of more, only that they exist."""
 
-_ODD = (ConfigError, *ODD_VALUE)
-"""What comes of reading what somebody else has written there."""
+_INVALID = (ConfigError, *ODD_VALUE)
+"""Exceptions of reading a report that another program has written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchTerms:
-    """How the jobs of a kind are gathered to be worked together."""
+    """How jobs of a kind are collected into batches."""
 
     max_count: int
     max_delay: timedelta
@@ -101,29 +93,29 @@ class BatchTerms:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueTerms:
-    """The rules of one queue that cannot be seen from its jobs."""
+    """The rules of one queue that its client reports with its heartbeats."""
 
     rate_limit: RateLimit | None = None
     weighs: bool = True
-    """Whether the weights of the rate limit are known here: a function is not."""
+    """Whether the weights of the rate limit are known: a function is not reported."""
     fair_share: FairShare | None = None
     shares: bool = True
-    """Whether the weights of the fair share are known here: very many are not."""
+    """Whether the weights of the fair share are known: too many are not reported."""
     ephemeral: bool = False
-    """Whether jobs are removed when they have gone well."""
+    """Whether jobs are deleted once they complete."""
     batches: Mapping[str, BatchTerms] = field(default_factory=dict)
-    """Kind → how its jobs are gathered."""
+    """Batch rules by kind."""
 
     @property
     def any(self) -> bool:
-        """Return whether there is anything to tell."""
+        """Return whether the queue has any rule."""
         return bool(self.rate_limit or self.fair_share or self.ephemeral or self.batches)
 
     def as_object(self) -> dict[str, Any]:
-        """Return what is told of it, for JSON."""
-        told: dict[str, Any] = {}
+        """Return the rules as an object for JSON."""
+        found: dict[str, Any] = {}
         if (rate := self.rate_limit) is not None:
-            told["rate_limit"] = {
+            found["rate_limit"] = {
                 "limit": rate.limit,
                 "per_seconds": rate.per.total_seconds(),
                 "burst": rate.burst,
@@ -132,28 +124,28 @@ class QueueTerms:
             }
         if (share := self.fair_share) is not None:
             known = len(share.weights) <= _MOST_WEIGHTS
-            told["fair_share"] = {
+            found["fair_share"] = {
                 "partition": _partition_object(share.partition),
                 "weights": dict(share.weights) if known else None,
                 "default_weight": share.default_weight,
             }
         if self.ephemeral:
-            told["ephemeral"] = True
+            found["ephemeral"] = True
         if self.batches:
-            told["batches"] = {
+            found["batches"] = {
                 kind: [batch.max_count, batch.max_delay.total_seconds()]
                 for kind, batch in list(self.batches.items())[:_MOST_BATCHES]
             }
-        return told
+        return found
 
     @classmethod
-    def read(cls, told: object) -> QueueTerms:
-        """Return what an object out of JSON tells; what cannot be read is left out."""
-        found: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    def read(cls, reported: object) -> QueueTerms:
+        """Return the rules in an object from JSON, without any that are not valid."""
+        found: Mapping[str, Any] = reported if isinstance(reported, Mapping) else {}
         rate, share = found.get("rate_limit"), found.get("fair_share")
         rate_limit = fair_share = None
         weighs = shares = True
-        with suppress(*_ODD):
+        with suppress(*_INVALID):
             if isinstance(rate, Mapping):
                 weight = rate["weight"]
                 weighs = weight is not None
@@ -164,7 +156,7 @@ class QueueTerms:
                     partition=_read_partition(rate["partition"]),
                     weight=1.0 if weight is None else weight,
                 )
-        with suppress(*_ODD):
+        with suppress(*_INVALID):
             if isinstance(share, Mapping):
                 shares = share["weights"] is not None
                 fair_share = FairShare(
@@ -183,7 +175,7 @@ class QueueTerms:
 
 
 def _weight(rate: RateLimit) -> float | str | dict[str, float] | None:
-    """Return the weight of jobs; None where it cannot be told."""
+    """Return the weight of jobs; None if it cannot be reported."""
     weight = rate.weight
     if isinstance(weight, int | float | str):
         return weight
@@ -200,58 +192,59 @@ def _partition_object(partition: Partition) -> dict[str, Any]:
     }
 
 
-def _read_partition(told: Mapping[str, Any]) -> Partition:
-    return Partition(by_args=told["by_args"], by_kind=told["by_kind"] is True)
+def _read_partition(found: Mapping[str, Any]) -> Partition:
+    return Partition(by_args=found["by_args"], by_kind=found["by_kind"] is True)
 
 
-def _read_batches(told: object) -> Mapping[str, BatchTerms]:
+def _read_batches(reported: object) -> Mapping[str, BatchTerms]:
     found: dict[str, BatchTerms] = {}
-    for kind, batch in list(told.items())[:_MOST_BATCHES] if isinstance(told, Mapping) else ():
-        with suppress(*_ODD):
+    for kind, batch in (
+        list(reported.items())[:_MOST_BATCHES] if isinstance(reported, Mapping) else ()
+    ):
+        with suppress(*_INVALID):
             count, seconds = batch
             found[kind] = BatchTerms(max_count=int(count), max_delay=timedelta(seconds=seconds))
     return found
 
 
-LOOKED_AT = 15
-"""Minutes that a forecast is made of: long enough to be steady, short enough to be of now."""
+FORECAST_MINUTES = 15
+"""Minutes on which a forecast is based: long enough to be steady, short enough to be current."""
 
 _FEWEST_ENDS = 20
-"""Ends from which a pace can be told: with fewer, chance makes half of it."""
+"""Minimum ended jobs for a forecast: fewer vary too much by chance."""
 
 _STEADY = 2.0
-"""How many times as fast a queue may empty in one half of the time as in the other."""
+"""Maximum ratio of the paces in the two halves of the time."""
 
 _FURTHEST = timedelta(days=2)
-"""Beyond this nobody can tell: nights and weekends are not like the last quarter of an hour."""
+"""Maximum forecast: nights and weekends differ from the last quarter of an hour."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueMinute:
-    """What one queue did in one minute, as far as is known."""
+    """What a queue did in one minute."""
 
     ended: int
-    came: int
-    """Jobs that were inserted."""
+    inserted: int
     sampled: int = 1
-    """One in so many ended jobs was read, and counts were multiplied by it."""
+    """One in so many ended jobs was read, and counts are multiplied by it."""
     wait: timedelta | None = None
-    """95 of 100 jobs that ended had waited no longer; None where none tells."""
+    """The 95th percentile of the waits of ended jobs; None if unknown."""
     waiting: int | None = None
-    """Available jobs, at most within the minute; None where it was not looked at."""
+    """Maximum number of available jobs within the minute; None if unknown."""
     waiting_capped: bool = False
-    """Whether there were at least that many."""
+    """Whether `waiting` is a lower bound."""
 
 
 def time_to_empty(minutes: Sequence[QueueMinute | None], waiting: int) -> timedelta | None:
-    """Return in how long no job of a queue waits any more, at the pace of the last 15 minutes.
+    """Return the time until a queue is empty at the pace of the last 15 minutes.
 
-    `minutes` are over, the oldest first, None where nothing is known; `waiting` jobs wait now.
-    None where none waits, where a minute is not known, where as many come as go, and where the pace
-    is not steady or is not what the depths of the queue show.
+    `minutes` are complete minutes, the oldest first, None if unknown; `waiting` is the current
+    number of waiting jobs. Return None if it is 0, if a minute is unknown, if the queue does not
+    become shorter, or if its pace is not steady or contradicts its depths.
     """
-    known = [minute for minute in minutes[-LOOKED_AT:] if minute is not None]
-    if not waiting or len(known) < LOOKED_AT:
+    known = [minute for minute in minutes[-FORECAST_MINUTES:] if minute is not None]
+    if not waiting or len(known) < FORECAST_MINUTES:
         return None
     if sum(minute.ended / minute.sampled for minute in known) < _FEWEST_ENDS:
         return None
@@ -264,13 +257,13 @@ def time_to_empty(minutes: Sequence[QueueMinute | None], waiting: int) -> timede
 
 
 def _pace(minutes: Sequence[QueueMinute]) -> float:
-    """Return how many more jobs ended than came, on average in a minute."""
-    return sum(minute.ended - minute.came for minute in minutes) / len(minutes)
+    """Return how many more jobs ended than were inserted, on average per minute."""
+    return sum(minute.ended - minute.inserted for minute in minutes) / len(minutes)
 
 
 def _grew(minutes: Sequence[QueueMinute]) -> bool:
-    """Return whether more waits than before, whatever the numbers of jobs say: jobs that come back
-    for another attempt, or whose time has come, were inserted long ago.
+    """Return whether the queue became longer. Numbers of inserted jobs do not show it: retried and
+    scheduled jobs were inserted long ago.
     """
     depths = [minute.waiting for minute in minutes if minute.waiting is not None]
     return len(depths) > 1 and depths[-1] > depths[0]

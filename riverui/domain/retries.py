@@ -1,4 +1,4 @@
-"""Whether and when a failed job is tried again: River's own way, and what a program says instead.
+"""Whether and when failed jobs are retried: River's policy, and policies of the program.
 
 Retry(
     max_attempts=5,
@@ -21,21 +21,21 @@ from riverui.domain.jobs import JobRow
 from riverui.errors import ConfigError
 
 NOT_TRIED_AGAIN = "\nNot tried again: "
-"""Stands in a job's error before the reason for which a Retry has ended it."""
+"""Precedes, in a job's error, the reason why a Retry discarded it."""
 
 _JITTER = 0.1
-"""Share of the delay by which it varies, as in River, so that jobs that failed together part."""
+"""Share of the delay by which it varies, as in River, so that jobs are not retried together."""
 _LONGEST = timedelta(seconds=(2**63 - 1) / 1e9)
 """Go's longest duration, about 292 years: River's cap."""
 _MOST_BASE = 1_000_000
-"""Of an exponential wait: a larger one is a mistake, perhaps a time."""
+"""Maximum base of an exponential wait: a larger one is probably a mistake."""
 _MOST_NAME = 100
-"""Characters of an error's class that are told."""
+"""Maximum characters of an error's class in a message."""
 _NOTHING = timedelta(0)
 _SECOND = timedelta(seconds=1)
 
 RetryWait: TypeAlias = Callable[[int], timedelta]
-"""How long to wait after so many failures, the newest included."""
+"""Returns the wait after so many failures, including the newest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ class Backoff:
     """No wait is longer."""
 
     def __call__(self, failures: int) -> timedelta:
-        """Return how long to wait after so many failures."""
+        """Return the wait after so many failures."""
         if not self.first:
             return _NOTHING
         try:
@@ -65,7 +65,7 @@ class Backoff:
             return timedelta(seconds=min(seconds, most))
         if self.max == _LONGEST:
             return _LONGEST
-        # Jobs that wait as long as they may part as well.
+        # Vary the longest wait as well.
         return timedelta(seconds=most * random.uniform(1 - self.jitter, 1))  # noqa: S311
 
 
@@ -169,7 +169,7 @@ class Retry:
         if isinstance(wait, Sequence) and not isinstance(wait, str):
             if not wait:
                 raise ConfigError("Retry: wait needs at least one span of time.")
-            # A list could be changed later on.
+            # The program could change its list later.
             object.__setattr__(self, "wait", tuple(wait))
             for span in wait:
                 _check_wait("Retry: each wait", span)
@@ -177,9 +177,10 @@ class Retry:
             _check_wait("Retry: wait", wait)
 
     def wait_after(self, failures: int) -> timedelta | None:
-        """Return how long to wait after so many failures; None where it does not say.
+        """Return the wait after so many failures; None if this leaves it to the client.
 
-        TypeError where a function of the program's gives no timedelta, and what that raises.
+        Raise TypeError if the program's function does not return a timedelta, and whatever the
+        function raises.
         """
         wait = self.wait
         if wait is None or isinstance(wait, timedelta):
@@ -191,10 +192,10 @@ class Retry:
             raise TypeError(f"the wait of a Retry gave {found!r:.100}, not a timedelta")
         return found
 
-    def refuses(self, row: JobRow, error: BaseException) -> str | None:
-        """Return why a job is not tried again after this error; None where it may be.
+    def rejects(self, row: JobRow, error: BaseException) -> str | None:
+        """Return why a job is not retried after this error; None if it may be.
 
-        An error in a group counts as the group does.
+        Errors in an exception group count as well.
         """
         for one in _with_parts(error):
             if isinstance(one, self.never):
@@ -204,14 +205,14 @@ class Retry:
         return self.used_up(row)
 
     def used_up(self, row: JobRow) -> str | None:
-        """Return why a job is not tried again whatever the error was; None where it may be."""
+        """Return why a job has no attempts left; None if it has some."""
         if self.max_attempts is None or row.attempt < self.max_attempts:
             return None
         return f"its Retry allows {self.max_attempts:,} attempt{'s'[: self.max_attempts != 1]}"
 
     def attempts_of(self, row: JobRow) -> int:
-        """Return how many attempts a job has: as many as both its row and this allow, or the one
-        that it is at, where a person has it tried once more.
+        """Return a job's maximum attempts: the lower of its row's and this one's, but at least the
+        current attempt, which a person may have requested.
         """
         most = row.max_attempts if self.max_attempts is None else self.max_attempts
         return max(row.attempt, min(most, row.max_attempts))
@@ -252,8 +253,8 @@ _RIVERS_WAIT = fourth_power()
 
 
 def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
-    """Return when River tries a failed job again: after the fourth power of its failures, this one
-    included, in seconds ±10 %.
+    """Return when River retries a failed job: after the fourth power of its failures in seconds,
+    ±10 %, including this failure.
 
     Errors are counted, not attempts, since `job.errors` does not hold the newest one yet.
     """
@@ -261,10 +262,10 @@ def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
 
 
 def retry_delay(failures: int) -> timedelta:
-    """Return how long River waits after so many failures."""
+    """Return River's wait after so many failures."""
     return _RIVERS_WAIT(failures)
 
 
 def failures_of(job: JobRow) -> int:
-    """Return how often a job that just failed has failed by now."""
+    """Return how often a job has failed, including now."""
     return len(job.errors) + 1

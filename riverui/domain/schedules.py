@@ -1,6 +1,4 @@
-"""When something that comes again and again comes next: intervals, cron expressions, anything with
-`next`.
-"""
+"""Schedules: intervals, cron expressions, and any object with `next`."""
 
 from __future__ import annotations
 
@@ -15,21 +13,19 @@ from riverui.domain.time import go_duration, go_text
 from riverui.errors import ConfigError
 
 NEVER = datetime.max.replace(tzinfo=UTC)
-"""The `next` of what does not come again."""
+"""The `next` of a schedule that has ended."""
 
 
 class Schedule(Protocol):
-    """Says when the next time is; any object will do."""
+    """Returns the next time; any object with this method is a schedule."""
 
     def next(self, after: datetime) -> datetime:
-        """Return the first time after `after`, both of them aware; NEVER where there is none."""
+        """Return the first time after `after`, both aware; NEVER if there is none."""
         ...
 
 
 def next_time(schedule: Schedule, after: datetime) -> datetime:
-    """Return what any schedule says; raise ValueError where that is no later time, for whoever
-    waits for it in a loop.
-    """
+    """Return the schedule's next time; raise ValueError if it is not after `after`."""
     found = schedule.next(after)
     if found.tzinfo is None or found <= after:
         raise ValueError(f"{schedule!r} returned {found}, which is not after {after}")
@@ -38,9 +34,7 @@ def next_time(schedule: Schedule, after: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class PeriodicInterval:
-    """Comes again after a fixed time, counted from the time before and not from a full hour or
-    day.
-    """
+    """A fixed interval, counted from the previous time and not from a full hour or day."""
 
     interval: timedelta
 
@@ -60,7 +54,7 @@ class PeriodicInterval:
 
 @dataclass(frozen=True, slots=True)
 class NeverSchedule:
-    """Does not come at all."""
+    """A schedule without any time."""
 
     def next(self, after: datetime) -> datetime:
         """Return NEVER."""
@@ -78,19 +72,19 @@ class DailyMidnight:
 
 
 class CronSchedule:
-    """A cron expression as robfig/cron reads it, which is what Go programs give to River.
+    """A cron expression as in robfig/cron, which Go programs use with River.
 
     Five fields (minute, hour, day of month, month, day of week; `*` or `?`, names, ranges, steps,
     lists), or `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`, or
-    `@every 1h30m`. A time zone may stand before it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. Where
-    both days are restricted, one of them is enough. A local time that a change of clocks leaves out
-    does not come, one that it repeats comes twice. Sunday is 0 or 7. ConfigError for anything else.
+    `@every 1h30m`. A time zone may precede it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. If both
+    days are restricted, one match is enough. A local time that a clock change skips is skipped, one
+    that it repeats occurs twice. Sunday is 0 or 7. Raises ConfigError for anything else.
     """
 
     __slots__ = ("every", "expression", "text", "zone")
 
     def __init__(self, text: str, timezone: str | tzinfo = UTC) -> None:
-        """Read the expression; `timezone` is for one that does not name its own."""
+        """Parse the expression; `timezone` applies if it does not name one."""
         self.text: str = text
         words = text.split()
         if words and words[0].startswith(("TZ=", "CRON_TZ=")):
@@ -99,7 +93,7 @@ class CronSchedule:
         self.every: timedelta | None = None
         """The interval of `@every`."""
         self.expression = ""
-        """Five fields in plain numbers, of all but `@every`."""
+        """Five fields in plain numbers; empty for `@every`."""
         if words[:1] == ["@every"]:
             self.every = _every(" ".join(words[1:]), text)
         else:
@@ -116,8 +110,7 @@ class CronSchedule:
         try:
             if self.every is not None:
                 return at + self.every
-            # Between two changes of the clocks local time is plain arithmetic, and cronsim is asked
-            # for that.
+            # Between two clock changes local time is plain arithmetic, which cronsim does.
             begin = at
             while True:
                 offset = _offset(self.zone, begin)
@@ -132,9 +125,7 @@ class CronSchedule:
 
 
 def cron_text(schedule: Schedule) -> str:
-    """Return a schedule as an expression that CronSchedule reads; how it is written in a program
-    where it is of another kind.
-    """
+    """Return a schedule as an expression for CronSchedule, or the repr of any other schedule."""
     if isinstance(schedule, PeriodicInterval):
         return f"@every {go_text(schedule.interval)}"
     if isinstance(schedule, CronSchedule):
@@ -173,7 +164,7 @@ _DESCRIPTORS = {
 
 
 def _every(duration: str, text: str) -> timedelta:
-    """Return the interval as robfig/cron takes it: whole seconds, one at least."""
+    """Return the interval as in robfig/cron: whole seconds, at least one."""
     try:
         every = go_duration(duration)
     except ValueError as error:
@@ -191,9 +182,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _expression(words: list[str], text: str) -> str:
-    """Return the expression in plain numbers, for cronsim, whose own reading differs from
-    robfig's.
-    """
+    """Return the expression in plain numbers for cronsim, whose syntax differs from robfig's."""
     if len(words) == 1 and words[0].startswith("@"):
         if words[0] not in _DESCRIPTORS:
             known = ", ".join([*_DESCRIPTORS, "@every 1h30m"])
@@ -219,9 +208,7 @@ def _expression(words: list[str], text: str) -> str:
 
 
 def _field(word: str, field: _Field) -> str:
-    """Return `*` where the field does not restrict (then the days must both match), else its
-    numbers.
-    """
+    """Return `*` if the field is unrestricted (then both days must match), else its numbers."""
     numbers: set[int] = set()
     free = False
     for part in word.lower().split(","):
@@ -267,9 +254,7 @@ def _offset(zone: tzinfo, at: datetime) -> timedelta:
 
 
 def _clock_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
-    """Return the first second in (after, until] with another offset than `after`; looks at one
-    instant a day.
-    """
+    """Return the first second in (after, until] with another UTC offset, checked once a day."""
     if zone is UTC:
         return None
     offset = _offset(zone, after)

@@ -9,21 +9,19 @@ import re
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-"""Characters that nobody sees, or that change how others are seen."""
+"""Characters that are invisible, or change how others are displayed."""
 
 _ATTRIBUTE = 2_000
-"""Characters of a text that an attribute takes."""
+"""Maximum characters of an attribute."""
 
 
 def code_point(match: re.Match[str]) -> str:
-    """Return a character that was found as its escape."""
+    """Return the escape of a matched character."""
     return f"\\u{ord(match[0]):04x}"
 
 
 def plain(text: object, limit: int = _ATTRIBUTE) -> str:
-    """Return text for an attribute: hidden characters are escapes, and it is cut to `limit`
-    characters.
-    """
+    """Return text for an attribute, with hidden characters escaped, cut to `limit` characters."""
     shown = str(text)
     if len(shown) > limit:
         shown = f"{shown[:limit]}… ({len(shown) - limit:,} more characters)"
@@ -31,8 +29,6 @@ def plain(text: object, limit: int = _ATTRIBUTE) -> str:
 
 
 def counted(count: int, noun: str, cap: int | None = None) -> str:
-    """Return a number of things that were counted up to a cap: "1 job", "1,203 jobs", "at least
-    1,000 jobs".
-    """
+    """Return a count with its noun: "1 job", "1,203 jobs", or "at least 1,000 jobs" at the cap."""
     words = f"{count:,} {noun}{'' if count == 1 else 's'}"
     return f"at least {words}" if cap is not None and count >= cap else words

@@ -9,10 +9,10 @@ from fractions import Fraction
 FIRST = datetime.min.replace(tzinfo=UTC)
 
 LAST = datetime.max.replace(tzinfo=UTC)
-"""The ends of Python's calendar: they stand for the times beyond it, infinite ones among them."""
+"""The ends of Python's calendar, which replace times beyond it, such as infinity."""
 
-_AGES = 1_000 * 365 * 86_400
-"""Seconds above which nobody counts days."""
+_MAX_SHOWN_SECONDS = 1_000 * 365 * 86_400
+"""Seconds above which days are not counted."""
 
 
 def rfc3339_nano(at: datetime) -> str:
@@ -27,9 +27,7 @@ def rfc3339_nano(at: datetime) -> str:
 
 
 def aware_instant(text: str) -> datetime | None:
-    """Return the time that a text is as ISO 8601 has it, in UTC; None for any other text, and for
-    a time without a zone.
-    """
+    """Return an ISO 8601 time in UTC; None if the text is not one or has no time zone."""
     try:
         at = datetime.fromisoformat(text)
         return None if at.tzinfo is None else at.astimezone(UTC)
@@ -38,8 +36,9 @@ def aware_instant(text: str) -> datetime | None:
 
 
 def duration(span: timedelta) -> str:
-    """Return a span of time in one or two units: 340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h.
-    Negative spans (of clocks that disagree) are 0.
+    """Return a duration in one or two units: 340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h.
+
+    Negative durations, of clocks that disagree, are 0.
     """
     seconds = max(span.total_seconds(), 0.0)
     if seconds < 0.9995:
@@ -50,20 +49,20 @@ def duration(span: timedelta) -> str:
 
 
 def two_units(seconds: int) -> str:
-    """Return a span of whole seconds in two units: 4 m 12 s · 3 h 5 m."""
+    """Return whole seconds in two units: 4 m 12 s · 3 h 5 m."""
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:
         return f"{seconds // 60} m {seconds % 60} s"
     if seconds < 86_400:
         return f"{seconds // 3600} h {seconds % 3600 // 60} m"
-    if seconds >= _AGES:
+    if seconds >= _MAX_SHOWN_SECONDS:
         return "over 1,000 years"
     return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"
 
 
 _MOST_NANOSECONDS = 2**63 - 1
-"""Nanoseconds of Go's longest duration, about 292 years: it reads none beyond it."""
+"""Nanoseconds of Go's longest duration, about 292 years."""
 
 _NANOSECONDS = {
     "ns": 1,
@@ -80,7 +79,7 @@ _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASC
 
 
 def go_text(span: timedelta) -> str:
-    """Return a positive span as Go reads it: `1h30m`, `45s`, `0.25s`."""
+    """Return a positive duration as Go parses it: `1h30m`, `45s`, `0.25s`."""
     seconds = span.total_seconds()
     hours, rest = divmod(seconds, 3600)
     minutes, rest = divmod(rest, 60)
@@ -89,8 +88,9 @@ def go_text(span: timedelta) -> str:
 
 
 def go_duration(text: str) -> timedelta:
-    """Return a span that is written as in Go (`1h30m`, `1.5h`, `250ms`), to the microsecond; raise
-    ValueError for anything else.
+    """Return a duration in Go's notation (`1h30m`, `1.5h`, `250ms`), to the microsecond.
+
+    Raise ValueError for anything else.
     """
     rest = text.removeprefix("+")
     if rest == "0":

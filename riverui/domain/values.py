@@ -12,12 +12,12 @@ MAX_BIGINT = 2**63 - 1
 
 
 def is_smallint(number: int) -> bool:
-    """Return whether Postgres's smallint holds it."""
+    """Return whether it fits a smallint."""
     return -MAX_SMALLINT - 1 <= number <= MAX_SMALLINT
 
 
 def is_bigint(number: int) -> bool:
-    """Return whether Postgres's bigint holds it; an id beyond that is nobody's."""
+    """Return whether it fits a bigint; no job has an id beyond that."""
     return -MAX_BIGINT - 1 <= number <= MAX_BIGINT
 
 
@@ -33,17 +33,17 @@ _KIND = re.compile(r"\w[\w\-\[\]<>/.·:+]+", re.ASCII)
 
 
 def is_queue_name(name: str) -> bool:
-    """Return whether River takes this as a queue's name.
+    """Return whether River accepts this as the name of a queue.
 
-    It takes lower-case letters and digits, in between single underscores, hyphens or bars; at most
-    64 bytes.
+    Lower-case letters and digits, separated by single underscores, hyphens or bars; at most 64
+    bytes.
     """
     return 0 < len(name) <= MOST_QUEUE_NAME_BYTES and _QUEUE.fullmatch(name) is not None
 
 
 def is_kind(name: str) -> bool:
-    """Return whether River takes this as a kind, or as the id of a periodic job.
+    """Return whether River accepts this as a kind, or as the id of a periodic job.
 
-    It takes two or more letters, digits, underscores and (not first) `-[]<>/.·:+`.
+    Two or more letters, digits, underscores and (not first) `-[]<>/.·:+`.
     """
     return len(name) <= MOST_KIND_CHARACTERS and _KIND.fullmatch(name) is not None

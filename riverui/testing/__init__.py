@@ -1,4 +1,4 @@
-"""Help tests of programs that use River: keep their jobs in memory, check what was inserted, work
+"""Helpers for tests of programs that use River: store jobs in memory, check inserted jobs, work
 jobs at once or one by one.
 
     async def test_signing_up(river):
@@ -12,17 +12,17 @@ jobs at once or one by one.
         result = await work(river, WelcomeWorker(outbox), SendWelcome(to="ann@example.com"))
         assert result.event == EventKind.JOB_COMPLETED
 
-`river` is a fixture: a Client of a MemoryDatabase, empty at the beginning of each test, so that
-nothing has to run or to be set up. `sync_river` is a SyncClient of the same. They come with
-`pytest_plugins = ["riverui.testing"]` in a conftest.py, and ask two fixtures that a project
-overrides: `river_database` and `river_config` (a ClientConfig). With another database (a URL, a
+`river` is a fixture: a Client of a MemoryDatabase, which is empty at the beginning of each test and
+needs no server. `sync_river` is a SyncClient of the same. They are enabled by
+`pytest_plugins = ["riverui.testing"]` in a conftest.py, and use two fixtures that a project may
+override: `river_database` and `river_config` (a ClientConfig). With another database (a URL, a
 pool, a Driver) they are clients in a transaction that is rolled back when the test ends;
 `rolled_back` is the same without pytest. An InlineClient works jobs where they are inserted, and
-`drain` works all that wait.
+`drain` works all waiting jobs.
 
-Expected jobs are a type of args, of which only the kind counts, or args themselves, which must then
-be equal. The options `max_attempts`, `priority`, `queue`, `scheduled_at`, `state` and `tags` must
-all match. `riverui.testing.sync` has the same for tests without asyncio.
+An expected job is a type of args, of which only the kind matters, or args, which must be equal. The
+options `max_attempts`, `priority`, `queue`, `scheduled_at`, `state` and `tags` must all match.
+`riverui.testing.sync` has the same for tests without asyncio.
 """
 
 from __future__ import annotations
@@ -85,6 +85,6 @@ try:
         sync_river as sync_river,
     )
 except ModuleNotFoundError as error:
-    # The fixtures are for those who have pytest.
+    # The fixtures need pytest.
     if error.name != "pytest":
         raise

@@ -1,4 +1,4 @@
-"""Work all that waits in a database, in the test's own time."""
+"""Work all waiting jobs of a database."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _LATER = (JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED)
 _WRITTEN_IN = """
 case when age(xmin) <= 0 then txid_status(@id::bigint - age(xmin)) = 'in progress' else false end
 """
-"""Whether the transaction with that id has written a row. Its savepoints have ids of their own that
-follow it, as do transactions that began later and have committed.
+"""Whether the transaction with that id has written a row. Its savepoints have later ids of their
+own, and so have transactions that began later and have committed.
 """
 MOST_JOBS = 10_000
-"""Jobs that one call works: more than a test inserts, unless each inserts another for ever."""
+"""Maximum jobs of one call: more than a test inserts, unless each job inserts another."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrainResult:
-    """How the attempts of one drain ended."""
+    """The results of one drain."""
 
     results: Sequence[WorkResult] = field(repr=False)
-    """Of each, in the order in which they were made."""
+    """The result of each attempt, in order."""
     completed: int = 0
     failed: int = 0
-    """Tried again later."""
+    """Attempts of jobs that are retried."""
     discarded: int = 0
     cancelled: int = 0
     snoozed: int = 0
@@ -62,16 +62,14 @@ async def drain(
     raises: bool = False,
     with_scheduled: bool | datetime = False,
 ) -> DrainResult:
-    """Work all that waits, one job after the other, until nothing is left; return how the attempts
-    ended.
+    """Work all waiting jobs one after the other until none is left; return the results.
 
     Jobs that a job inserts are worked too. For a client in a transaction that is rolled back, only
-    jobs that were inserted or changed in it are worked. No job is worked twice: what fails or
-    snoozes waits for the next drain. `queue` leaves others alone; `with_scheduled` works those
-    scheduled for later, and those to be tried again, as if their time had come, or those due by
-    that time. `raises` raises what the first failing job raises, once its outcome is written.
-    `workers` are the client's unless given. AssertionError once `most_jobs` were worked, which is
-    more than a test inserts.
+    jobs that were inserted or changed in it are worked. No job is worked twice: jobs that fail or
+    snooze wait for the next drain. `queue` limits it to one queue. `with_scheduled` includes
+    scheduled and retryable jobs: all of them, or those due by that time. `raises` raises the
+    exception of the first job that fails, after its outcome is written. `workers` replaces the
+    client's. Raise AssertionError after `most_jobs`, which is more than a test inserts.
     """
     return await drained(
         client,
@@ -94,7 +92,7 @@ async def drained(
     threads: WorkerThreads | None,
     with_scheduled: bool | datetime,
 ) -> DrainResult:
-    """Do what `drain` does; synchronous jobs are worked by these threads."""
+    """Work jobs as `drain` does; synchronous jobs run in `threads`."""
     if workers is not None:
         config = inline_config(workers, client.config)
         client = Client(client.driver, config, clock=client.clock)
@@ -107,7 +105,7 @@ async def drained(
             seen.add(row.id)
             if len(results) == most_jobs:
                 raise AssertionError(
-                    f"River: {most_jobs:,} jobs were worked, and there is no end of them: the next"
+                    f"River: {most_jobs:,} jobs were worked, and more are waiting: the next"
                     f" is of kind {row.kind!r}."
                 )
             worked = await work_row(client, row, threads=threads)
@@ -122,7 +120,7 @@ async def drained(
 async def _waiting(
     client: Client, queue: str | None, with_scheduled: bool | datetime, seen: Collection[int]
 ) -> Sequence[JobRow]:
-    """Return the jobs to be worked next, in their order."""
+    """Return the jobs to work next, in order."""
     states = _LATER if with_scheduled else (JobState.AVAILABLE,)
     queues = () if queue is None else (queue,)
     until = with_scheduled if isinstance(with_scheduled, datetime) else client.clock()
@@ -140,10 +138,10 @@ async def _waiting(
 
 
 async def _own_jobs(driver: Driver, executor: Executor) -> tuple[Where, ...]:
-    """Return what leaves out jobs of others where the driver is one of a single transaction."""
+    """Return the condition for jobs of this transaction, if the driver has a single one."""
     if not isinstance(driver, TransactionDriver) or SQL not in driver.capabilities:
         return ()
-    # Asked for before the ages, which count from the next id until the transaction has its own.
+    # Must come before the ages, which are relative to the next id until the transaction has an id.
     number = await ServerStore(executor).transaction_id()
     return (Where(_WRITTEN_IN, {"id": number}),)
 

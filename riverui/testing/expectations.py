@@ -1,7 +1,7 @@
 """Check which jobs were inserted.
 
-Expected jobs are a type of args, of which only the kind counts, or args themselves, which must then
-be equal. All options must match.
+An expected job is a type of args, of which only the kind matters, or args, which must be equal. All
+options must match.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from riverui.testing.transaction import Database, client_of
 A = TypeVar("A")
 
 _MOST_JOBS = 10_000
-"""Jobs that a check reads: more than a test inserts."""
+"""Maximum jobs that a check reads: more than a test inserts."""
 
 
 class Options(TypedDict, total=False):
-    """Columns whose values are expected of a job besides its args."""
+    """Expected values of columns, besides the args."""
 
     max_attempts: int
     priority: int
@@ -38,7 +38,7 @@ class Options(TypedDict, total=False):
 
 
 class Expected:
-    """One of the jobs for require_many_inserted, with options of its own."""
+    """A job for require_many_inserted, with its own options."""
 
     def __init__(self, args: Any, **options: Unpack[Options]) -> None:
         self.args = args
@@ -56,11 +56,11 @@ async def require_inserted(
 async def require_inserted(
     database: Database, expected: Any, **options: Unpack[Options]
 ) -> Job[Any]:
-    """Return the one job of that kind; AssertionError where there is none, or several, or it
-    differs.
+    """Return the only job of that kind; raise AssertionError if it is missing, not the only one, or
+    different.
     """
-    async with _looking(database) as executor:
-        return await _inserted(executor, expected, options)
+    async with _executor(database) as executor:
+        return await require_inserted_tx(executor, expected, **options)
 
 
 @overload
@@ -74,61 +74,9 @@ async def require_inserted_tx(
 async def require_inserted_tx(
     tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
 ) -> Job[Any]:
-    """Return the one job of that kind among those an open transaction has inserted so far; see
-    require_inserted.
-    """
-    return await _inserted(await _adopted(tx, schema), expected, options)
-
-
-async def require_not_inserted(
-    database: Database, expected: Any, **options: Unpack[Options]
-) -> None:
-    """Raise AssertionError where a job of that kind matches all options."""
-    async with _looking(database) as executor:
-        await _not_inserted(executor, expected, options)
-
-
-async def require_not_inserted_tx(
-    tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
-) -> None:
-    """Raise AssertionError where an open transaction has inserted such a job so far; see
-    require_not_inserted.
-    """
-    await _not_inserted(await _adopted(tx, schema), expected, options)
-
-
-async def require_many_inserted(database: Database, expected: Sequence[Any]) -> Sequence[Job[Any]]:
-    """Return the jobs of the kinds expected; AssertionError unless they are just these, in this
-    order. Expected gives a job options.
-    """
-    async with _looking(database) as executor:
-        return await _many_inserted(executor, expected)
-
-
-async def require_many_inserted_tx(
-    tx: object, expected: Sequence[Any], *, schema: str | None = None
-) -> Sequence[Job[Any]]:
-    """Return the jobs expected of those an open transaction has inserted so far; see
-    require_many_inserted.
-    """
-    return await _many_inserted(await _adopted(tx, schema), expected)
-
-
-@asynccontextmanager
-async def _looking(database: Database) -> AsyncIterator[EngineExecutor]:
-    async with client_of(database) as client, client.driver.autocommit() as executor:
-        yield executor
-
-
-async def _adopted(tx: object, schema: str | None) -> EngineExecutor:
-    if hasattr(tx, "job_row_list"):
-        return tx  # type: ignore[return-value]  # an executor already
-    return await connect(schema=schema).adopt(tx)
-
-
-async def _inserted(executor: EngineExecutor, expected: Any, options: Options) -> Job[Any]:
+    """Return the only job of that kind that an open transaction inserted; see require_inserted."""
     kind = kind_of(expected)
-    rows = await _rows(executor, [kind])
+    rows = await _rows(await _adopted(tx, schema), [kind])
     if not rows:
         _fail(f"no job of kind {kind!r} was inserted")
     if len(rows) > 1:
@@ -138,9 +86,22 @@ async def _inserted(executor: EngineExecutor, expected: Any, options: Options) -
     return _matching(rows[0], expected, options)
 
 
-async def _not_inserted(executor: EngineExecutor, expected: Any, options: Options) -> None:
+async def require_not_inserted(
+    database: Database, expected: Any, **options: Unpack[Options]
+) -> None:
+    """Raise AssertionError if a job of that kind matches all options."""
+    async with _executor(database) as executor:
+        await require_not_inserted_tx(executor, expected, **options)
+
+
+async def require_not_inserted_tx(
+    tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
+) -> None:
+    """Raise AssertionError if an open transaction has inserted such a job; see
+    require_not_inserted.
+    """
     kind = kind_of(expected)
-    rows = await _rows(executor, [kind])
+    rows = await _rows(await _adopted(tx, schema), [kind])
     if found := [row.id for row in rows if not _differences(row, expected, options)]:
         like = "".join(f", {name} {value!r}" for name, value in options.items())
         _fail(
@@ -148,10 +109,23 @@ async def _not_inserted(executor: EngineExecutor, expected: Any, options: Option
         )
 
 
-async def _many_inserted(executor: EngineExecutor, expected: Sequence[Any]) -> Sequence[Job[Any]]:
+async def require_many_inserted(database: Database, expected: Sequence[Any]) -> Sequence[Job[Any]]:
+    """Return the jobs of the expected kinds; raise AssertionError unless they are exactly these, in
+    this order. Use Expected to give a job options.
+    """
+    async with _executor(database) as executor:
+        return await require_many_inserted_tx(executor, expected)
+
+
+async def require_many_inserted_tx(
+    tx: object, expected: Sequence[Any], *, schema: str | None = None
+) -> Sequence[Job[Any]]:
+    """Return the expected jobs of those that an open transaction has inserted; see
+    require_many_inserted.
+    """
     wanted = [one if isinstance(one, Expected) else Expected(one) for one in expected]
     kinds = [kind_of(one.args) for one in wanted]
-    rows = await _rows(executor, kinds)
+    rows = await _rows(await _adopted(tx, schema), kinds)
     found = [row.kind for row in rows]
     if found != kinds:
         _fail(f"jobs were inserted of kinds {found}, where {kinds} was expected")
@@ -159,6 +133,18 @@ async def _many_inserted(executor: EngineExecutor, expected: Sequence[Any]) -> S
         _matching(row, one.args, one.options, f" (number {place} of those expected)")
         for place, (row, one) in enumerate(zip(rows, wanted, strict=True), 1)
     ]
+
+
+@asynccontextmanager
+async def _executor(database: Database) -> AsyncIterator[EngineExecutor]:
+    async with client_of(database) as client, client.driver.autocommit() as executor:
+        yield executor
+
+
+async def _adopted(tx: object, schema: str | None) -> EngineExecutor:
+    if hasattr(tx, "job_row_list"):
+        return tx  # type: ignore[return-value]  # an executor already
+    return await connect(schema=schema).adopt(tx)
 
 
 async def _rows(executor: EngineExecutor, kinds: Sequence[str]) -> Sequence[JobRow]:

@@ -1,4 +1,4 @@
-"""Fixtures for pytest: `pytest_plugins = ["riverui.testing"]` in a conftest.py makes them known."""
+"""Fixtures for pytest, enabled by `pytest_plugins = ["riverui.testing"]` in a conftest.py."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ __all__ = ["river", "river_config", "river_database", "sync_river"]
 
 @pytest.fixture
 def river_config() -> ClientConfig:
-    """Return how the clients of the test are configured: override it."""
+    """Return the configuration of the test's clients; override it."""
     return ClientConfig()
 
 
 @pytest.fixture
 def river_database(river_config: ClientConfig) -> Any:
-    """Return the database of the test, an empty one in memory: override it with a URL or a pool to
-    use a Postgres.
+    """Return the test's database, an empty one in memory; override it with a URL or pool to use
+    Postgres.
     """
     return MemoryDatabase(schema=river_config.schema)
 
 
 @pytest.fixture
 def sync_river(river_database: Any, river_config: ClientConfig) -> Iterator[SyncClient]:
-    """Lend a SyncClient of a database in memory, or in a transaction that is rolled back."""
+    """Yield a SyncClient of a database in memory, or in a transaction that is rolled back."""
     if isinstance(river_database, MemoryDatabase):
         yield SyncClient(river_database, river_config)
         return
-    # Who uses it has a Postgres.
+    # Needs psycopg.
     from riverui.testing import sync
 
     with sync.rolled_back(river_database, river_config) as client:
@@ -49,7 +49,7 @@ except ImportError:
 
     @pytest.fixture
     def river() -> None:
-        """Say what is missing."""
+        """Fail with the name of the missing package."""
         pytest.fail("The fixture “river” needs pytest-asyncio: pip install pytest-asyncio.")
 
 else:
@@ -58,7 +58,7 @@ else:
     async def river(  # type: ignore[misc]  # instead of the one above
         river_database: Any, river_config: ClientConfig
     ) -> AsyncIterator[Client]:
-        """Lend a Client of a database in memory, or in a transaction that is rolled back."""
+        """Yield a Client of a database in memory, or in a transaction that is rolled back."""
         if isinstance(river_database, MemoryDatabase):
             client = Client(river_database, river_config)
             yield client

@@ -41,16 +41,15 @@ class InlineClient(Client):
         result = await river.insert(SendWelcome(to="ann@example.com"))
         assert result.job.state == "completed"
 
-    Jobs are worked as by a client that runs: their args are written as JSON and read from it, by
-    the worker, hooks and middleware of their kind, with its time limit, and what they insert is
-    worked at once too, as are tasks of a workflow in their order. Those scheduled for later do not
-    wait, unless `with_scheduled` is false; those that stay pending and duplicates are not worked.
-    What a job raises is raised by the insert, once its outcome is written; with `raises=False` the
-    outcome is all there is of it, as in production. A job that is to be tried again, or that
-    snoozes, stays as it is then.
+    Jobs are worked as by a running client: args are written as JSON and decoded, and the worker,
+    hooks, middleware and time limit of their kind apply. Jobs that they insert are worked at once
+    too, and tasks of a workflow in their order. Jobs scheduled for later do not wait, unless
+    `with_scheduled` is false; pending jobs and duplicates are not worked. The insert raises the
+    job's exception after its outcome is written; with `raises=False` there is only the outcome, as
+    in production. A job that is retried or snoozes is left in that state.
 
-    Jobs are kept in a MemoryDatabase of its own, or in `database`: what a Client takes. A job that
-    is inserted in a transaction (`insert_tx`) is worked within it.
+    Jobs are stored in a new MemoryDatabase, or in `database`, which may be anything that a Client
+    takes. A job that is inserted in a transaction (`insert_tx`) is worked within it.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class InlineClient(Client):
         with_scheduled: bool = True,
         threads: WorkerThreads | None = None,
     ) -> None:
-        """Make a client. `threads` work synchronous jobs: one for each job unless given."""
+        """Create a client. Synchronous jobs run in `threads`, or each in a thread of its own."""
         if database is None:
             database = MemoryDatabase(clock=clock, schema=config.schema if config else None)
         super().__init__(database, inline_config(workers, config), clock=clock)
@@ -73,7 +72,7 @@ class InlineClient(Client):
         self._with_scheduled = with_scheduled
 
     async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
-        # All are inserted, or none, before the first one is worked.
+        # Insert all or none before the first one is worked.
         async with self.driver.transaction() as executor:
             inserted = await insert_all(super()._sending(executor), batch, queues)
         return await self.work_inserted(inserted)
@@ -88,7 +87,7 @@ class InlineClient(Client):
         return send
 
     def _within(self, executor: Executor) -> InlineClient:
-        """Return a client like this one in a transaction of the caller's."""
+        """Return a copy of this client in the caller's transaction."""
         assert self.config.workers is not None
         return InlineClient(
             self.config.workers,
@@ -101,7 +100,7 @@ class InlineClient(Client):
         )
 
     async def work_inserted(self, inserted: Sequence[InsertResult]) -> Sequence[InsertResult]:
-        """Work what was inserted, in order; return the jobs as they are then."""
+        """Work the inserted jobs in order; return them as they are afterwards."""
         results = []
         for result in inserted:
             worked = None
@@ -117,14 +116,14 @@ class InlineClient(Client):
         return results
 
     async def _again(self, result: InsertResult) -> InsertResult:
-        """Return a job that had to wait for others, as it is once those before it are worked."""
+        """Return a job that waited for others, as it is after those before it."""
         async with self.driver.reading() as executor:
             row = await executor.job_row_get(result.job.id)
         return result if row is None else result._replace(job=row)
 
 
 def inline_config(workers: Workers | Worker[Any], config: ClientConfig | None) -> ClientConfig:
-    """Return how a client is configured that works jobs with these workers, and no queue."""
+    """Return the configuration of a client with these workers and without queues."""
     if isinstance(workers, Worker):
         worker, workers = workers, Workers()
         workers.add(worker)
@@ -132,7 +131,7 @@ def inline_config(workers: Workers | Worker[Any], config: ClientConfig | None) -
 
 
 def is_worked(result: InsertResult, *, with_scheduled: bool) -> bool:
-    """Return whether a job that was inserted is worked at once."""
+    """Return whether an inserted job is worked at once."""
     states = {JobState.AVAILABLE, JobState.SCHEDULED} if with_scheduled else {JobState.AVAILABLE}
     return not result.unique_skipped_as_duplicate and result.job.state in states
 
@@ -140,7 +139,7 @@ def is_worked(result: InsertResult, *, with_scheduled: bool) -> bool:
 async def insert_all(
     insert: Send, batch: InsertBatch, queues: Sequence[str]
 ) -> Sequence[InsertResult]:
-    """Insert a batch and return its jobs, also of one that is only to be counted."""
+    """Insert a batch and return its jobs, even if only their number was requested."""
     inserted = await insert(batch._replace(fast=False), queues)
     if batch.fast and any(result.unique_skipped_as_duplicate for result in inserted):
         raise UniqueConflict
@@ -151,30 +150,30 @@ T = TypeVar("T")
 
 
 class OneTransaction(TransactionDriver):
-    """A SyncDriver of one transaction, in which every other one becomes a savepoint."""
+    """A SyncDriver of one transaction, whose transactions are savepoints."""
 
     is_synchronous = True
 
     def __init__(self, driver: SyncDriver, executor: Executor) -> None:
-        # The parent uses no more of a Driver than a SyncDriver has.
+        # The parent uses only methods that a SyncDriver has as well.
         super().__init__(cast("Driver", driver), executor)
 
-    def for_a_loop(self) -> TransactionDriver:
+    def for_event_loop(self) -> TransactionDriver:
         """Return a driver of the same transaction for an asyncio client."""
         return TransactionDriver(self._driver, self._executor)
 
     def close(self) -> None:  # type: ignore[override]  # as SyncDriver has it
-        """Do nothing: whoever began the transaction ends it."""
+        """Do nothing: the caller ends the transaction."""
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[Transaction]:
-        # Nothing of it waits, so nobody comes between.
+        # Nothing in it awaits, so no other task can interfere.
         async with self._savepoint() as tx:
             yield tx
 
 
 class LoopDriver:
-    """A SyncDriver as one for an asyncio client, which works no other jobs than it is told to."""
+    """A SyncDriver for an asyncio client that only works given jobs."""
 
     capabilities: Collection[Capability[Any]] = frozenset({WORKING})
 
@@ -187,24 +186,24 @@ class LoopDriver:
         self.transaction = driver.transaction
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
-        """Lend the operations, each a transaction of its own."""
+        """Provide the operations, each in a transaction of its own."""
         return self._driver.autocommit(timeout=timeout)
 
     async def close(self) -> None:
         """Do nothing: the synchronous client closes it."""
 
 
-def driver_for_a_loop(driver: SyncDriver) -> Driver:
-    """Return the same database for an asyncio client, which does not wait while it is asked."""
+def driver_for_event_loop(driver: SyncDriver) -> Driver:
+    """Return a driver of the same database for an asyncio client; its calls block."""
     if isinstance(driver, OneTransaction):
-        return driver.for_a_loop()
-    # What works a job uses no more of a Driver than this.
+        return driver.for_event_loop()
+    # Working a job uses only these methods of a Driver.
     return cast("Driver", LoopDriver(driver))
 
 
-def run_beside(run: Callable[[WorkerThreads], Coroutine[Any, Any, T]]) -> T:
-    """Return what a coroutine gives that runs in an event loop of another thread; the threads that
-    it is given are this one, so that synchronous jobs may use the test's own transaction.
+def run_in_other_thread(run: Callable[[WorkerThreads], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in an event loop of another thread and return its result. The threads that it
+    gets are this one, so that synchronous jobs may use the test's transaction.
     """
     threads = _CallersThread(0, given=1)
     ended: list[T | BaseException] = []
@@ -228,7 +227,7 @@ def run_beside(run: Callable[[WorkerThreads], Coroutine[Any, Any, T]]) -> T:
 
 
 class _CallersThread(WorkerThreads):
-    """The thread that calls `serve`, for one job after the other."""
+    """The calling thread of `serve`, for one job after the other."""
 
     def close(self) -> None:
         """Do nothing: another job may come."""
@@ -245,8 +244,8 @@ class InlineSyncClient(SyncClient):
         river.insert(SendWelcome(to="ann@example.com"))
         assert outbox == ["ann@example.com"]
 
-    A synchronous worker runs in the caller's thread, and so in the transaction of a test that has
-    one; an asynchronous one in the event loop of another thread.
+    A synchronous worker runs in the caller's thread, and so in its transaction; an asynchronous one
+    in the event loop of another thread.
     """
 
     def __init__(
@@ -279,7 +278,7 @@ class _InlineCalls(Calls):
     async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
         async with self.driver.transaction() as executor:
             inserted = await insert_all(super()._sending(executor), batch, queues)
-        return self._worked(driver_for_a_loop(self._sync_driver), inserted)
+        return self._worked(driver_for_event_loop(self._sync_driver), inserted)
 
     def _sending(self, executor: Executor) -> Send:
         insert = super()._sending(executor)
@@ -291,12 +290,12 @@ class _InlineCalls(Calls):
         return send
 
     def _worked(self, driver: Driver, inserted: Sequence[InsertResult]) -> Sequence[InsertResult]:
-        """Work what was inserted while the caller waits; return the jobs as they are then."""
+        """Work the inserted jobs, blocking the caller; return them as they are afterwards."""
         assert self.config.workers is not None
         workers, config = self.config.workers, self.config
         if not any(is_worked(each, with_scheduled=self._with_scheduled) for each in inserted):
             return inserted
-        return run_beside(
+        return run_in_other_thread(
             lambda threads: InlineClient(
                 workers,
                 driver,

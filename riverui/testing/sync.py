@@ -12,10 +12,10 @@
             result = work_tx(connection, workers, SendReceipt(order_id=self.order.id))
             self.assertEqual(result.event, EventKind.JOB_COMPLETED)
 
-Those with `_tx` look into an open transaction: of psycopg, psycopg2, SQLAlchemy's Session or
-Connection on one of these, or Django's. The others take a SyncClient, or what makes one: a URL, a
-pool, a MemoryDatabase. A synchronous worker runs in the test's own thread, so that it may use the
-test's own transaction.
+Functions with `_tx` take an open transaction: of psycopg, psycopg2, SQLAlchemy's Session or
+Connection on one of these, or Django. The others take a SyncClient, or the database of one: a URL,
+a pool, a MemoryDatabase. A synchronous worker runs in the test's thread, so that it may use the
+test's transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ from riverui.storage.memory.sync_driver import MemorySyncDriver
 from riverui.testing import expectations
 from riverui.testing.drain import MOST_JOBS, DrainResult, drained
 from riverui.testing.expectations import Expected, Options
-from riverui.testing.inline import InlineSyncClient, OneTransaction, driver_for_a_loop, run_beside
+from riverui.testing.inline import (
+    InlineSyncClient,
+    OneTransaction,
+    driver_for_event_loop,
+    run_in_other_thread,
+)
 from riverui.testing.transaction import LONGEST
 from riverui.testing.working import WorkResult, work_in_place, workers_of
 
@@ -76,7 +81,7 @@ T = TypeVar("T")
 Database: TypeAlias = (
     "SyncClient | SyncDriver | TwoSidedDriver | ConnectionPool[Any] | Engine | str | None"
 )
-"""What the helpers look into: a client's database, or what a SyncClient takes."""
+"""A database: a client, or any database that a SyncClient takes."""
 
 
 @overload
@@ -86,10 +91,10 @@ def require_inserted(
 @overload
 def require_inserted(database: Database, expected: A, **options: Unpack[Options]) -> Job[A]: ...
 def require_inserted(database: Database, expected: Any, **options: Unpack[Options]) -> Job[Any]:
-    """Return the one job of that kind; AssertionError where there is none, or several, or it
-    differs.
+    """Return the only job of that kind; raise AssertionError if it is missing, not the only one, or
+    different.
     """
-    return _looking(
+    return _with_executor(
         database, lambda executor: expectations.require_inserted_tx(executor, expected, **options)
     )
 
@@ -105,15 +110,13 @@ def require_inserted_tx(
 def require_inserted_tx(
     tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
 ) -> Job[Any]:
-    """Return the one job of that kind among those an open transaction has inserted so far; see
-    require_inserted.
-    """
+    """Return the only job of that kind that an open transaction inserted; see require_inserted."""
     return at_once(expectations.require_inserted_tx(_adopted(tx, schema), expected, **options))
 
 
 def require_not_inserted(database: Database, expected: Any, **options: Unpack[Options]) -> None:
-    """Raise AssertionError where a job of that kind matches all options."""
-    _looking(
+    """Raise AssertionError if a job of that kind matches all options."""
+    _with_executor(
         database,
         lambda executor: expectations.require_not_inserted_tx(executor, expected, **options),
     )
@@ -122,17 +125,17 @@ def require_not_inserted(database: Database, expected: Any, **options: Unpack[Op
 def require_not_inserted_tx(
     tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
 ) -> None:
-    """Raise AssertionError where an open transaction has inserted such a job so far; see
+    """Raise AssertionError if an open transaction has inserted such a job; see
     require_not_inserted.
     """
     at_once(expectations.require_not_inserted_tx(_adopted(tx, schema), expected, **options))
 
 
 def require_many_inserted(database: Database, expected: Sequence[Any]) -> Sequence[Job[Any]]:
-    """Return the jobs of the kinds expected; AssertionError unless they are just these, in this
-    order. Expected gives a job options.
+    """Return the jobs of the expected kinds; raise AssertionError unless they are exactly these, in
+    this order. Use Expected to give a job options.
     """
-    return _looking(
+    return _with_executor(
         database, lambda executor: expectations.require_many_inserted_tx(executor, expected)
     )
 
@@ -140,7 +143,7 @@ def require_many_inserted(database: Database, expected: Sequence[Any]) -> Sequen
 def require_many_inserted_tx(
     tx: object, expected: Sequence[Any], *, schema: str | None = None
 ) -> Sequence[Job[Any]]:
-    """Return the jobs expected of those an open transaction has inserted so far; see
+    """Return the expected jobs of those that an open transaction has inserted; see
     require_many_inserted.
     """
     return at_once(expectations.require_many_inserted_tx(_adopted(tx, schema), expected))
@@ -154,12 +157,11 @@ def work(
     *,
     config: ClientConfig | None = None,
 ) -> WorkResult:
-    """Insert a job, work it as a client would, and return how it ended; `args` may be a job that is
-    there.
+    """Insert a job, work it as a client would, and return the result. `args` may be a job.
 
-    All of it happens in a transaction that is rolled back, unless a client is given whose database
-    is in memory, or that is in such a transaction. A synchronous worker is called in this thread,
-    an asynchronous one in the event loop of another.
+    This happens in a transaction that is rolled back, unless the client's database is in memory or
+    the client is in such a transaction already. A synchronous worker runs in this thread, an
+    asynchronous one in the event loop of another.
     """
     if isinstance(database, SyncClient) and isinstance(
         database.driver, OneTransaction | MemorySyncDriver
@@ -177,7 +179,7 @@ def work_tx(
     *,
     config: ClientConfig | None = None,
 ) -> WorkResult:
-    """Work a job in a transaction of the caller's, who ends it; the job sees its rows. See work."""
+    """Work a job in the caller's transaction, whose rows the job sees; see work."""
     config = config or ClientConfig()
     driver = connect_sync(schema=config.schema)
     within = OneTransaction(driver, _adopted(tx, config.schema))
@@ -188,7 +190,7 @@ def work_tx(
 def rolled_back(
     database: Database = None, config: ClientConfig | None = None
 ) -> Iterator[SyncClient]:
-    """Lend a client in a transaction that is rolled back."""
+    """Yield a client in a transaction that is rolled back."""
     with _client(database, config) as client:
         try:
             with entered(client.driver.transaction(timeout=LONGEST)) as tx:
@@ -209,8 +211,8 @@ def _work(
     args: JobArgs | JobRow,
     insert_opts: InsertOpts | None,
 ) -> WorkResult:
-    within, workers = driver_for_a_loop(driver), workers_of(worker)
-    return run_beside(
+    within, workers = driver_for_event_loop(driver), workers_of(worker)
+    return run_in_other_thread(
         lambda threads: work_in_place(within, config, workers, args, insert_opts, threads=threads)
     )
 
@@ -224,11 +226,11 @@ def drain(
     raises: bool = False,
     with_scheduled: bool | datetime = False,
 ) -> DrainResult:
-    """Work all that waits, one job after the other, until nothing is left; return how the attempts
-    ended. See `riverui.testing.drain`.
+    """Work all waiting jobs one after the other, and return the results; see
+    `riverui.testing.drain`.
     """
-    within = Client(driver_for_a_loop(client.driver), client.config, clock=client.clock)
-    return run_beside(
+    within = Client(driver_for_event_loop(client.driver), client.config, clock=client.clock)
+    return run_in_other_thread(
         lambda threads: drained(
             within,
             workers,
@@ -241,7 +243,7 @@ def drain(
     )
 
 
-def _looking(database: Database, look: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
+def _with_executor(database: Database, look: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
     with _client(database) as client, entered(client.driver.autocommit()) as executor:
         return at_once(look(executor))
 

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
 Database: TypeAlias = "Client | Driver | AsyncConnectionPool[Any] | str | None"
-"""What the helpers look into: a client's database, a Driver, a pool, a URL, or libpq's `PG*`
-variables.
-"""
+"""A client, a Driver, a pool, a URL, or None for libpq's `PG*` variables."""
 
 
 def client_of(
     database: Database, config: ClientConfig | None = None
 ) -> AbstractAsyncContextManager[Client]:
-    """Lend a client of that database: the one given, or one that is closed afterwards."""
+    """Provide the given client, or one of that database that is closed afterwards."""
     return nullcontext(database) if isinstance(database, Client) else Client(database, config)
 
 
@@ -45,7 +43,7 @@ LONGEST = timedelta(minutes=10)
 async def rolled_back(
     database: Database = None, config: ClientConfig | None = None
 ) -> AsyncIterator[Client]:
-    """Lend a client in a transaction that is rolled back: it inserts and administers, but cannot
+    """Yield a client in a transaction that is rolled back: it inserts and administers, but cannot
     start.
     """
     async with client_of(database, config) as client:
@@ -61,7 +59,7 @@ async def rolled_back(
 
 
 class TransactionDriver:
-    """A Driver of one transaction, in which every other one becomes a savepoint."""
+    """A Driver of one transaction, whose transactions are savepoints."""
 
     def __init__(self, driver: Driver, executor: interface.Executor) -> None:
         self._driver = driver
@@ -71,9 +69,7 @@ class TransactionDriver:
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """Return the driver's, except those that need a connection of their own, and that it lends
-        sessions.
-        """
+        """Return the driver's, without those that need a connection of their own, and WORKING."""
         return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS} | {WORKING}
 
     @property
@@ -129,11 +125,11 @@ class TransactionDriver:
         raise NotImplementedError("a client inside a transaction has no other connection")
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[interface.Executor]:
-        """Lend the transaction, which others use meanwhile."""
+        """Provide the transaction, which others use at the same time."""
         return nullcontext(self._executor)
 
     async def adopt(self, transaction: object) -> Transaction:
-        """Return operations inside a transaction of the caller's, or inside this one."""
+        """Return operations inside the caller's transaction, or inside this one."""
         if transaction is self._executor:
             return cast(Transaction, self._executor)
         return await self._driver.adopt(transaction)
@@ -143,11 +139,11 @@ class TransactionDriver:
         await self._driver.ping()
 
     async def close(self) -> None:
-        """Do nothing: whoever began the transaction ends it."""
+        """Do nothing: the caller ends the transaction."""
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[Transaction]:
-        """Begin a savepoint for the task at hand; others wait, as theirs could not end in turn."""
+        """Begin a savepoint for the current task; others wait, as savepoints must be nested."""
         if self._speaker is (task := asyncio.current_task()):
             async with self._savepoint() as tx:
                 yield tx
@@ -162,7 +158,7 @@ class TransactionDriver:
 
     @asynccontextmanager
     async def _savepoint(self) -> AsyncIterator[Transaction]:
-        # In a transaction of the caller's there are none: an error of the database ends it.
+        # The caller's transaction has none: a database error aborts it.
         tx = cast(Transaction, self._executor)
         if not hasattr(tx, "savepoint"):
             yield tx

@@ -1,4 +1,4 @@
-"""Work single jobs as a client does, and tell how each attempt ended."""
+"""Work single jobs as a client does, and return the result of each attempt."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _ENDS = tuple(kind for kind in EventKind if kind.startswith("job_"))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkResult:
-    """How the attempt at a job ended."""
+    """The result of an attempt."""
 
     event: EventKind
     job: JobRow
-    """As it is in the database afterwards."""
+    """The job in the database afterwards."""
     error: BaseException | None = None
-    """What `work` raised; a JobCancel or JobSnooze is no error."""
+    """The exception that the worker raised; JobCancel and JobSnooze are not errors."""
 
 
 async def work(
@@ -55,12 +55,11 @@ async def work(
     *,
     config: ClientConfig | None = None,
 ) -> WorkResult:
-    """Insert a job, work it as a client would, and return how it ended; `args` may be a job that is
-    there.
+    """Insert a job, work it as a client would, and return the result. `args` may be a job.
 
-    All of it happens in a transaction that is rolled back, unless a client is given whose database
-    is in memory, or that is in such a transaction, as that of the fixture `river`: there the jobs
-    can be looked at that the worker inserts through `client_from_context()`.
+    This happens in a transaction that is rolled back, unless the client's database is in memory or
+    the client is in such a transaction already, as the fixture `river` is: then jobs that the
+    worker inserts through `client_from_context()` can be checked.
     """
     if isinstance(database, Client) and isinstance(
         database.driver, TransactionDriver | MemoryDatabase
@@ -81,9 +80,9 @@ async def work_tx(
     config: ClientConfig | None = None,
     threads: WorkerThreads | None = None,
 ) -> WorkResult:
-    """Work a job in a transaction of the caller's, who ends it; the job sees its rows. See work.
+    """Work a job in the caller's transaction, whose rows the job sees; see work.
 
-    A synchronous worker runs in these threads, one of its own unless given.
+    A synchronous worker runs in `threads`, or in a thread of its own.
     """
     config = config or ClientConfig()
     driver = connect(schema=config.schema)
@@ -94,12 +93,12 @@ async def work_tx(
 
 
 def resumable_step_after(opts: InsertOpts | None, step: str) -> InsertOpts:
-    """Return options for `work` by which the job goes on after that step."""
+    """Return options for `work` with which the job resumes after that step."""
     return _with_metadata(opts, {STEP: step})
 
 
 def resumable_step_at_cursor(opts: InsertOpts | None, step: str, cursor: Any) -> InsertOpts:
-    """Return options for `work` by which the job goes on inside that step with the cursor."""
+    """Return options for `work` with which the job resumes inside that step at the cursor."""
     return _with_metadata(opts, {STEP: step, CURSOR: {step: cursor}})
 
 
@@ -109,7 +108,7 @@ def _with_metadata(opts: InsertOpts | None, metadata: dict[str, Any]) -> InsertO
 
 
 def workers_of(worker: Worker[Any] | Workers) -> Workers:
-    """Return workers with that one, or these as they are."""
+    """Return Workers with this worker, or the given Workers."""
     if isinstance(worker, Workers):
         return worker
     workers = Workers()
@@ -126,13 +125,13 @@ async def work_in_place(
     *,
     threads: WorkerThreads | None = None,
 ) -> WorkResult:
-    """Work one job as a client does, args or a row that is there, and return how it ended; by
-    these threads where it is synchronous.
+    """Work one job, given by args or an existing row, and return the result; a synchronous job runs
+    in `threads`.
 
-    Uniqueness is not enforced, so that tests side by side do not wait for one another. NotFound
-    where the job does not exist, is finished, or was deleted while it was worked.
+    Uniqueness is not enforced, so that concurrent tests do not block one another. Raise NotFound if
+    the job does not exist, is finished, or was deleted while it was worked.
     """
-    # The worker may insert jobs of kinds that this one bundle does not know.
+    # The worker may insert jobs of kinds without a worker in this bundle.
     config = replace(config, queues={}, skip_unknown_job_check=True, workers=workers)
     client = Client(driver, config)
     client.enforce_unique(False)
@@ -146,12 +145,12 @@ async def work_in_place(
 async def work_row(
     client: Client, row: JobRow, *, threads: WorkerThreads | None = None
 ) -> WorkResult | None:
-    """Work a job that is there, due or not, and return how the attempt ended; None where the job is
-    finished or gone, NotFound where it is deleted meanwhile.
+    """Work an existing job, due or not, and return the result; None if the job is finished or
+    deleted. Raise NotFound if it is deleted meanwhile.
 
-    Hooks, middleware, time limit and outcome are those of the client, and the job's code finds it
-    by `client_from_context()`. The client need not be started, nor work the job's queue. A
-    synchronous job is worked by these threads, one of its own unless given.
+    The client's hooks, middleware, time limit and outcome apply, and `client_from_context()`
+    returns the client. It need not be started, nor work the job's queue. A synchronous job runs in
+    `threads`, or in a thread of its own.
     """
     errors: list[BaseException] = []
     handler = client.config.error_handler
@@ -171,7 +170,7 @@ async def work_row(
     )
     context = copy_context()
     context.run(at_work.client.set, client)
-    # The job sees the context variables of whoever has it worked.
+    # The job sees the caller's context variables.
     await asyncio.get_running_loop().create_task(_attempt(parts, begun, threads), context=context)
     events.close()
     event = await anext(ends, None)
@@ -213,7 +212,7 @@ class Slot:
 
 
 class WorkContext:
-    """What surrounds a job's code that a test calls directly, and what that code set."""
+    """The context of a job's code that a test calls directly, and the values that it set."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -234,11 +233,10 @@ class WorkContext:
 
 @contextmanager
 def work_context(client: Client, args: object = None) -> Iterator[WorkContext]:
-    """Surround code with what it finds inside a job, for tests that call it directly: River's
-    WorkContext.
+    """Provide the context of a job, for tests that call its code directly: River's WorkContext.
 
-    `client_from_context()` gives `client`, `current_job()` a first attempt at a job with `args`.
-    Nothing is written to the database but what the code writes itself.
+    `client_from_context()` returns `client`, `current_job()` a first attempt of a job with `args`.
+    Only the code itself writes to the database.
     """
     now = client.clock()
     row = JobRow(

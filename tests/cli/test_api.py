@@ -67,11 +67,11 @@ def stub() -> Iterator[Stub]:
         (401, b'{"message": "Sign in."}', 2, "set RIVERUI_API_TOKEN"),
         (403, b'{"message": "You may not see jobs."}', 1, "You may not see jobs."),
         (404, b'{"message": "Job not found: 1."}', 1, "Job not found: 1."),
-        (404, b"<h1>Nothing here</h1>", 2, "no riverui at this address"),
+        (404, b"<h1>Nothing here</h1>", 2, "riverui was not found at this address"),
         (409, b'{"message": "In the way."}', 1, "In the way."),
         (500, b"oops", 1, "answered with status 500"),
         (503, b'{"message": "The database cannot be reached."}', 1, "cannot be reached"),
-        (200, b"<h1>Hello</h1>", 2, "this is no riverui"),
+        (200, b"<h1>Hello</h1>", 2, "this is not riverui"),
         (503, b'{"message": "' + b"x" * 5_000 + b'"}', 1, "xxx"),
         (503, b'{"message": "a\\u001b[2Jb"}', 1, "a\\u001b[2Jb"),
     ],
@@ -93,7 +93,7 @@ def test_no_token_goes_to_another_host(run: Run, stub: Stub) -> None:
     url, first = stub(302, Location=f"{elsewhere}/api/jobs/1")
     code, _, err = run("job", "get", "1", "--api", url, RIVERUI_API_TOKEN="riverui_secret")
     assert code == 2
-    assert f"the address leads to {elsewhere}" in err
+    assert f"the address redirects to {elsewhere}" in err
     assert first == [("/api/jobs/1", "Bearer riverui_secret")]
     assert asked == []
     assert "riverui_secret" not in err

@@ -53,7 +53,7 @@ class TestInsert:
     def test_a_unique_job_is_there_once(self, run: Run, way: dict[str, str]) -> None:
         asked = ["job", "insert", "report_daily", '{"day": 1}', "--unique"]
         assert run(*asked, **way)[1] == "Inserted job 101 (available).\n"
-        assert run(*asked, **way)[1] == "Job 101 is there already (available).\n"
+        assert run(*asked, **way)[1] == "Job 101 exists already (available).\n"
 
     def test_what_makes_no_sense_is_one_line_and_exit_code_2(self, both: Both) -> None:
         with cases() as case:

@@ -195,7 +195,7 @@ class TestGet:
         for text in ("x", "-1", "9" * 30, "1.5"):
             code, out, err = both("job", "get", "--", text)
             assert (code, out) == (2, "")
-            assert "no job id" in err
+            assert "not a job id" in err
 
 
 def test_what_asks_a_database_without_tables_says_so_once(empty_database_url: str) -> None:

@@ -231,7 +231,7 @@ class TestBySearch:
                 (["3", "--search", "x"], "say which jobs to retry"),
                 (["--search", "nope:1", "--yes"], "not a search term"),
                 (["--search", "kind=charge", "--yes"], "did you mean kind:charge?"),
-                (["three"], "no job id"),
+                (["three"], "not a job id"),
             ):
                 with case(argv):
                     code, out, err = run("job", "retry", *argv, **way)

@@ -24,7 +24,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from textual.pilot import Pilot
 
-from riverui.cli.api.connect import asked_api
+from riverui.cli.api.connect import open_api
 from riverui.cli.terminal import Screen, columns_of
 from riverui.cli.top.app import Question, ShownJob, Top
 from riverui.cli.top.lines import all_lines
@@ -259,7 +259,7 @@ async def shown(pilot: Pilot[int], words: str) -> None:
 @pytest.mark.parametrize("name", ["database", "api"])
 async def test_keys_do_what_they_say(ways: Ways, rows: Rows, name: str) -> None:
     paused = "select paused_at is not null from river_queue where name = 'mail'"
-    with asked_api(getattr(ways, name), {}) as api:
+    with open_api(getattr(ways, name), {}) as api:
         app = Top(api, place="shop", interval=0.5)
         async with app.run_test(size=(100, 40), notifications=True) as pilot:
             await shown(pilot, "mail")
@@ -296,7 +296,7 @@ async def test_keys_do_what_they_say(ways: Ways, rows: Rows, name: str) -> None:
 
 async def test_the_cursor_stays_on_its_row_and_errors_are_shown(ways: Ways, shop: str) -> None:
     new = "insert into river_queue (name, created_at, updated_at) values ('first', now(), now())"
-    with asked_api(ways.api, {}) as api, psycopg.connect(shop, autocommit=True) as connection:
+    with open_api(ways.api, {}) as api, psycopg.connect(shop, autocommit=True) as connection:
         app = Top(api, place="shop", interval=0.1)
         async with app.run_test(size=(100, 40), notifications=True) as pilot:
             await shown(pilot, "mail")

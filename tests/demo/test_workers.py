@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.demo.attempts import Plan, plan
-from riverui.demo.run import give_back
+from riverui.demo.run import release_jobs
 from riverui.demo.shop import BY_NAME, Kind
 from riverui.demo.workers import (
     ImportWorker,
@@ -161,7 +161,7 @@ async def test_what_a_killed_demo_left_running_is_given_back(
     await connection.execute(
         "update river_job set attempted_at = now() - interval '3 h' where id = %s", [stuck]
     )
-    await give_back(driver)
+    await release_jobs(driver)
     cursor = await connection.execute("select id, state, attempt from river_job order by id")
     found = {row["id"]: (row["state"], row["attempt"]) for row in await cursor.fetchall()}
     assert found[left] == ("available", 0)

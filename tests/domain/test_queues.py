@@ -62,18 +62,18 @@ def test_what_is_no_object_tells_nothing(told: object) -> None:
     assert not QueueTerms.read(told).any
 
 
-HOUR = [QueueMinute(ended=60, came=40, waiting=1_000 - 20 * n) for n in range(30)]
+HOUR = [QueueMinute(ended=60, inserted=40, waiting=1_000 - 20 * n) for n in range(30)]
 """Minutes in which twenty more jobs end than come."""
 
 
 def test_a_queue_is_empty_when_what_waits_is_done_at_the_pace_of_late() -> None:
     assert time_to_empty(HOUR, 200) == timedelta(minutes=10)
-    slow = [QueueMinute(ended=3, came=2)] * 45
+    slow = [QueueMinute(ended=3, inserted=2)] * 45
     assert time_to_empty([*slow, *HOUR], 30) == timedelta(minutes=1.5), "what was before is past"
 
 
 def test_depths_need_not_be_known() -> None:
-    assert time_to_empty([QueueMinute(ended=2, came=0)] * 15, 4) == timedelta(minutes=2)
+    assert time_to_empty([QueueMinute(ended=2, inserted=0)] * 15, 4) == timedelta(minutes=2)
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_depths_need_not_be_known() -> None:
         ([], 5),
         (HOUR[:14], 5),
         ([*HOUR[:-3], None, *HOUR[-2:]], 5),
-        ([QueueMinute(ended=40, came=40)] * 15, 5),
-        ([QueueMinute(ended=40, came=60)] * 15, 5),
-        ([QueueMinute(ended=1, came=0)] * 15, 5),
-        ([QueueMinute(ended=10, came=0, sampled=10)] * 15, 5),
-        ([QueueMinute(ended=10, came=0)] * 7 + [QueueMinute(ended=40, came=0)] * 8, 5),
-        ([QueueMinute(ended=90, came=0)] * 7 + [QueueMinute(ended=10, came=30)] * 8, 5),
-        ([QueueMinute(ended=9, came=5, waiting=100 + n) for n in range(15)], 5),
-        ([QueueMinute(ended=2, came=0)] * 15, 1_000_000),
+        ([QueueMinute(ended=40, inserted=40)] * 15, 5),
+        ([QueueMinute(ended=40, inserted=60)] * 15, 5),
+        ([QueueMinute(ended=1, inserted=0)] * 15, 5),
+        ([QueueMinute(ended=10, inserted=0, sampled=10)] * 15, 5),
+        ([QueueMinute(ended=10, inserted=0)] * 7 + [QueueMinute(ended=40, inserted=0)] * 8, 5),
+        ([QueueMinute(ended=90, inserted=0)] * 7 + [QueueMinute(ended=10, inserted=30)] * 8, 5),
+        ([QueueMinute(ended=9, inserted=5, waiting=100 + n) for n in range(15)], 5),
+        ([QueueMinute(ended=2, inserted=0)] * 15, 1_000_000),
     ],
     ids=[
         "none waits",

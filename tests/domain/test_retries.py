@@ -96,9 +96,9 @@ def test_which_errors_end_a_job() -> None:
         ),
         (ExceptionGroup("one", [KeyError()]), "its Retry does not try ExceptionGroup again"),
     ]:
-        assert retry.refuses(row(1), error) == why
-    assert Retry(on=()).refuses(row(1), OSError()) == "its Retry does not try OSError again"
-    assert Retry().refuses(row(24), SystemExit()) is None
+        assert retry.rejects(row(1), error) == why
+    assert Retry(on=()).rejects(row(1), OSError()) == "its Retry does not try OSError again"
+    assert Retry().rejects(row(24), SystemExit()) is None
 
 
 def test_how_often_a_job_is_attempted() -> None:

@@ -77,7 +77,7 @@ async def test_invalid_limits_stay_in_the_form(client: AsyncClient, make: Make) 
             ({"local_limit": "ten"}, "Each client: a whole number"),
             ({"global_limit": "9999999999"}, "from 0 (no limit) on"),
             ({"global_limit": "1", "by_args": "a", "all_args": "1"}, "not both"),
-            ({"global_limit": "1", "by_args": "a\u0007b"}, "is no name of an arg"),
+            ({"global_limit": "1", "by_args": "a\u0007b"}, "is not a name of an arg"),
             ({"global_limit": "1", "by_args": ",".join(map(str, range(11)))}, "at most 10 names"),
         ):
             with case((posted, words)):

@@ -53,7 +53,10 @@ async def test_queues_are_told_minute_by_minute_like_the_columns_of_their_window
             assert (minute is None) is (column.tally is None)
             if minute is not None and column.tally is not None:
                 wait = column.tally.wait.quantile(0.95)
-                assert (minute.ended, minute.came) == (column.tally.ended, column.tally.inserted)
+                assert (minute.ended, minute.inserted) == (
+                    column.tally.ended,
+                    column.tally.inserted,
+                )
                 assert (minute.wait, minute.waiting) == (wait, column.waiting)
     newest = queues["waiting"][-1]
     assert newest is not None

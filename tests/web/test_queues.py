@@ -223,10 +223,10 @@ async def test_waits_and_forecasts(app: Starlette, client: AsyncClient, make: Ma
         for _ in range(jobs):
             await make.job("available", queue=name)
     emptying = [
-        None if n < 20 else QueueMinute(ended=10, came=8, wait=timedelta(seconds=1 + n % 3))
+        None if n < 20 else QueueMinute(ended=10, inserted=8, wait=timedelta(seconds=1 + n % 3))
         for n in range(60)
     ]
-    deep = [QueueMinute(ended=10, came=10, waiting=10_000, waiting_capped=True)] * 60
+    deep = [QueueMinute(ended=10, inserted=10, waiting=10_000, waiting_capped=True)] * 60
     app.state.dashboard.figures = MadeFigures(
         make=lambda window, queue, kind: figures(window, lambda n: tally(3, inserted=4)),
         queues={"mail": emptying, "paused": emptying, "deep": deep},

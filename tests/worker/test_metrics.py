@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from riverui.cli.worker.metrics import Family, Together
+from riverui.cli.worker.metrics import CombinedMetrics, Family
 from tests.ports import free_port
 from tests.worker.conftest import HERE, StartWorker, WorkerProcess, ask, wait_for
 from tests.worker.test_worker import failed
@@ -132,7 +132,7 @@ def family(name: str, kind: str, *samples: tuple[str, dict[str, str], float]) ->
 
 
 def test_counters_are_added_and_gauges_told_by_process() -> None:
-    together = Together()
+    together = CombinedMetrics()
 
     def told(jobs: float, memory: float, lag: float) -> list[Family]:
         return [

@@ -114,7 +114,7 @@ def test_when_the_supervisor_was_killed_the_others_stop_gracefully(start_crew: S
         crew.insert("long", 5)
         wait_for(lambda: sum(crew.running().values()) == 5)
         crew.worker.process.kill()
-        crew.worker.said("the supervisor is gone", times=2)
+        crew.worker.said("the supervisor has ended", times=2)
         crew.let_all_end()
         crew.worker.said("worker has stopped", times=2)
         assert crew.rows("select distinct state::text from river_job") == [("completed",)]
@@ -131,7 +131,7 @@ def test_when_what_starts_processes_was_killed_all_are_stopped(start_crew: Start
         os.kill(fork_server, signal.SIGKILL)
         assert crew.worker.process.wait(20) == 1
         crew.worker.hear_out()
-        assert any("what starts processes is gone" in line for line in crew.worker.lines)
+        assert any("the fork server has ended" in line for line in crew.worker.lines)
         assert sum("worker has stopped" in line for line in crew.worker.lines) == 2
 
 

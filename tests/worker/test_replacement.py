@@ -63,7 +63,7 @@ def test_that_was_told_to_stop(start_crew: StartCrew) -> None:
         crew.insert("long", 5)
         wait_for(lambda: sum(crew.running().values()) == 5)
         os.kill(old, signal.SIGTERM)
-        assert "it was told to stop" in crew.worker.said("is replaced")
+        assert "it received a signal" in crew.worker.said("is replaced")
         crew.let_all_end()
         assert other in crew.well(but=[old])
         assert crew.worker.stop() == 0

@@ -1,5 +1,5 @@
-"""Evaluates expressions of CEL in a process of its own, so that none of them can hold up or exhaust
-the program: the library bounds neither time nor memory.
+"""Evaluate CEL expressions in a process of its own, so that none can block or exhaust the program:
+the library limits neither time nor memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks the expressions of a wait before anything is inserted."""
+"""Check the expressions of a wait before anything is inserted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FUNCTIONS = (
     " getMinutes, getMonth, getSeconds, has, int, map, matches, size, startsWith, string,"
     " timestamp, type, uint"
 )
-"""What the library has of CEL's standard functions and macros."""
+"""CEL's standard functions and macros that the library supports."""
 
 
 def check_wait(wait: Wait, deps: Sequence[str]) -> None:
-    """Raise WaitInvalid for an expression that is not CEL, or uses unknown names or functions, and
-    for a timer that counts from a task that the task does not depend on; ExpressionsUnavailable
-    without the library.
+    """Raise WaitInvalid for an expression that is not CEL or uses unknown names or functions, and
+    for a timer relative to a task that is not a dependency; ExpressionsUnavailable without the
+    library.
     """
     for term in wait.timer_terms:
         if isinstance(term.since, TaskFinalizedAt) and term.since.task not in deps:
@@ -35,15 +35,15 @@ def check_wait(wait: Wait, deps: Sequence[str]) -> None:
 
 def _check(what: str, text: str, known: Sequence[str]) -> None:
     try:
-        # Slow to import, and needed by waits alone.
+        # Slow to import, and needed only by waits.
         import cel
     except ImportError:
         raise ExpressionsUnavailable from None
     try:
         program = cel.compile(text)
     except ValueError as error:
-        raise WaitInvalid(f"The expression of {what} is no CEL: {_first_line(error)}") from None
-    # To the library the variables of `exists(x, …)` and the like are variables as well.
+        raise WaitInvalid(f"The expression of {what} is not CEL: {_first_line(error)}") from None
+    # The library reports the variables of `exists(x, …)` and other macros as well.
     named = {*known, *_BOUND.findall(text)}
     for name in program.variables():
         if name not in named:

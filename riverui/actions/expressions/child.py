@@ -1,4 +1,4 @@
-"""The process that evaluates expressions: asked on its input, it answers on its output."""
+"""The process that evaluates expressions: reads requests from stdin and answers on stdout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import msgspec
 from riverui.ipc.connection import Connection
 
 MEMORY = 1 << 30
-"""Bytes of address space: a library may take half of it, an expression fails beyond."""
+"""Bytes of address space: libraries may take half of it; an expression fails beyond."""
 _LONGEST_ERROR = 300
-"""Characters of an error: a line or two on a page."""
+"""Maximum characters of an error: a line or two on a page."""
 
 
 class Setup(msgspec.Struct, tag=True):
-    """The first message to the process; it answers Ready."""
+    """The first message to the process, which answers Ready."""
 
     path: Sequence[str]
     """The parent's `sys.path`, on which CEL's library is found."""
@@ -32,7 +32,7 @@ class Ready(msgspec.Struct, tag=True):
 
 
 class Request(msgspec.Struct, tag=True):
-    """Asks for what each program gives in each context."""
+    """Requests the value of each program in each context."""
 
     programs: Sequence[str]
     contexts: Sequence[str]
@@ -40,20 +40,20 @@ class Request(msgspec.Struct, tag=True):
     times: Sequence[Sequence[str]]
     """Paths to texts in the contexts that are times; `*` stands for every key."""
     budget: float
-    """Seconds of work after which no further context is begun."""
+    """Seconds of CPU after which no further context is evaluated."""
     most: float
-    """Seconds of work after which the process is killed."""
+    """Seconds of CPU after which the process is killed."""
 
 
 class Evaluation(msgspec.Struct, tag=True):
     """The values of expressions."""
 
     values: Sequence[Sequence[bool]]
-    """For each context a value for each expression; an expression that fails is false. The last
-    contexts may be missing where they took too long, the first is always there.
+    """The value of each expression by context; False if it fails. The last contexts are missing if
+    they took too long, but never the first.
     """
     errors: Sequence[str | None]
-    """For each expression its last error."""
+    """The last error of each expression."""
 
 
 def main() -> None:
@@ -106,7 +106,7 @@ def _answer(request: Request, compiled: Callable[[str], Any]) -> Evaluation:
 
 
 def _value(program: Any, context: dict[str, Any]) -> tuple[bool, str | None]:
-    """Return what an expression gives, and what is wrong with it; False for all but true."""
+    """Return an expression's value, False unless it is true, and its error."""
     if program is None:
         return False, None
     try:
@@ -126,7 +126,7 @@ def _words(error: Exception) -> str:
 
 
 def _make_time(context: Any, path: Sequence[str]) -> None:
-    """Make the text at a path a time, where there is one; `*` stands for every key or place."""
+    """Convert the text at a path, if any, to a time; `*` stands for every key or index."""
     key, rest = path[0], path[1:]
     if key == "*":
         keys = list(context) if isinstance(context, dict) else range(len(context))
@@ -140,7 +140,7 @@ def _make_time(context: Any, path: Sequence[str]) -> None:
 
 
 def _integer(digits: str) -> int | float:
-    """Return a whole number; one that CEL has no whole number for becomes a float."""
+    """Return a whole number, or a float if it does not fit CEL's integers."""
     if len(digits) < 19:
         return int(digits)
     number = float(digits)
@@ -157,6 +157,6 @@ def _limit_memory() -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """Have this process killed once it has worked for so long; 0 lifts that."""
+    """Limit the CPU time after which this process is killed; 0 removes the limit."""
     if hasattr(signal, "ITIMER_PROF"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,4 +1,4 @@
-"""Asks the process that evaluates expressions, and kills it when one takes too long."""
+"""Evaluate expressions in a child process, which is killed if one takes too long."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from riverui.ipc.connection import Connection
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpressionLimits:
-    """How long expressions may take."""
+    """Time limits of expressions."""
 
     start_seconds: float = 30.0
-    """Until the process answers at first: a busy machine takes a while to start Python."""
+    """Until the process is ready: a busy machine starts Python slowly."""
     one_seconds: float = 1.0
-    """Of work for one context: a sane expression takes microseconds."""
+    """CPU for one context: normal expressions take microseconds."""
     many_seconds: float = 0.5
-    """Of work after which the other contexts are left for the next request."""
+    """CPU after which the remaining contexts are left for the next request."""
     wall_seconds: float = 20.0
-    """Until an answer, however busy the machine is."""
+    """Until a response, however busy the machine is."""
     most_stopped: int = 3
-    """Contexts for which it is killed in one request: the caller waits that long at most."""
+    """Maximum kills in one request, which limits how long the caller waits."""
     idle_seconds: float = 10.0
-    """After which a process that is not asked is ended: it takes 40 MB, and a fifth of a second to
-    start.
+    """Without requests, after which the process is stopped: it takes 40 MB, and a fifth of a second
+    to start.
     """
 
 
 class Expressions:
-    """A process that evaluates expressions, started when it is first asked, one request at a time.
+    """A process that evaluates expressions, started by the first request, one request at a time.
 
-    It is ended when it is not asked for a while; by `close`, or the end of a `with`, at once.
+    It is stopped after some time without requests, by `close`, or at the end of a `with` block.
     """
 
     def __init__(self, limits: ExpressionLimits | None = None) -> None:
@@ -60,7 +60,7 @@ class Expressions:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._child is not None
 
     async def evaluate(
@@ -69,17 +69,17 @@ class Expressions:
         contexts: Sequence[str],
         times: Iterable[Sequence[str]] = (),
     ) -> Evaluation:
-        """Return what each expression gives in each context, a JSON object.
+        """Return the value of each expression in each context, a JSON object.
 
-        `times` are paths to texts in the contexts that are times; `*` stands for every key.
-        ExpressionsUnavailable where the process cannot be started.
+        `times` are paths to texts in the contexts that are times; `*` stands for every key. Raise
+        ExpressionsUnavailable if the process cannot be started.
         """
         return await asyncio.to_thread(self.evaluate_now, programs, contexts, tuple(times))
 
     def evaluate_now(
         self, programs: Sequence[str], contexts: Sequence[str], times: Sequence[Sequence[str]] = ()
     ) -> Evaluation:
-        """Return the same, while the caller's thread waits."""
+        """Return the same, blocking the calling thread."""
         values: list[Sequence[bool]] = []
         errors: list[str | None] = [None] * len(programs)
         with self._lock:
@@ -88,7 +88,7 @@ class Expressions:
                 part = contexts[len(values) : len(values) + most]
                 answer = self._ask(programs, part, times)
                 if answer is None and len(part) > 1:
-                    # Which one it was is found out one by one.
+                    # Find the slow context by evaluating one at a time.
                     most = 1
                     continue
                 if answer is None:
@@ -113,7 +113,7 @@ class Expressions:
     def _ask(
         self, programs: Sequence[str], contexts: Sequence[str], times: Sequence[Sequence[str]]
     ) -> Evaluation | None:
-        """Return the process's answer; None where it was killed, or ended by itself."""
+        """Return the process's response; None if it was killed or has ended."""
         self._used = time.monotonic()
         child = self._child or self._start()
         limits = self._limits
@@ -146,7 +146,7 @@ class Expressions:
         return child
 
     def _close_if_idle(self) -> bool:
-        """End the process unless it was asked lately; return whether there is one."""
+        """Stop the process if it is idle; return whether it runs."""
         with self._lock:
             if time.monotonic() - self._used >= self._limits.idle_seconds:
                 self.close()
@@ -154,7 +154,7 @@ class Expressions:
 
 
 class _Child:
-    """The process, and its connection by way of its input and output."""
+    """The process, and the connection through its stdin and stdout."""
 
     def __init__(self) -> None:
         self._process = process = start_interpreter(
@@ -171,7 +171,7 @@ class _Child:
         )
 
     def ask(self, message: Setup | Request, seconds: float) -> Ready | Evaluation | None:
-        """Return the answer; None where it has ended, or had to be killed after so many seconds."""
+        """Return the response; None if it has ended or was killed after `seconds`."""
         timer = threading.Timer(seconds, self._process.kill)
         timer.daemon = True
         timer.start()
@@ -188,7 +188,7 @@ class _Child:
         self._process.kill()
         self._process.wait()
         for pipe in self._pipes:
-            # What was not written yet is lost with the process.
+            # Unwritten data are lost with the process.
             with contextlib.suppress(OSError):
                 pipe.close()
 
@@ -199,8 +199,8 @@ def _nothing() -> None:
 
 def _end_when_idle(expressions: weakref.ref[Expressions], seconds: float) -> None:
     def look() -> None:
-        there = expressions()
-        if there is not None and there._close_if_idle():  # noqa: SLF001
+        found = expressions()
+        if found is not None and found._close_if_idle():  # noqa: SLF001
             _end_when_idle(expressions, seconds)
 
     timer = threading.Timer(seconds, look)

@@ -1,1 +1,1 @@
-"""The JSON API as commands ask it: of a dashboard elsewhere, or of one made here for a database."""
+"""The JSON API for commands: of a running dashboard, or of one in this process."""

@@ -22,10 +22,10 @@ CLIENT_SETTINGS = (
         env="RIVERUI_API_URL",
         flag="--api",
         metavar="URL",
-        default_words="the database is asked",
+        default_words="the database itself",
         help=(
-            "Ask this dashboard instead of the database, e.g. https://jobs.example/river; a user"
-            " and password may stand in it."
+            "Use this dashboard instead of the database, e.g. https://jobs.example/river; it may"
+            " contain a user and password."
         ),
     ),
     Setting(
@@ -37,12 +37,12 @@ CLIENT_SETTINGS = (
         help="API token for that dashboard, as `riverui token` prints it.",
     ),
 )
-"""In the order in which help and documentation tell them."""
+"""In the order of the help and the documentation."""
 
 
 @contextmanager
-def asked_api(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[Api]:
-    """Yield the API that the settings name. Raise ConfigError for settings that cannot be used."""
+def open_api(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[Api]:
+    """Yield the API that the settings name; raise ConfigError if they are not valid."""
     from riverui.cli.api.client import Api
 
     api = Api(_transport(choose(texts(flags), environ, CLIENT_SETTINGS), environ))
@@ -53,8 +53,9 @@ def asked_api(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[
 
 
 def dashboard_url(values: Values) -> str:
-    """Return the dashboard to ask; empty for the database: a flag wins over the environment, and a
-    dashboard over a database.
+    """Return the URL of the dashboard, or an empty string for the database.
+
+    Flags take precedence over the environment, and a dashboard over a database.
     """
     if {"api", "database_url"} <= values.flagged:
         raise ConfigError("--api and --database-url: name a dashboard or a database, not both")
@@ -66,9 +67,9 @@ def _transport(values: Values, environ: Mapping[str, str]) -> Transport:
         from riverui.cli.api.remote import RemoteApi
 
         return RemoteApi(url, token=values.text("api_token"))
-    from riverui.cli.api.local import OwnApi
+    from riverui.cli.api.local import LocalApi
 
-    return OwnApi(
+    return LocalApi(
         database_url(values, environ),
         schema=values.text("schema") or None,
         user=environ.get("USER", "") or environ.get("LOGNAME", ""),

@@ -1,4 +1,4 @@
-"""The API of a dashboard that is made in this process for one database, and listens nowhere."""
+"""The API of a dashboard in this process, which does not listen on a port."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from riverui.web.config import DashboardConfig
 T = TypeVar("T")
 
 _CONNECTIONS = 3
-"""Connections to the database at once: for a request, an operation, and what reads figures."""
+"""Connections to the database: one for a request, an operation and reading figures each."""
 
 
-class OwnApi:
-    """A dashboard of one database whose requests come from this process alone.
+class LocalApi:
+    """A dashboard that answers only requests from this process.
 
-    Commands get the same answers so as from a dashboard elsewhere, by the same code.
+    Commands get the same answers, from the same code, as from a running dashboard.
     """
 
     def __init__(self, url: str | None, *, schema: str | None, user: str) -> None:
-        """Connect; raise as the database does where it does not answer."""
-        # What is refused, the answer tells: of the log only riverui's own faults are wanted here.
+        """Connect; raise DatabaseError if the database does not answer."""
+        # Rejected requests are reported by the response: log only riverui's own errors.
         self._log = logging.getLogger("riverui")
         self._level = self._log.level
         self._log.setLevel(logging.ERROR)
@@ -60,11 +60,11 @@ class OwnApi:
             raise
 
     def send(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return the answer of the dashboard's own code."""
+        """Return the dashboard's response."""
         return self._wait(self._send(method, path, body or b""))
 
     def read_figures(self, seconds: float) -> None:
-        """Read the figures of the last hour, for so many seconds at most, before anybody asks."""
+        """Read the figures of the last hour, for at most `seconds`."""
         self._wait(self._read_figures(time.monotonic() + seconds))
 
     async def _read_figures(self, until: float) -> None:
@@ -75,7 +75,7 @@ class OwnApi:
                 pass
 
     def close(self) -> None:
-        """End what runs in the background, and the connections."""
+        """Stop the dashboard and close its connections."""
         if self._loop.is_closed():
             return
         self._wait(self._end())
@@ -88,8 +88,8 @@ class OwnApi:
         await self._app.state.dashboard.close()
         await self._driver.close()
 
-    def _wait(self, asked: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
         except (KeyboardInterrupt, CancelledError):
@@ -97,28 +97,28 @@ class OwnApi:
             raise
 
     async def _send(self, method: str, path: str, body: bytes) -> Answer:
-        place, _, query = path.partition("?")
+        path, _, query = path.partition("?")
         scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
             "method": method,
             "scheme": "http",
-            "path": unquote(place),
-            "raw_path": place.encode(),
+            "path": unquote(path),
+            "raw_path": path.encode(),
             "query_string": query.encode(),
             "root_path": "",
             "headers": [(b"host", b"localhost"), (b"content-length", str(len(body)).encode())],
             "client": ("127.0.0.1", 0),
             "server": ("localhost", 80),
         }
-        posted, gone = [body], asyncio.Event()
+        posted, answered = [body], asyncio.Event()
         status, headers, parts = 0, {}, []
 
         async def receive() -> Message:
             if posted:
                 return {"type": "http.request", "body": posted.pop(), "more_body": False}
-            await gone.wait()
+            await answered.wait()
             return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
@@ -133,5 +133,5 @@ class OwnApi:
                 parts.append(message.get("body", b""))
 
         await self._app(scope, receive, send)
-        gone.set()
+        answered.set()
         return Answer(status=status, body=b"".join(parts), headers=headers)

@@ -1,4 +1,4 @@
-"""The API of a dashboard elsewhere, by HTTP."""
+"""The API of a running dashboard, over HTTP."""
 
 from __future__ import annotations
 
@@ -22,35 +22,33 @@ _SHOWN = 200
 
 
 class RemoteApi:
-    """One dashboard, known by its URL. Nothing is sent to any other host: redirects are told."""
+    """A dashboard at a URL. Redirects are reported and not followed."""
 
     def __init__(self, url: str, *, token: str = "", timeout: float = _TIMEOUT_SECONDS) -> None:
-        """Raise ConfigError for a URL that cannot be one of a dashboard; `timeout` is in
-        seconds.
-        """
+        """Raise ConfigError if the URL is not valid; `timeout` is in seconds."""
         self._timeout = timeout
         parts = _parts(url)
         assert parts.hostname is not None
         self._host, self._port, self._secure = parts.hostname, parts.port, parts.scheme == "https"
-        self._told = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:_SHOWN]
+        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:_SHOWN]
         self._path = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json", "User-Agent": f"riverui/{__version__}"}
         self._signed_in_by = ""
         if parts.username is not None:
             if token:
-                raise ConfigError("there is a token and a user in the URL: choose one")
+                raise ConfigError("a token and a user in the URL are both given: choose one")
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
             self._signed_in_by = "the user and password in the URL"
         elif token:
             if not (token.isascii() and token.isprintable()):
-                raise ConfigError("RIVERUI_API_TOKEN is no token: it has letters of no token")
+                raise ConfigError("RIVERUI_API_TOKEN contains characters that a token cannot have")
             self._headers["Authorization"] = f"Bearer {token}"
             self._signed_in_by = "the token in RIVERUI_API_TOKEN (or its file)"
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return the answer. Raise ApiError where there is none."""
+        """Return the response; raise ApiError if the dashboard does not answer."""
         try:
             if self._connection is not None and method == "GET":
                 try:
@@ -65,15 +63,15 @@ class RemoteApi:
             return self._exchange(self._connection, method, path, body)
         except ssl.SSLCertVerificationError as error:
             self.close()
-            told = error.verify_message or str(error)
-            raise ApiError(f"{self._told}: its certificate is not trusted: {told}") from None
+            reason = error.verify_message or str(error)
+            raise ApiError(f"{self._shown}: its certificate is not trusted: {reason}") from None
         except TimeoutError:
             self.close()
-            raise ApiError(f"{self._told} did not answer in time") from None
+            raise ApiError(f"{self._shown} did not answer in time") from None
         except (http.client.HTTPException, OSError) as error:
             self.close()
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise ApiError(f"{self._told} cannot be reached: {str(reason)[:_SHOWN]}") from None
+            raise ApiError(f"{self._shown} cannot be reached: {str(reason)[:_SHOWN]}") from None
 
     def read_figures(self, seconds: float) -> None:
         """Do nothing: the dashboard has read them."""
@@ -104,7 +102,7 @@ class RemoteApi:
         answer = connection.getresponse()
         read = answer.read(_MOST_BYTES + 1)
         if len(read) > _MOST_BYTES:
-            raise ApiError(f"{self._told} answered more than {_MOST_BYTES:,} bytes")
+            raise ApiError(f"{self._shown} answered more than {_MOST_BYTES:,} bytes")
         return Answer(
             status=answer.status,
             body=read,

@@ -1,4 +1,4 @@
-"""Which jobs a command means: a search as in the dashboard's box, and ids."""
+"""The arguments that choose jobs: a search as on the dashboard, and ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riverui.cli.completion import known_kinds, known_queues, known_states
 from riverui.errors import ConfigError
 
 CHUNK = 1_000
-"""Ids that are sent at once: as many as the API takes."""
+"""Ids in one request: the API's limit."""
 
 _MOST_BIGINT = 2**63 - 1
 """The highest id that a job can have."""
@@ -52,9 +52,7 @@ def search_text(
     queues: Sequence[str] = (),
     kinds: Sequence[str] = (),
 ) -> str:
-    """Return a search made of words and of the values of flags, which may be patterns or several
-    with commas between them.
-    """
+    """Return a search of these words and flags; values of flags may be patterns."""
     terms = [
         f"{name}:{','.join(map(_value, values))}"
         for name, values in (("state", states), ("queue", queues), ("kind", kinds))
@@ -64,7 +62,7 @@ def search_text(
 
 
 def _value(text: str) -> str:
-    """Return a value as the grammar reads it: in quotes where it would end before its end."""
+    """Return a value for the search grammar, quoted if necessary."""
     if text and not any(letter in ' \t\n"\\:' for letter in text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -72,14 +70,14 @@ def _value(text: str) -> str:
 
 
 def job_id(text: str) -> int:
-    """Return a job's id; raise ConfigError for a text that is none."""
+    """Return a job's id; raise ConfigError if the text is not one."""
     if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _MOST_BIGINT:
         return int(text)
-    raise ConfigError(f"{text[:40]!r} is no job id: that is a whole number, such as 9381022")
+    raise ConfigError(f"{text[:40]!r} is not a job id: give a whole number, such as 9381022")
 
 
 def chunks(ids: Sequence[str]) -> Iterator[Sequence[int]]:
-    """Yield the ids, in chunks that the API takes; `-` stands for those of standard input."""
+    """Yield the ids in chunks for the API; `-` stands for ids from standard input."""
     named = iter(_ids(ids))
     while chunk := list(islice(named, CHUNK)):
         yield list(dict.fromkeys(chunk))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.settings import settings_options
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _ERROR_LINES = 4
 """Lines of an attempt's error: its message, and why it is not tried again."""
 
 _LINES = 12
-"""Lines of a traceback that are shown, its last ones: they name the error."""
+"""Last lines of a traceback that are shown: they name the error."""
 
 _TEXT = 4_000
 """Characters of args, metadata or output that are shown."""
@@ -34,8 +34,8 @@ _LINE = 500
 
 _WAITING = ("available", "pending", "retryable", "scheduled")
 
-_APART = ("output", "river:log")
-"""Keys of metadata that are shown by themselves, or by `riverui job logs`."""
+_SHOWN_SEPARATELY = ("output", "river:log")
+"""Keys of metadata that are shown separately, or by `riverui job logs`."""
 
 
 @settings_options(settings=CLIENT_SETTINGS)
@@ -46,14 +46,13 @@ _APART = ("output", "river:log")
 def get(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any) -> int:
     """Show the job with this ID: its state, why it waits, attempts, args, metadata and output.
 
-    Exit code 1 where there is no such job.
+    Exit code 1 if the job does not exist.
     """
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.job import arguments
     from riverui.cli.terminal import Screen, job_line
 
     number = arguments.job_id(job_id)
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         text = api.text(f"/api/jobs/{number}").rstrip("\n")
         if as_json:
             click.echo(job_line(text))
@@ -64,20 +63,19 @@ def get(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any)
 
 
 def why_waiting(api: Api, job_id: int) -> str:
-    """Return why a waiting job waits; empty where that is not told."""
+    """Return why a waiting job waits; empty if unknown."""
     from riverui.errors import RiveruiError
 
     try:
         found = api.get(f"/api/jobs/{job_id}/explain")
         return str(found["headline"]) if found["state"] in _WAITING else ""
     except (RiveruiError, KeyError, TypeError):
-        # The job is there all the same: a dashboard or a driver that cannot explain is no reason
-        # to show nothing.
+        # Show the job even if the dashboard or driver cannot explain it.
         return ""
 
 
 def job_lines(text: str, why: str, screen: Screen) -> Iterator[str]:
-    """Yield the lines that show a job, the JSON of the API."""
+    """Yield the lines that show a job, given as JSON of the API."""
     from datetime import UTC
 
     import msgspec
@@ -93,9 +91,9 @@ def job_lines(text: str, why: str, screen: Screen) -> Iterator[str]:
         label = screen.style("why      ", "bright_black")
         yield f"  {label}{one_line(why, _LINE)}"
     yield from _block("Args", job["args"], screen)
-    # Numbers keep their digits: what is shown is the text.
+    # Decoding numbers would change their digits: show the original text.
     metadata = _members(bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["metadata"]))
-    rest = {key: value for key, value in metadata.items() if key not in _APART}
+    rest = {key: value for key, value in metadata.items() if key not in _SHOWN_SEPARATELY}
     if rest:
         yield from _block("Metadata", msgspec.json.encode(rest).decode(), screen)
     if "output" in metadata:
@@ -130,11 +128,11 @@ def _errors(job: Mapping[str, Any], now: datetime, screen: Screen) -> Iterator[s
     errors = job["errors"] or []
     for error in reversed(errors[-_ERRORS:]):
         yield ""
-        # River's word for a job that was cancelled, from inside or from outside.
+        # River's error for a cancelled job.
         how = "was cancelled" if error["error"].startswith("JobCancelError: ") else "failed"
         title = screen.style(f"Attempt {error['attempt']} {how}", "bold")
         yield f"{title}  {moment(error['at'], now)}"
-        # Its first lines as they are; what follows goes on in the last.
+        # Further lines are joined to the last one shown.
         for line in error["error"].strip().split("\n", _ERROR_LINES - 1):
             yield f"  {screen.style(one_line(line, _LINE), 'red')}"
         trace = plain_lines(error["trace"].strip()) if error["trace"].strip() else []
@@ -154,7 +152,7 @@ def _block(title: str, text: str, screen: Screen) -> Iterator[str]:
 
     yield ""
     yield screen.style(title, "bold")
-    # What is no JSON that can be read is shown as it stands.
+    # Text that is not valid JSON is shown unchanged.
     with suppress(msgspec.DecodeError, RecursionError):
         text = msgspec.json.format(text, indent=2)
     yield from (f"  {line}" for line in plain_lines(text[:_TEXT]))
@@ -163,7 +161,7 @@ def _block(title: str, text: str, screen: Screen) -> Iterator[str]:
 
 
 def _members(text: bytes) -> Mapping[str, Any]:
-    """Return the members of a JSON object, each as text; none where it is no object."""
+    """Return the members of a JSON object as text; empty if it is not an object."""
     import msgspec
 
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.completion import known_kinds, known_queues
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import msgspec
 
 _MOST_BYTES = 1_000_000
-"""Characters that are read from standard input: more args than the API takes."""
+"""Characters that are read from standard input: more than the API's limit of args."""
 
 
 @settings_options(settings=CLIENT_SETTINGS)
@@ -33,7 +33,9 @@ _MOST_BYTES = 1_000_000
 @click.option("--delay", metavar="TIME", help="In how long, such as 90s or 2h.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag. May be repeated.")
 @click.option("--metadata", metavar="JSON", help="Its metadata, an object.")
-@click.option("--unique", is_flag=True, help="Not if such a job, with the same args, is there.")
+@click.option(
+    "--unique", is_flag=True, help="Insert it only if there is no job with the same args."
+)
 @click.option("--json", "as_json", is_flag=True, help="The answer of the API.")
 @click.pass_obj
 def insert(
@@ -54,11 +56,9 @@ def insert(
 ) -> int:
     """Insert a job of this KIND.
 
-    ARGS are a JSON object, {} unless given; - reads them from standard input. What is not said is
-    as River has it.
+    ARGS are a JSON object, {} by default; - reads them from standard input. Other defaults are
+    River's.
     """
-    from riverui.cli.api.connect import asked_api
-
     if args == "-":
         args = sys.stdin.read(_MOST_BYTES)
     body: dict[str, Any] = {
@@ -73,7 +73,7 @@ def insert(
     }
     if metadata is not None:
         body["metadata"] = _json("--metadata", metadata)
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         answer = api.send(
             "POST",
             "/api/jobs",
@@ -86,14 +86,14 @@ def insert(
 
         click.echo(json_line(msgspec.json.encode(answer)))
     elif answer["unique_skipped_as_duplicate"]:
-        click.echo(f"Job {answer['id']} is there already ({answer['state']}).")
+        click.echo(f"Job {answer['id']} exists already ({answer['state']}).")
     else:
         click.echo(f"Inserted job {answer['id']} ({answer['state']}).")
     return 0
 
 
 def _json(what: str, text: str) -> msgspec.Raw:
-    """Return JSON as the text that it is; ConfigError where it is none."""
+    """Return the text as JSON; raise ConfigError if it is not JSON."""
     import msgspec
 
     try:
@@ -103,7 +103,7 @@ def _json(what: str, text: str) -> msgspec.Raw:
 
 
 def _when(at_text: str | None, delay: str | None) -> str | None:
-    """Return when the job is due, as the API takes it; None for now."""
+    """Return when the job is due, for the API; None for now."""
     from datetime import UTC, datetime
 
     from riverui.domain.time import aware_instant, go_duration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.job.arguments import in_queue, in_state, of_kind, search_text
 from riverui.cli.settings import settings_options
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from riverui.cli.terminal import Screen
 
 _LIMIT = 20
-"""Jobs that are listed unless another number is asked for, as the API has it: they fit a screen."""
+"""The default number of jobs, as in the API: they fit a screen."""
 
 _PAGE = 100
-"""Jobs that are asked for at once, so that the first of many are there soon."""
+"""Jobs in one request, so that the first appear soon."""
 
 _ARGS = 200
-"""Characters of args that a line shows at most."""
+"""Maximum characters of args in a line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
-    """Jobs in an order."""
+class Selection:
+    """Which jobs are listed, and in which order."""
 
     search: str
     order: str
@@ -46,7 +46,7 @@ class Wanted:
 @click.option(
     "--order",
     type=click.Choice(["time", "-time", "id", "-id"]),
-    help="By the time that matters in their state, or by id; a minus means latest first.",
+    help="By when they ended, started or are due, or by id; a minus means latest first.",
 )
 @click.option(
     "--limit",
@@ -72,52 +72,51 @@ def job_list(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """List jobs, those of every state unless some are named, the newest first.
+    """List jobs, by default of every state, the newest first.
 
     SEARCH is what the dashboard's search box takes, such as kind:mail state:discarded
     error:"timeout"; put -- in front of a search that begins with a minus. --state, --queue and
     --kind may be repeated, and take patterns such as mail_*.
     """
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen, job_line
 
     text = search_text(search, states=states, queues=queues, kinds=kinds)
-    wanted = Wanted(
+    selection = Selection(
         search=text,
-        # Without a search the API lists what runs.
+        # Without a search the API lists running jobs.
         order=order or ("" if text else "-id"),
         limit=None if everything else limit,
     )
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         if as_json:
-            for page in pages(api, wanted):
+            for page in pages(api, selection):
                 for job in page:
                     click.echo(job_line(bytes(job)))
             return 0
-        _print(api, wanted, Screen.of(sys.stdout, environ))
+        _print(api, selection, Screen.of(sys.stdout, environ))
     return 0
 
 
-def pages(api: Api, wanted: Wanted) -> Iterator[Sequence[Any]]:
-    """Yield the jobs page by page, each the JSON that the API gives."""
+def pages(api: Api, selection: Selection) -> Iterator[Sequence[Any]]:
+    """Yield the jobs page by page, as JSON of the API."""
     from riverui.cli.api.client import JobPage
 
-    left, cursor = wanted.limit, ""
+    left, cursor = selection.limit, ""
     while left is None or left > 0:
-        asked: dict[str, str | int] = {"limit": _PAGE if left is None else min(_PAGE, left)}
-        named = {"q": wanted.search, "order": wanted.order, "cursor": cursor}
-        asked |= {name: value for name, value in named.items() if value}
-        page = api.read("/api/jobs", JobPage, asked)
+        params: dict[str, str | int] = {"limit": _PAGE if left is None else min(_PAGE, left)}
+        named = {"q": selection.search, "order": selection.order, "cursor": cursor}
+        params |= {name: value for name, value in named.items() if value}
+        page = api.read("/api/jobs", JobPage, params)
         yield page.data
         if not page.next_cursor:
             return
         cursor = page.next_cursor
         left = None if left is None else left - len(page.data)
-    if wanted.limit is not None and sys.stdout.isatty():
-        click.echo(f"There are more than these {wanted.limit:,}: --limit or --all.", err=True)
+    if selection.limit is not None and sys.stdout.isatty():
+        click.echo(f"There are more than these {selection.limit:,}: --limit or --all.", err=True)
 
 
-def _print(api: Api, wanted: Wanted, screen: Screen) -> None:
+def _print(api: Api, selection: Selection, screen: Screen) -> None:
     from datetime import UTC, datetime
 
     import msgspec
@@ -128,16 +127,16 @@ def _print(api: Api, wanted: Wanted, screen: Screen) -> None:
         (
             Heading(name="ID", right=True),
             Heading(name="STATE", states=True),
-            Heading(name="KIND", gives=True, least=12),
-            Heading(name="QUEUE", gives=True, least=8),
+            Heading(name="KIND", shrinks=True, least=12),
+            Heading(name="QUEUE", shrinks=True, least=8),
             Heading(name="ATTEMPT", right=True),
             Heading(name="WHEN"),
-            Heading(name="ARGS", gives=True, least=4),
+            Heading(name="ARGS", shrinks=True, least=4),
         ),
         screen,
     )
     nothing = True
-    for page in pages(api, wanted):
+    for page in pages(api, selection):
         now = datetime.now(UTC)
         rows = [cells(msgspec.json.decode(job), now) for job in page]
         if rows:
@@ -163,7 +162,7 @@ def cells(job: Mapping[str, Any], now: Any) -> Sequence[str]:
 
 
 def matters_at(job: Mapping[str, Any]) -> str | None:
-    """Return the time that a job's state makes matter: when it ended, began or is due."""
+    """Return when the job ended, started or is due, by its state."""
     if job["finalized_at"] is not None:
         return str(job["finalized_at"])
     at = job["attempted_at"] if job["state"] == "running" else None

@@ -1,4 +1,4 @@
-"""`riverui job logs`: what a job has logged, also while it runs."""
+"""`riverui job logs`: a job's log, also while it runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.settings import settings_options
 from riverui.errors import NotFound
 
 if TYPE_CHECKING:
     from riverui.cli.api.client import Api
 
-_LOOK_SECONDS = 1.0
-"""Seconds between two looks at a log that is followed: workers write it about as often."""
-_BACK = 10
-"""Attempts that are looked through for one with a log, the newest first."""
+_POLL_SECONDS = 1.0
+"""Seconds between two requests for a log that is followed: workers write it about as often."""
+_ATTEMPTS_SEARCHED = 10
+"""Newest attempts that are searched for one with a log."""
 _ENDED = ("cancelled", "completed", "discarded")
 
 
@@ -26,7 +26,7 @@ _ENDED = ("cancelled", "completed", "discarded")
 @click.command("logs")
 @click.argument("job_id", metavar="ID")
 @click.option("--attempt", type=click.IntRange(min=0), help="Of this attempt.", metavar="N")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
 @click.pass_obj
 def logs(
     environ: Mapping[str, str],
@@ -36,33 +36,32 @@ def logs(
     follow: bool,
     **flags: Any,
 ) -> int:
-    """Print the log of the job with this ID, that of its newest attempt unless one is named.
+    """Print the log of the job with this ID, by default of its newest attempt.
 
-    With -f it goes on while the job runs, and through further attempts, until it has ended. Exit
-    code 1 where there is no such job, or no log.
+    With -f it continues through all attempts until the job has ended. Exit code 1 if the job or
+    its log does not exist.
     """
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.job import arguments
     from riverui.cli.terminal import plain_lines
 
     number, found = arguments.job_id(job_id), False
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         for text in _followed(api, number) if follow else _whole(api, number, attempt):
             found = True
-            # Line ends are those of the log, and everything else is told by its code point.
+            # Line ends are those of the log; other control characters are escaped.
             click.echo("\n".join(plain_lines(text)), nl=False)
     if not (found or follow):
-        told = "" if attempt is None else f" of attempt {attempt}"
-        raise NotFound(f"Job {number} has no log{told}.")
+        which = "" if attempt is None else f" of attempt {attempt}"
+        raise NotFound(f"Job {number} has no log{which}.")
     return 0
 
 
 def _whole(api: Api, job_id: int, attempt: int | None) -> Iterator[str]:
-    """Yield the pieces of the log of one attempt, of the newest with one unless it is named."""
+    """Yield the pieces of the log of one attempt, by default of the newest that has one."""
     piece = _piece(api, job_id, attempt)
     newest = piece["attempt"]
     if attempt is None and not piece["size"]:
-        for earlier in (*range(newest - 1, max(newest - _BACK, 0), -1), 0):
+        for earlier in (*range(newest - 1, max(newest - _ATTEMPTS_SEARCHED, 0), -1), 0):
             piece = _piece(api, job_id, earlier)
             if piece["size"]:
                 break
@@ -72,7 +71,7 @@ def _whole(api: Api, job_id: int, attempt: int | None) -> Iterator[str]:
 
 
 def _followed(api: Api, job_id: int) -> Iterator[str]:
-    """Yield the pieces of the log as they come, until the job has ended."""
+    """Yield new pieces of the log until the job has ended."""
     attempt, start = None, 0
     while True:
         piece = _piece(api, job_id, attempt, start)
@@ -81,18 +80,18 @@ def _followed(api: Api, job_id: int) -> Iterator[str]:
             yield piece["text"]
             continue
         if piece["attempts"] > piece["attempt"]:
-            # What the attempt logged at its end was there before the next one began.
+            # The log of an attempt is complete before the next attempt starts.
             attempt, start = piece["attempt"] + 1, 0
             click.echo(f"── attempt {attempt} ──", err=True)
             continue
         if piece["state"] in _ENDED:
             return
-        # A log may lose its beginning where it gets too long.
+        # A log that becomes too long loses its beginning.
         attempt, start = piece["attempt"], min(start, piece["size"])
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _piece(api: Api, job_id: int, attempt: int | None, start: int = 0) -> Mapping[str, Any]:
-    asked = {"start": start} if attempt is None else {"start": start, "attempt": attempt}
-    found: Mapping[str, Any] = api.get(f"/api/jobs/{job_id}/log", asked)
+    params = {"start": start} if attempt is None else {"start": start, "attempt": attempt}
+    found: Mapping[str, Any] = api.get(f"/api/jobs/{job_id}/log", params)
     return found

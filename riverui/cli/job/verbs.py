@@ -1,6 +1,4 @@
-"""`riverui job retry`, `cancel`, `delete` and `move`: what is done to jobs, by their ids or to all
-that a search finds.
-"""
+"""`riverui job retry`, `cancel`, `delete` and `move`: actions on jobs by id or by search."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.completion import known_queues
 from riverui.cli.job.arguments import chunks, in_queue, in_state, of_kind, search_text
 from riverui.cli.settings import settings_options
@@ -25,40 +23,40 @@ if TYPE_CHECKING:
     from riverui.domain.jobs import JobState
     from riverui.storage.interface.params import Count
 
-_LOOK_SECONDS = 0.2
-"""Seconds between two looks at an action under way: soon enough for short ones to feel prompt."""
+_POLL_SECONDS = 0.2
+"""Seconds between two requests for a running operation: short ones end promptly."""
 _ENDED = ("done", "stopped", "failed")
-"""What the status of an operation is at its end."""
-_NO_FAULT = frozenset({"already_available", "finalized", "unchanged"})
-"""Reasons to leave a job as it is that are no failure: it is there already, or has ended."""
+"""Final statuses of an operation."""
+_NOT_FAILURES = frozenset({"already_available", "finalized", "unchanged"})
+"""Reasons to skip a job that are not failures: it has the requested state, or has ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
-    """What was asked for."""
+class JobAction:
+    """A verb and the jobs that it is applied to."""
 
     verb: JobVerb
     ids: Sequence[str]
     search: str | None
-    """None where ids are named."""
+    """None if ids are given."""
     given: Mapping[str, Any]
     yes: bool
     as_json: bool
 
 
 @dataclass(kw_only=True, slots=True)
-class Told:
-    """What became of jobs, in sum."""
+class JobResult:
+    """How many jobs were changed, and how many were not."""
 
     changed: int = 0
     requested: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
-    """How many were left as they are, by the reason."""
+    """How many were skipped, by reason."""
     samples: dict[str, list[int]] = field(default_factory=dict)
     """The ids of some of them."""
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """Add what the API answered."""
+        """Add an answer of the API."""
         self.changed += len(answer["changed"])
         self.requested += len(answer["requested"])
         for job in answer["skipped"]:
@@ -68,11 +66,11 @@ class Told:
 
     @property
     def code(self) -> int:
-        """Return the exit code: 1 where some job is not as it was asked for."""
-        return 1 if self.skipped.keys() - _NO_FAULT else 0
+        """Return the exit code: 1 if a job does not have the requested state."""
+        return 1 if self.skipped.keys() - _NOT_FAILURES else 0
 
     def lines(self, verb: JobVerb, given: Mapping[str, Any]) -> list[str]:
-        """Return it in words, those of the pages."""
+        """Return the numbers in words, as on the pages."""
         from riverui.storage.interface.job_actions import SkipReason
         from riverui.web.live.action_notices import jobs, skipped
 
@@ -94,17 +92,17 @@ class Told:
 def verb_command(
     name: str, help: str, *options: Callable[[click.Command], click.Command]
 ) -> click.Command:
-    """Return the command of a verb with these further options: what it takes besides the jobs, and
-    the queue of the jobs, unless its `--queue` is where they go.
+    """Return the command of a verb. `options` are the verb's parameters, and the queue of the jobs
+    unless `--queue` is a parameter.
     """
 
     @click.command(name, help=help)
     @click.argument("ids", nargs=-1, metavar="[ID|-]...")
-    @click.option("--search", metavar="SEARCH", help="All jobs that match, in place of ids.")
+    @click.option("--search", metavar="SEARCH", help="All jobs that match, instead of ids.")
     @in_state
     @of_kind
     @click.option("--yes", is_flag=True, help="Do not ask first.")
-    @click.option("--json", "as_json", is_flag=True, help="What became of them, as JSON.")
+    @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
     @click.pass_obj
     def command(
         environ: Mapping[str, str],
@@ -119,7 +117,6 @@ def verb_command(
         **flags: Any,
     ) -> int:
         from riverui.actions.job_verbs import JOB_VERBS
-        from riverui.cli.api.connect import asked_api
 
         verb = JOB_VERBS[name]
         named = {parameter.name: flags.pop(parameter.name) for parameter in verb.parameters}
@@ -132,7 +129,7 @@ def verb_command(
             given = verb.read(named)
         except BadRequest as error:
             raise ConfigError(str(error)) from None
-        order = Order(
+        action = JobAction(
             verb=verb,
             ids=ids,
             search=search_text([search or ""], states=states, queues=queues, kinds=kinds)
@@ -142,32 +139,32 @@ def verb_command(
             yes=yes,
             as_json=as_json,
         )
-        with asked_api(environ, flags) as api:
-            return _all_matching(api, order) if searches else _chosen(api, order)
+        with open_api(environ, flags) as api:
+            return _by_search(api, action) if searches else _by_ids(api, action)
 
     for option in options:
         command = option(command)
     return settings_options(settings=CLIENT_SETTINGS)(command)
 
 
-def _chosen(api: Api, order: Order) -> int:
-    """Do it to jobs by their ids, chunk by chunk, each in one transaction."""
+def _by_ids(api: Api, action: JobAction) -> int:
+    """Apply the verb to jobs by id, in one transaction for each chunk."""
     from riverui.web.live.action_notices import jobs
 
-    told, answers = Told(), []
-    if order.verb.confirms and "-" in order.ids and not order.yes:
-        raise ConfigError(f"ids come from standard input: --yes says to {order.verb.name} them")
-    if order.verb.confirms:
-        _ask(order, f"{order.verb.label} {jobs(len(set(order.ids)))}?")
-    for chunk in chunks(order.ids):
+    result, answers = JobResult(), []
+    if action.verb.confirms and "-" in action.ids and not action.yes:
+        raise ConfigError(f"ids come from standard input: --yes says to {action.verb.name} them")
+    if action.verb.confirms:
+        _ask(action, f"{action.verb.label} {jobs(len(set(action.ids)))}?")
+    for chunk in chunks(action.ids):
         answer = api.send(
             "POST",
-            f"/api/jobs/{order.verb.name}",
-            {"ids": chunk, "partial": True, **order.given},
+            f"/api/jobs/{action.verb.name}",
+            {"ids": chunk, "partial": True, **action.given},
         )
         answers.append(answer)
-        told.add(answer)
-    if order.as_json:
+        result.add(answer)
+    if action.as_json:
         _dump(
             {
                 name: [each for answer in answers for each in answer[name]]
@@ -175,47 +172,47 @@ def _chosen(api: Api, order: Order) -> int:
             }
         )
     else:
-        click.echo("\n".join(told.lines(order.verb, order.given)))
-    return told.code
+        click.echo("\n".join(result.lines(action.verb, action.given)))
+    return result.code
 
 
-def _all_matching(api: Api, order: Order) -> int:
-    """Do it to all jobs that a search finds, by an operation of the dashboard's."""
+def _by_search(api: Api, action: JobAction) -> int:
+    """Apply the verb to all jobs of a search, by an operation of the dashboard."""
     from riverui.storage.interface.params import CountKind
     from riverui.web.search import query
     from riverui.web.view.format import jobs_by_state
 
-    verb, search = order.verb, order.search or ""
+    verb, search = action.verb, action.search or ""
     parsed = query.parse(search, now=datetime.now(UTC))
     states = verb.states(parsed.states or ())
     counts = _counts(api, search, states)
     if not any(count.value or count.kind is CountKind.AT_LEAST for count in counts.values()):
-        if order.as_json:
+        if action.as_json:
             _dump({"operation": None})
         else:
             click.echo(f"No job matches that could be {verb.done}.")
         return 0
     which = f"matching {search}" if search else "in all"
-    _ask(order, f"{verb.label} {jobs_by_state(counts)} {which}?")
-    # The states of the question go along: a dashboard of another version may mean others.
-    asked = {"query": parsed.without_states(), "state": states, **order.given}
+    _ask(action, f"{verb.label} {jobs_by_state(counts)} {which}?")
+    # Send the states of the question: a dashboard of another version may have other defaults.
+    asked = {"query": parsed.without_states(), "state": states, **action.given}
     begun = api.send("POST", f"/api/jobs/{verb.name}", asked)
-    ended = _until_it_ended(api, begun["operation"])
-    if order.as_json:
+    ended = _wait_for(api, begun["operation"])
+    if action.as_json:
         _dump({"operation": ended})
     else:
-        told = Told(
+        result = JobResult(
             changed=ended["changed"],
             requested=ended["requested"],
             skipped=ended["skipped"],
             samples=ended["skipped_samples"],
         )
-        click.echo("\n".join(told.lines(verb, order.given)))
+        click.echo("\n".join(result.lines(verb, action.given)))
     if ended["status"] == "failed":
         raise RiveruiError(ended["error"] or "the action failed")
     if ended["status"] == "stopped":
         raise RiveruiError("it was stopped before it was through")
-    return 1 if ended["skipped"].keys() - _NO_FAULT else 0
+    return 1 if ended["skipped"].keys() - _NOT_FAILURES else 0
 
 
 def _counts(api: Api, search: str, states: Sequence[JobState]) -> Mapping[JobState, Count]:
@@ -230,12 +227,12 @@ def _counts(api: Api, search: str, states: Sequence[JobState]) -> Mapping[JobSta
     return {state: Count(value=counts[state.value]["count"]) for state in states}
 
 
-def _until_it_ended(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the operation as it has ended; Ctrl-C stops it after the batch at hand."""
+def _wait_for(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the operation after its end; Ctrl-C stops it after the current batch."""
     path = f"/api/operations/{operation['id']}"
     try:
         while operation["status"] not in _ENDED:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             operation = api.get(path)["operation"]
             if sys.stderr.isatty():
                 done = operation["changed"] + operation["requested"]
@@ -243,18 +240,18 @@ def _until_it_ended(api: Api, operation: Mapping[str, Any]) -> Mapping[str, Any]
     except KeyboardInterrupt:
         operation = api.send("POST", f"{path}/stop")["operation"]
         while operation["status"] not in _ENDED:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             operation = api.get(path)["operation"]
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
     return operation
 
 
-def _ask(order: Order, question: str) -> None:
-    """Ask the person at the terminal; RiveruiError for a no, ConfigError where nobody is there."""
+def _ask(action: JobAction, question: str) -> None:
+    """Ask for confirmation; raise RiveruiError for a no, ConfigError without a terminal."""
     from riverui.cli.terminal import ask, one_line
 
-    if order.yes:
+    if action.yes:
         return
     if not sys.stdin.isatty():
         raise ConfigError(f"{one_line(question)} Nobody is here to answer: --yes says so")
@@ -269,31 +266,31 @@ def _dump(value: object) -> None:
     click.echo(json_line(msgspec.json.encode(value)))
 
 
-_WHICH = """
-Name the jobs by their ids, - for ids from standard input, or all that match --search, --state or
---kind: this says how many there are in each state, and asks first. Exit code 1 where some job was
-left as it is for another reason than that there was nothing to do.
+_JOBS_HELP = """
+Choose jobs by their ids, - for ids from standard input, or by --search, --state or --kind, which
+shows how many match in each state and asks for confirmation. Exit code 1 if a job was skipped,
+unless no change was needed.
 """
 
 retry = verb_command(
     "retry",
-    "Run jobs again now: failed, ended, scheduled and waiting ones. Of those that match, the failed"
-    f" and cancelled ones unless a state is named.\n{_WHICH}",
+    "Run jobs again now: failed, ended, scheduled and waiting ones. A search without a state means"
+    f" failed and cancelled jobs.\n{_JOBS_HELP}",
     in_queue,
 )
 cancel = verb_command(
     "cancel",
-    f"Cancel jobs that wait, and ask running ones to stop.\n{_WHICH}",
+    f"Cancel waiting jobs, and ask running ones to stop.\n{_JOBS_HELP}",
     in_queue,
 )
 delete = verb_command(
     "delete",
-    f"Delete jobs with their args, errors and logs; running ones are left.\n{_WHICH}",
+    f"Delete jobs with their args, errors and logs; running ones are skipped.\n{_JOBS_HELP}",
     in_queue,
 )
 move = verb_command(
     "move",
-    f"Move waiting jobs to another queue, or give them another priority.\n{_WHICH}",
+    f"Move waiting jobs to another queue, or give them another priority.\n{_JOBS_HELP}",
     click.option(
         "--queue",
         metavar="NAME",

@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
     from riverui.cli.api.client import Api
 
-_LOOK_SECONDS = 1.0
-"""Seconds between two looks: some thousand ids are one cheap statement."""
-_AWAY_SECONDS = 60.0
-"""Seconds without an answer after which it gives up: longer than a restart takes."""
+_POLL_SECONDS = 1.0
+"""Seconds between two requests: a thousand ids are one cheap statement."""
+_RETRY_SECONDS = 60.0
+"""Seconds without an answer after which it fails: longer than a restart takes."""
 _MOST = 1_000
-"""Jobs that can be waited for at once: as many as one request names."""
+"""Maximum number of jobs: the API's limit of ids in a request."""
 TIMED_OUT = 124
-"""The exit code where the time was up, that of timeout(1)."""
+"""Exit code after --timeout, as of timeout(1)."""
 _ENDED = ("cancelled", "completed", "discarded")
 
 
 @settings_options(settings=CLIENT_SETTINGS)
 @click.command("wait")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--timeout", metavar="TIME", help="Such as 30s or 5m; for as long as it takes.")
-@click.option("--json", "as_json", is_flag=True, help="Each job of the API when it has ended.")
+@click.option("--timeout", metavar="TIME", help="Maximum time, such as 30s or 5m.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print each job that has ended as JSON of the API."
+)
 @click.pass_obj
 def wait(
     environ: Mapping[str, str],
@@ -42,11 +44,10 @@ def wait(
 ) -> int:
     """Wait until the jobs with these IDs have ended; - stands for ids from standard input.
 
-    Exit code 0 where all completed, 1 where one was cancelled or discarded, or is not there (any
-    more), 124 where the time was up first.
+    Exit code 0 if all completed, 1 if one was cancelled or discarded or does not exist, 124 after
+    --timeout.
     """
     from riverui.cli.api.client import ApiError
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.job import arguments
 
     numbers = [number for chunk in arguments.chunks(ids) for number in chunk]
@@ -54,16 +55,16 @@ def wait(
         raise ConfigError(f"{len(numbers):,} ids: up to {_MOST:,} jobs can be waited for at once")
     left, until = list(dict.fromkeys(numbers)), _until(timeout)
     code = 0
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         answered = float("-inf")
         while left:
             try:
                 found = _jobs(api, left)
             except ApiError:
-                # What has answered once and starts anew is no reason to give up.
-                if time.monotonic() > min(answered + _AWAY_SECONDS, until):
+                # A dashboard that has answered before may be restarting.
+                if time.monotonic() > min(answered + _RETRY_SECONDS, until):
                     raise
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
                 continue
             answered = time.monotonic()
             ended = [
@@ -72,28 +73,28 @@ def wait(
                 if number not in found or found[number][0]["state"] in _ENDED
             ]
             for number in ended:
-                code = max(code, _tell(number, found.get(number), as_json))
+                code = max(code, _print_end(number, found.get(number), as_json))
             left = [number for number in left if number not in ended]
             rest = until - time.monotonic()
             if left and rest <= 0:
                 click.echo(f"riverui: not ended in {timeout}: {_names(left)}", err=True)
                 return TIMED_OUT
             if left:
-                time.sleep(min(_LOOK_SECONDS, rest))
+                time.sleep(min(_POLL_SECONDS, rest))
     return code
 
 
 def _jobs(api: Api, ids: Sequence[int]) -> dict[int, tuple[Mapping[str, Any], bytes]]:
-    """Return the jobs that are there, by id: each read, and as the API wrote it."""
+    """Return the existing jobs by id: decoded, and as JSON."""
     import msgspec
 
     from riverui.cli.api.client import JobPage
 
     found, cursor = {}, ""
     while True:
-        asked: dict[str, str | int | list[str]] = {"order": "id", "limit": _MOST}
-        asked |= {"ids": list(map(str, ids)), **({"cursor": cursor} if cursor else {})}
-        page = api.read("/api/jobs", JobPage, asked)
+        params: dict[str, str | int | list[str]] = {"order": "id", "limit": _MOST}
+        params |= {"ids": list(map(str, ids)), **({"cursor": cursor} if cursor else {})}
+        page = api.read("/api/jobs", JobPage, params)
         for text in page.data:
             job = msgspec.json.decode(text)
             found[job["id"]] = (job, bytes(text))
@@ -102,8 +103,8 @@ def _jobs(api: Api, ids: Sequence[int]) -> dict[int, tuple[Mapping[str, Any], by
         cursor = page.next_cursor
 
 
-def _tell(number: int, found: tuple[Mapping[str, Any], bytes] | None, as_json: bool) -> int:
-    """Print what became of a job; return the exit code that it means."""
+def _print_end(number: int, found: tuple[Mapping[str, Any], bytes] | None, as_json: bool) -> int:
+    """Print how a job ended; return the exit code."""
     if found is None:
         click.echo(f"riverui: Job not found: {number}.", err=True)
         return 1
@@ -115,7 +116,7 @@ def _tell(number: int, found: tuple[Mapping[str, Any], bytes] | None, as_json: b
 
 
 def _until(timeout: str | None) -> float:
-    """Return the moment of the monotonic clock at which the time is up."""
+    """Return the end of the timeout on the monotonic clock."""
     from riverui.domain.time import go_duration
 
     if timeout is None:

@@ -1,4 +1,4 @@
-"""`riverui serve`: the dashboard of one database, as a process of its own."""
+"""`riverui serve`: the dashboard as a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from riverui.cli.healthcheck import ask_health
+from riverui.cli.healthcheck import check_health
 from riverui.cli.serve.config import encryption_keys, redact_keys, serve_config
 from riverui.cli.settings import (
     SETTINGS,
@@ -26,7 +26,7 @@ log = logging.getLogger("riverui")
 
 
 class SettingsCommand(click.Command):
-    """Ends its help with the settings that only the environment can give."""
+    """Lists settings without a flag, which only the environment has, in its help as well."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List flags by group, then the rest."""
@@ -36,13 +36,13 @@ class SettingsCommand(click.Command):
             for setting in SETTINGS:
                 if setting.group == group:
                     flag = flags.pop(setting.name, None)
-                    told = flag.get_help_record(ctx) if flag else (setting.env, help_text(setting))
-                    rows += [told] if told else []
+                    row = flag.get_help_record(ctx) if flag else (setting.env, help_text(setting))
+                    rows += [row] if row else []
             with formatter.section(group):
                 formatter.write_dl(rows)
         with formatter.section("Other"):
             formatter.write_dl(
-                [told for flag in flags.values() if (told := flag.get_help_record(ctx))]
+                [row for flag in flags.values() if (row := flag.get_help_record(ctx))]
             )
 
 
@@ -59,7 +59,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     values = choose(texts(flags), environ)
     config = serve_config(values)
     if values.text("healthcheck"):
-        return ask_health(config, values.text("healthcheck"))
+        return check_health(config, values.text("healthcheck"))
     dashboard_config = DashboardConfig(
         api_timeout=values.span("api_timeout"),
         charts=values.switch("charts"),
@@ -75,7 +75,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     url = database_url(values, environ)
     read = values.text("database_url_read")
 
-    # Loading makes no garbage to speak of; looking for some takes a tenth of the time to start.
+    # Loading modules leaves almost no garbage; collecting it takes a tenth of the starting time.
     gc.disable()
     from riverui.cli.logs import configure_logging
     from riverui.cli.serve.dashboard import ServedDashboard
@@ -86,7 +86,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         dashboard=dashboard_config,
         database_url=url,
         database_url_read=with_password_file(read, values) if read else None,
-        hosts=None if config.authenticated or config.no_auth else _own_names(config),
+        hosts=None if config.authenticated or config.no_auth else _local_hosts(config),
         schema=values.text("schema") or None,
     )
     if config.workers > 1:
@@ -98,10 +98,10 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         from riverui.cli.serve.server import serve
 
         app, driver = served.build()
-        served.tell_of_key()
+        served.log_missing_key()
         serve(app, driver, config)
     return 0
 
 
-def _own_names(config: ServeConfig) -> frozenset[str]:
+def _local_hosts(config: ServeConfig) -> frozenset[str]:
     return frozenset({"localhost", "127.0.0.1", "::1", config.bind_host.strip("[]").lower()})

@@ -11,9 +11,9 @@ from riverui.web.config import REDACT_KEYS, ServeConfig
 
 
 def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
-    """Return the settings of the server; raise ConfigError where they do not fit together.
+    """Return the settings of the server; raise ConfigError if they contradict each other.
 
-    With `probing`, which only asks another server, nobody needs to sign in.
+    `probing` is for health checks, which need no authentication.
     """
     level = values.text("log_level").lower() or "info"
     htpasswd = values.text("htpasswd")
@@ -44,15 +44,13 @@ def _api_tokens(values: Values) -> Path | str | None:
 
 
 def redact_keys(values: Values) -> tuple[str, ...]:
-    """Return the names of keys to redact, the usual ones where none are set."""
+    """Return the names of keys to redact; the default ones if none are set."""
     names = values.words("redact_keys")
     return () if names == ("none",) else names or REDACT_KEYS
 
 
 def encryption_keys(values: Values) -> ArgsKeys | None:
-    """Return the keys that open encrypted args, None where no file is named; ConfigError where it
-    cannot be used.
-    """
+    """Return the keys of encrypted args, None without a file; ConfigError if it is not valid."""
     name = values.text("encryption_keys")
     if not name:
         return None

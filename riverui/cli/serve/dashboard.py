@@ -1,6 +1,4 @@
-"""What `riverui serve` serves: everything that a process needs to make it, ready to be handed to
-another.
-"""
+"""The dashboard of `riverui serve`, as settings that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -31,17 +29,17 @@ class ServedDashboard:
     database_url: str | None
     """None leaves it to libpq's `PG*` variables."""
     hosts: frozenset[str] | None
-    """The only host names answered to, when given."""
+    """The allowed host names; None for any."""
     schema: str | None
     database_url_read: str | None = None
-    """A standby of the database, from which pages are read; None for none."""
+    """A standby of the database, from which pages are read."""
     failures: tuple[Failures | None, Failures | None, Failures | None] = (None, None, None)
-    """Where failed sign-ins are counted; None for this process alone."""
+    """Counters of failed sign-ins that processes share; None for this process alone."""
 
     def build(self) -> tuple[Starlette, Driver]:
-        """Return the dashboard for this process, and the driver that it closes at its end.
+        """Return the dashboard, and the driver that it closes when it stops.
 
-        Raise ConfigError for settings that cannot be used.
+        Raise ConfigError for settings that are not valid.
         """
         config, name = self.config, process_name()
 
@@ -80,8 +78,8 @@ class ServedDashboard:
         )
         return app, driver
 
-    def tell_of_key(self) -> None:
-        """Log what happens without a key of one's own, where there is none."""
+    def log_missing_key(self) -> None:
+        """Log the consequences if RIVERUI_SECRET_KEY is not set."""
         if self.dashboard.secret_key is None:
             log.info(
                 "RIVERUI_SECRET_KEY is not set: viewers' preferences and open forms are lost when"
@@ -91,7 +89,7 @@ class ServedDashboard:
 
 
 def inserter(driver: Driver) -> JobInserter:
-    """Return what inserts jobs into a database; it loads the engine."""
+    """Return an inserter of jobs; loads the engine."""
     from riverui.engine.client import Client
     from riverui.engine.insert import job_inserter
 
@@ -99,7 +97,7 @@ def inserter(driver: Driver) -> JobInserter:
 
 
 def plain_pilot() -> JobPilot:
-    """Return the pilot of a dashboard without a client; it loads the engine."""
+    """Return the pilot of a dashboard without a client; loads the engine."""
     from riverui.engine import feature_list
 
     return feature_list.plain_pilot()

@@ -31,7 +31,7 @@ _GRACE_SECONDS = 8
 """Seconds for requests to end: less than the 10 s that Docker gives a container."""
 
 _PORTS_TRIED = 100
-"""How many ports after the wished one are tried: more than anybody has demos running."""
+"""Ports that are tried after the given one: more than the demos that a person runs."""
 
 
 def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
@@ -42,8 +42,7 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
     with listen(config.bind_host, config.port) as sock:
         server = StoppableServer(configure(app, config))
         log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})
-        # What was made so far lives as long as the process: the collector need not look at it while
-        # it serves pages.
+        # Objects that exist by now live as long as the process: exclude them from collections.
         gc.freeze()
         gc.enable()
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -54,7 +53,7 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
 def configure(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
     """Return uvicorn's settings for one process that serves the app."""
     return server_config(
-        surround(app, config),
+        _with_middleware(app, config),
         connections=connections_possible(config.max_connections),
         root_path=config.root_path,
         lifespan="on",
@@ -63,8 +62,8 @@ def configure(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
     )
 
 
-def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
-    """Return the app with what it needs to stand alone: prefix, proxy headers, access log."""
+def _with_middleware(app: ASGIApp, config: ServeConfig) -> ASGIApp:
+    """Return the app with prefix, proxy headers and access log."""
     if config.prefix:
         app = Prefix(app, config.prefix)
     app = AccessLog(app, silent_healthchecks=config.silent_healthchecks)
@@ -116,11 +115,11 @@ def address(sock: socket.socket, config: ServeConfig) -> str:
 
 
 class StoppableServer(uvicorn.Server):
-    """Ends normally after a signal, where uvicorn's own server raises it again."""
+    """A server that returns after a signal; uvicorn's own raises the signal again."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop the server at SIGINT and SIGTERM for as long as the block lasts."""
+        """Stop the server at SIGINT and SIGTERM during the block."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -141,11 +140,10 @@ async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> N
 
 
 async def open_connections(driver: Driver, *, quiet: bool = False) -> None:
-    """Open the two connections that a first page needs, and read with each what it will read: the
-    server has to get to know the tables for each of its connections.
+    """Open the two connections that a first page needs, and run its queries on each, which warms
+    Postgres's caches of the connection.
 
-    Log what the pages would say: no database, no River tables. `quiet` leaves that to another
-    process.
+    Log a warning if the database or River's tables are missing, unless `quiet`.
     """
     running = JobFilter(states=(JobState.RUNNING,))
 
@@ -162,29 +160,29 @@ async def open_connections(driver: Driver, *, quiet: bool = False) -> None:
             log.warning("%s Pages will say so until this is fixed.", error)
 
 
-_OWN = 160
-"""Files besides the connections that are served: those that are told that there are too many, the
-database's, the listening socket, the log.
+_OTHER_FILES = 160
+"""Files besides the served connections: connections that are rejected, the database's, the
+listening socket, the log.
 """
 
 
 def connections_possible(wanted: int) -> int:
-    """Return how many connections there can be at most, up to `wanted`.
+    """Return how many connections this process can hold, up to `wanted`.
 
-    Raises this process's own limit of open files as far as the system lets it. Logs a warning where
-    that is not enough.
+    Raise the process's limit of open files as far as the system allows; log a warning if it is not
+    enough.
     """
-    needed = wanted + _OWN
+    needed = wanted + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != soft < needed:
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        # Some systems allow less than they say.
+        # Some systems allow less than they report.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
             soft = raised
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    possible = max(1, soft - _OWN)
+    possible = max(1, soft - _OTHER_FILES)
     log.warning(
         "connections at once are limited to %d, not %d: the limit of open files is %d",
         possible,

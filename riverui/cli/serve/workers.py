@@ -1,4 +1,4 @@
-"""`riverui serve --workers N`: uvicorn's supervisor, and workers that answer on its socket."""
+"""`riverui serve --workers N`: uvicorn's supervisor and its worker processes."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _HANGS_AFTER_SECONDS = 30
 
 
 def serve_workers(served: ServedDashboard) -> None:
-    """Serve with several processes until SIGINT or SIGTERM; each then lets its requests end.
+    """Serve with several processes until SIGINT or SIGTERM; running requests finish.
 
-    A worker that ends is replaced. Raise ListenError where the address cannot be listened on, and
-    ConfigError for what no worker could use.
+    A worker that ends is replaced. Raise ListenError if the address cannot be bound, and
+    ConfigError for settings that are not valid.
     """
-    served.tell_of_key()
+    served.log_missing_key()
     served = replace(
         served,
-        # What one worker signs, each of the others has to know.
+        # All workers must accept what one of them has signed.
         dashboard=replace(
             served.dashboard, secret_key=served.dashboard.secret_key or secrets.token_urlsafe(32)
         ),
@@ -64,7 +64,7 @@ def serve_workers(served: ServedDashboard) -> None:
 
 
 class WorkerConfig(uvicorn.Config):
-    """uvicorn's settings of each worker, which makes its dashboard for itself when it starts."""
+    """uvicorn's settings of a worker, which builds its own dashboard when it starts."""
 
     def __init__(self, served: ServedDashboard) -> None:
         super().__init__(
@@ -76,9 +76,9 @@ class WorkerConfig(uvicorn.Config):
         self._served = served
 
     def load(self) -> None:
-        """Make the dashboard, in the worker's own process.
+        """Build the dashboard in the worker's process.
 
-        Exit as uvicorn does for what would fail each time, where it cannot be made.
+        On failure exit with the code for which uvicorn does not start the worker again.
         """
         config = self._served.config
         configure_logging(format=config.log_format, level=config.log_level)
@@ -94,16 +94,16 @@ class WorkerConfig(uvicorn.Config):
         self._opening = loop.create_task(open_connections(driver, quiet=True))
         threading.Thread(target=_end_with_parent, daemon=True).start()
         log.info("worker started", extra={"pid": os.getpid()})
-        # What was made so far lives as long as the process.
+        # Objects that exist by now live as long as the process.
         gc.collect()
         gc.freeze()
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's supervisor, which tells of workers that it replaces."""
+    """uvicorn's supervisor, which logs the workers that it replaces."""
 
     def keep_subprocess_alive(self) -> None:
-        """Replace workers that have ended or hang."""
+        """Replace workers that have ended or do not respond."""
         before = list(self.processes)
         super().keep_subprocess_alive()
         for old, new in zip(before, self.processes, strict=False):
@@ -119,7 +119,7 @@ def _shared() -> SharedFailures:
 
 
 def _end_with_parent() -> None:
-    """Stop this worker gracefully when its supervisor was killed, which can stop it no more."""
+    """Stop this worker gracefully if its supervisor was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

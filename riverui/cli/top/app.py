@@ -24,7 +24,7 @@ from riverui.actions.queues import PAUSE, QUEUE_VERBS, RESUME
 from riverui.cli.api.client import Api
 from riverui.cli.job.arguments import search_text
 from riverui.cli.job.get import job_lines, why_waiting
-from riverui.cli.job.verbs import Told
+from riverui.cli.job.verbs import JobResult
 from riverui.cli.terminal import Screen, one_line
 from riverui.cli.top import lines
 from riverui.cli.top.lines import FOUND, TITLES, Row
@@ -38,9 +38,9 @@ _STOP_SECONDS = 0.5
 """Seconds that the current request may take at the end: the person who quits waits for it."""
 
 Show = Callable[[], Awaitable[None] | None]
-"""Shows an answer of the API, in the application's thread."""
+"""Shows a response of the API, in the application's thread."""
 Task = Callable[[Api], Show]
-"""Asks the API, in the thread for that."""
+"""Sends requests to the API, in the thread for requests."""
 
 
 class Rows(DataTable[Text]):
@@ -82,7 +82,7 @@ class Rows(DataTable[Text]):
 
 
 class Question(ModalScreen[bool]):
-    """Asks for a yes; any other key is a no."""
+    """Asks for confirmation; any key but y is a no."""
 
     def __init__(self, question: str) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class ShownJob(TextualScreen[None]):
 
 
 class Top(App[int]):
-    """Shows the overview, refreshed again and again, and acts on queues and jobs."""
+    """Shows the overview, refreshed periodically, and acts on queues and jobs."""
 
     CSS = """
     Static { height: auto; }
@@ -186,8 +186,8 @@ class Top(App[int]):
         self._thread.join(_STOP_SECONDS)
 
     def _run_tasks(self, api: Api) -> None:
-        """Ask the API for one thing after the other, and for the overview in between. It happens in
-        a thread of its own, so that keys never wait.
+        """Run tasks one after the other, and refresh the overview in between; in a separate thread,
+        so that keys respond at once.
         """
         task: Task | None = self._read
         while task is not None:
@@ -214,7 +214,7 @@ class Top(App[int]):
             self.notify(one_line(message), severity="error", markup=False)
 
     def _raise(self, error: Exception) -> None:
-        """End the application by an error that is a mistake in its code."""
+        """Re-raise an unexpected error in the application's thread."""
         raise error
 
     def _show(self, overview: Row, trouble: str = "") -> None:
@@ -245,7 +245,7 @@ class Top(App[int]):
         self._search(event.value.strip())
 
     async def action_search(self) -> None:
-        """Let a search be typed."""
+        """Focus the search box."""
         (await self._found_jobs()).box.focus()
 
     async def _found_jobs(self) -> FoundJobs:
@@ -280,7 +280,7 @@ class Top(App[int]):
         self._tasks.put(task)
 
     def action_pause(self) -> None:
-        """Pause the selected queue, or resume it, after a question."""
+        """Pause or resume the selected queue, after confirmation."""
         queues = self._tables["queues"][1]
         name = queues.selected
         if self.focused is not queues or not name:
@@ -310,7 +310,7 @@ class Top(App[int]):
             return
 
         def task(api: Api) -> Show:
-            changed, body = Told(), {"ids": [int(job_id)], "partial": True}
+            changed, body = JobResult(), {"ids": [int(job_id)], "partial": True}
             changed.add(api.send("POST", f"/api/jobs/{name}", body))
             summary = " ".join(changed.lines(JOB_VERBS[name], {}))
             return partial(self._report, f"Job {job_id}: {summary}")

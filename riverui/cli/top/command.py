@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from riverui.cli.api.connect import CLIENT_SETTINGS
+from riverui.cli.api.connect import CLIENT_SETTINGS, open_api
 from riverui.cli.settings import settings_options
 from riverui.errors import ConfigError
 
@@ -35,12 +35,11 @@ def top(environ: Mapping[str, str], /, interval: float, once: bool, **flags: Any
     newest failures. The keys are shown at the bottom; ? explains them. It needs textual: pip
     install 'riverui[top]'. With --once it does not.
     """
-    from riverui.cli.api.connect import asked_api
     from riverui.cli.terminal import Screen
     from riverui.cli.top.lines import all_lines
 
     if once:
-        with asked_api(environ, flags) as api:
+        with open_api(environ, flags) as api:
             api.read_figures(_FIGURES_SECONDS)
             lines = all_lines(
                 api.get("/api/overview"), _place(environ, flags), Screen.of(sys.stdout, environ)
@@ -55,7 +54,7 @@ def top(environ: Mapping[str, str], /, interval: float, once: bool, **flags: Any
         raise ConfigError("top needs textual: pip install 'riverui[top]'") from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("top needs a terminal: --once prints it without one")
-    with asked_api(environ, flags) as api:
+    with open_api(environ, flags) as api:
         app = Top(api, place=_place(environ, flags), interval=interval)
         return app.run() or app.return_code or 0
 

@@ -30,7 +30,7 @@ _STATES = (
 )
 """States, the most important first."""
 _WIDTH = 100
-"""Columns of the lines where nobody says how wide the terminal is."""
+"""Columns of the lines if the width of the terminal is unknown."""
 
 
 def row_key(table: str, row: Row) -> str:
@@ -43,14 +43,14 @@ def headings(table: str) -> tuple[Heading, ...]:
     if table == "queues":
         numbers = ("WAITING", "RUNNING", "RETRYING", "OLDEST WAIT", "A MINUTE")
         return (
-            Heading(name="QUEUE", gives=True, least=12),
+            Heading(name="QUEUE", shrinks=True, least=12),
             Heading(name="STATE", states=True),
             *(Heading(name=name, right=True) for name in numbers),
         )
     columns = (
         Heading(name={"running": "RUNNING", "failures": "FAILED"}.get(table, "JOB"), right=True),
-        Heading(name="KIND", gives=True, least=12),
-        Heading(name="QUEUE", gives=True, least=8),
+        Heading(name="KIND", shrinks=True, least=12),
+        Heading(name="QUEUE", shrinks=True, least=8),
         Heading(name="ATTEMPT", right=True),
         Heading(name="FOR" if table == "running" else "AGO", right=True),
     )

@@ -27,7 +27,7 @@ _RIVERUI = str(Path(__file__).parents[2])
 def find(target: str, folder: Path) -> object:
     """Return what `module:name` names (`module` alone: its `client`), also in the folder.
 
-    Raise ConfigError where it is not found. An error of the module itself ends the process, see
+    Raise ConfigError if it is not found. An error of the module itself ends the process, see
     `report_program_errors`.
     """
     module_name, _, path = target.partition(":")
@@ -58,10 +58,10 @@ def find(target: str, folder: Path) -> object:
 def report_program_errors(
     unless: Callable[[Exception], bool] = lambda error: False,
 ) -> Iterator[None]:
-    """After an error of the program's own code, print it with the program's part of the traceback
-    and exit with code 1.
+    """On an error of the program's own code, print it with the program's part of the traceback and
+    exit with code 1.
 
-    Our own errors pass, and those for which `unless` is true.
+    RiveruiErrors, and errors for which `unless` returns true, are raised.
     """
     try:
         yield
@@ -71,7 +71,7 @@ def report_program_errors(
         if unless(error):
             raise
         trace = error.__traceback__
-        while trace is not None and _is_machinery(trace.tb_frame.f_code.co_filename):
+        while trace is not None and _is_import_code(trace.tb_frame.f_code.co_filename):
             trace = trace.tb_next
         traceback.print_exception(error.with_traceback(trace))
         raise SystemExit(1) from None
@@ -86,14 +86,14 @@ def _is_missing(module_name: str, error: Exception) -> bool:
     )
 
 
-def _is_machinery(file: str) -> bool:
+def _is_import_code(file: str) -> bool:
     return file.startswith(("<frozen importlib", _RIVERUI, importlib.__file__))
 
 
 async def resolve(found: object, target: str) -> Client:
-    """Return the client itself, or what a function without arguments, async or not, returns.
+    """Return the client, or the client that a function without arguments, async or not, returns.
 
-    Raise ConfigError where that is no client.
+    Raise ConfigError if that is not a client.
     """
     if callable(found) and not isinstance(found, Client):
         try:
@@ -116,7 +116,7 @@ def queues(
 ) -> dict[str, QueueConfig]:
     """Return the queues to work: the client's, or those of `name` and `name=max_workers`.
 
-    Raise ConfigError where there are none.
+    Raise ConfigError if there are none.
     """
     wanted: dict[str, int | None] = {}
     for text in chosen:
@@ -155,16 +155,16 @@ log = logging.getLogger("riverui.worker")
 async def run(client: Client, config: WorkerConfig) -> None:
     """Work until SIGINT or SIGTERM, then stop in three phases: wait for jobs, cancel them, exit.
 
-    A further signal begins the next phase at once. Raise SchemaMissing, or another DatabaseError,
-    where it cannot start. Where jobs do not end even when they are cancelled, the process exits
-    with code 1.
+    A further signal begins the next phase at once. Raise SchemaMissing, or
+    another DatabaseError, if it cannot start. If jobs do not end even when cancelled, the process
+    exits with code 1.
     """
     try:
         async with client.driver.reading() as db:
             await db.queue_row_get("default")
         await _work(client, config)
     finally:
-        # Where it could not start, this closes its connections.
+        # Also closes the connections if it could not start.
         await client.stop()
     log.info("worker has stopped", extra={"client": client.id})
 
@@ -173,7 +173,7 @@ async def _work(client: Client, config: WorkerConfig) -> None:
     health = WorkerHealth(client)
     metrics = None
     if config.metrics:
-        # Its library is loaded only where it is wanted.
+        # Load prometheus_client only if metrics are enabled.
         from riverui.cli.worker.metrics import prometheus_plugin, text
 
         plugin = prometheus_plugin(client)

@@ -1,4 +1,4 @@
-"""`riverui worker`: works jobs with a client that a program defines."""
+"""`riverui worker`: works jobs with a program's client."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: Any) -> int:
     """Work jobs.
 
-    MODULE:CLIENT names a riverui.Client in a module, or a function that gives one; the module is
-    looked for in the current folder too. SIGTERM or Ctrl-C stops in three phases: running jobs may
-    end, then they are cancelled, then the process exits; a second one begins the next phase.
+    MODULE:CLIENT names a riverui.Client in a module, or a function that returns one; the module may
+    be in the current folder. SIGTERM or Ctrl-C stops in three phases: running jobs may finish, then
+    they are cancelled, then the process exits; another signal begins the next phase.
     """
     config = worker_config(choose(texts(flags), environ, WORKER_SETTINGS))
     if reload:
@@ -83,7 +83,7 @@ def _work_alone(target: str, config: WorkerConfig, forked: ForkedWorker | None =
 
 
 def _supervise(config: WorkerConfig, fork_server: socket.socket) -> int:
-    """Have other processes work jobs, and return the exit code."""
+    """Run worker processes, and return the exit code."""
     import asyncio
 
     from riverui.cli.worker.processes.supervisor import Supervisor
@@ -101,7 +101,7 @@ def _supervise(config: WorkerConfig, fork_server: socket.socket) -> int:
 
 
 def _load(config: WorkerConfig) -> None:
-    """Load what each process needs, so that all of them share it."""
+    """Load the modules that each process needs, so that all of them share their memory."""
     if config.metrics:
         import riverui.cli.worker.metrics
     import riverui.cli.worker.client

@@ -1,4 +1,4 @@
-"""The health of a worker process, on a port and by a file."""
+"""The health of a worker process, on a port and in a file."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ Check = Callable[[], Awaitable[Mapping[str, object]]]
 Metrics = Callable[[], Awaitable[bytes]]
 """Returns the metrics, in Prometheus's text format."""
 
-WELL = frozenset({"ok", "degraded"})
-"""The statuses while jobs are worked: by all processes, or by some."""
+HEALTHY = frozenset({"ok", "degraded"})
+"""Statuses while all or some processes work jobs."""
 _FILE_INTERVAL = 5.0
-"""Seconds between two touches: a probe that allows 15 s does not mind one that is missed."""
+"""Seconds between two touches: a probe that allows 15 s tolerates a missed one."""
 
 
 class WorkerHealth:
-    """The health of a client: `ok` while it is started, is not stopping, and its database
-    answers.
-    """
+    """The health of a client: `ok` if it is started, not stopping, and its database answers."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -38,7 +36,7 @@ class WorkerHealth:
     async def check(self) -> dict[str, object]:
         """Return the `status` (`ok`, `starting`, `stopping` or `no database`) and details."""
         client = self._client
-        # A client that stops closes its connections: do not open new ones.
+        # A stopping client closes its connections: do not open new ones.
         database = not self.stopping and await self._probe.answers()
         if self.stopping:
             status = "stopping"
@@ -69,12 +67,12 @@ async def health_served(
 ) -> AsyncIterator[str]:
     """Answer on the port and touch the file during the block; yield the port's address.
 
-    Raise ListenError where the port is taken.
+    Raise ListenError if the port is in use.
     """
     async with AsyncExitStack() as stack:
         address = ""
         if port is not None:
-            # A web server is loaded only where one is wanted.
+            # Load the web server only if there is a port.
             from riverui.cli.worker.port import answering
 
             answers = answering(check, host, port, metrics=metrics)
@@ -97,7 +95,7 @@ async def _touching(check: Check, file: Path) -> AsyncIterator[None]:
 
 async def _keep_touching(check: Check, file: Path) -> None:
     while True:
-        if (await check())["status"] in WELL:
+        if (await check())["status"] in HEALTHY:
             _touch(file)
         await asyncio.sleep(_FILE_INTERVAL)
 

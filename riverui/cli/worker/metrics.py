@@ -1,4 +1,4 @@
-"""The metrics of worker processes for Prometheus: of one, and of several together."""
+"""Metrics of worker processes for Prometheus: of one, and of several combined."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ Family = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
 """One metric's name, type and meaning, and its samples: name, labels, value."""
 
 _ADDED = ("counter", "histogram", "summary")
-"""Types whose samples of several processes are added, and which outlive a process."""
+"""Types whose samples are summed over processes, including those that have ended."""
 _OWN = "riverui_worker_"
-"""Prefix of the gauges whose values are added where two processes have the same place."""
+"""Prefix of gauges that are summed if two processes share a place."""
 
 
 def prometheus_plugin(client: Client) -> PrometheusPlugin:
-    """Return the client's plugin; a client that has none gets one, on prometheus_client's own
-    registry.
-    """
+    """Return the client's plugin; if it has none, add one on the default registry."""
     for plugin in client.config.plugins:
         if isinstance(plugin, PrometheusPlugin):
             return plugin
@@ -37,13 +35,13 @@ def prometheus_plugin(client: Client) -> PrometheusPlugin:
 
 
 def text(plugin: PrometheusPlugin) -> bytes:
-    """Return all metrics of the plugin's registry, the program's own included, as text."""
+    """Return all metrics of the plugin's registry as text, including the program's own."""
     plugin.refresh()
     return generate_latest(plugin.registry)
 
 
 def families(plugin: PrometheusPlugin) -> list[Family]:
-    """Return the same metrics as data that another process can add up."""
+    """Return the same metrics as data, for the supervisor."""
     plugin.refresh()
     return [
         (
@@ -63,26 +61,26 @@ def families(plugin: PrometheusPlugin) -> list[Family]:
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class Together:
-    """Adds up the metrics of processes that come and go, so that no counter ever decreases."""
+class CombinedMetrics:
+    """Combines metrics of processes that are replaced, so that no counter decreases."""
 
     def __init__(self) -> None:
-        self._gone: dict[str, _Sum] = {}
-        """Those of processes that have ended."""
+        self._ended: dict[str, _Sum] = {}
+        """Counters of processes that have ended."""
 
     def ended(self, families: Iterable[Family]) -> None:
-        """Keep what a process has counted that has ended."""
-        _add(self._gone, families)
+        """Keep the counters of a process that has ended."""
+        _add(self._ended, families)
 
     def text(
         self, processes: Sequence[tuple[int, Iterable[Family]]], others: Iterable[Metric] = ()
     ) -> bytes:
-        """Return the metrics of processes, each with its number, current ones after those that are
-        leaving; and other metrics.
+        """Return the metrics of numbered processes and others; current processes come after leaving
+        ones.
 
-        Counters and histograms are added up, all else gets the label `process`.
+        Counters and histograms are summed, others get the label `process`.
         """
-        sums = {name: found.copy() for name, found in self._gone.items()}
+        sums = {name: found.copy() for name, found in self._ended.items()}
         for number, each in processes:
             _add(sums, each, process=str(number))
         registry = CollectorRegistry()
@@ -110,7 +108,7 @@ class _Sum:
 
 
 def _add(sums: dict[str, _Sum], families: Iterable[Family], *, process: str | None = None) -> None:
-    """Add the metrics of a process; of one that has ended, without `process`, only the counters."""
+    """Add the metrics of a process; without `process`, which has ended, only its counters."""
     for name, kind, documentation, samples in families:
         added = kind in _ADDED
         if process is None and not added:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from riverui.cli.serve.server import listen
-from riverui.cli.worker.health import WELL, Check, Metrics
+from riverui.cli.worker.health import HEALTHY, Check, Metrics
 from riverui.web.http.connections import server_config
 from riverui.web.live.metrics import MEDIA
 
@@ -27,10 +27,9 @@ _GRACE_SECONDS = 1
 async def answering(
     check: Check, host: str, port: int, *, metrics: Metrics | None = None
 ) -> AsyncIterator[str]:
-    """Answer health requests during the block, and with `metrics` those of Prometheus; yield the
-    address.
+    """Answer health requests, and with `metrics` Prometheus, during the block; yield the address.
 
-    Raise ListenError where the port is taken.
+    Raise ListenError if the port is in use.
     """
     with listen(host, port) as sock:
         server = _Server(
@@ -53,13 +52,13 @@ def _app(check: Check, metrics: Metrics | None) -> Starlette:
 
     async def complete(request: Request) -> Response:
         health = await check()
-        return _json(health, 200 if health["status"] in WELL else 503)
+        return _json(health, 200 if health["status"] in HEALTHY else 503)
 
     async def scraped(request: Request) -> Response:
         assert metrics is not None
         return Response(await metrics(), media_type=MEDIA, headers={"Cache-Control": "no-store"})
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def rejected(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         there = "There are only /health and /metrics." if metrics else "There is only /health."
         words = there if error.status_code == 404 else "Only GET."
@@ -73,7 +72,7 @@ def _app(check: Check, metrics: Metrics | None) -> Starlette:
             Route("/api/health-checks/minimal", minimal),
             *([Route("/metrics", scraped)] if metrics else []),
         ],
-        exception_handlers={HTTPException: refused},
+        exception_handlers={HTTPException: rejected},
     )
 
 

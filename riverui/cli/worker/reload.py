@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 def run_and_reload(command: Sequence[str], folder: Path) -> int:
     """Run the command, again after each change, and return the exit code of its last run.
 
-    SIGINT and SIGTERM are passed on to it and end this.
+    SIGINT and SIGTERM are passed on to it, and end the loop.
     """
     ending = threading.Event()
     found = changes(folder, ending)
@@ -46,11 +46,9 @@ def run_and_reload(command: Sequence[str], folder: Path) -> int:
 
 
 def changes(folder: Path, ending: threading.Event) -> Iterator[set[Path]]:
-    """Yield the Python files below the folder that have changed, at each change, until the event.
+    """Yield changed Python files below the folder, at each change, until the event is set.
 
-    Hidden folders do not count.
-
-    Raise ConfigError where `watchfiles` is not installed.
+    Hidden folders are ignored. Raise ConfigError if `watchfiles` is not installed.
     """
     try:
         from watchfiles import Change, PythonFilter, watch
@@ -67,7 +65,7 @@ def changes(folder: Path, ending: threading.Event) -> Iterator[set[Path]]:
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    # A session of its own: Ctrl-C reaches us alone and is passed on once.
+    # In a session of its own: Ctrl-C reaches only this process, which passes it on once.
     return subprocess.Popen(command, preexec_fn=_end_with_parent, start_new_session=True)
 
 

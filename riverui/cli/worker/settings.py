@@ -1,4 +1,4 @@
-"""Every setting of `riverui worker` in one table, and the config that they make."""
+"""The settings of `riverui worker` in one table, and their config."""
 
 from __future__ import annotations
 
@@ -143,14 +143,14 @@ WORKER_SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerConfig:
-    """The settings of a worker. ConfigError on creation names the setting that is wrong."""
+    """The settings of a worker; raises ConfigError for one that is not valid."""
 
     queues: tuple[str, ...] = ()
     """`name` or `name=max_workers`."""
     concurrency: int | None = None
     processes: int = 1
     max_jobs: int | None = None
-    """Jobs that one process works before it is replaced, about."""
+    """Approximate number of jobs after which a process is replaced."""
     max_memory: int | None = None
     """Bytes beyond which a process is replaced."""
     release: str = ""
@@ -166,7 +166,7 @@ class WorkerConfig:
 
     @property
     def supervised(self) -> bool:
-        """Whether a supervisor is needed, which starts and replaces processes."""
+        """Whether a supervisor starts and replaces processes."""
         return self.processes > 1 or self.max_jobs is not None or self.max_memory is not None
 
     def __post_init__(self) -> None:
@@ -187,7 +187,7 @@ class WorkerConfig:
 
 
 def worker_config(values: Values) -> WorkerConfig:
-    """Return the config that the settings make; ConfigError for a setting that cannot be used."""
+    """Return the config of these settings; raise ConfigError for one that is not valid."""
     level = values.text("log_level").lower() or "info"
     return WorkerConfig(
         queues=values.words("queues"),

@@ -1,4 +1,4 @@
-"""Who may do what on the dashboard, by Django's users and permissions."""
+"""Rights on the dashboard from Django's users and permissions."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ _PERMISSIONS = {
     "jobs.delete": "delete_job",
     "jobs.decrypt": "decrypt_job",
 }
-"""The permission on the model Job for a right; all other rights that change anything come with
-`change_job`, those that change nothing with `view_job`.
+"""Permissions on the model Job by right; all other rights to change anything need `change_job`,
+rights to read `view_job`.
 """
 
 
 def permission(right: str) -> str:
-    """Return the permission of Django's that lets a user have a right of the dashboard."""
+    """Return the Django permission for a right of the dashboard."""
     name = "view_job" if right in reading([right]) else _PERMISSIONS.get(right, "change_job")
     return f"riverui.{name}"
 
 
 def rights_of(user: Any) -> frozenset[str]:
-    """Return the rights of a user by the permissions on riverui's model Job."""
+    """Return the rights of a user from the permissions on riverui's model Job."""
     held = {name for name in set(map(permission, RIGHTS)) if user.has_perm(name)}
     return frozenset(right for right in RIGHTS if permission(right) in held)
 
 
 def staff(request: Any) -> Access | None:
-    """Return what a member of the staff may do by the permissions, as in Django's admin; None for
-    everybody else. Forbidden, which names the permission, for those who may not view jobs.
+    """Return the rights of a staff user by permissions, as in Django's admin; None for other users.
+
+    Raise Forbidden, which names the permission, for staff who may not view jobs.
     """
     user = request.user
     if not (user.is_active and user.is_staff):
@@ -45,8 +46,8 @@ def staff(request: Any) -> Access | None:
 
 
 def all_staff(request: Any) -> Access | None:
-    """Return that a member of the staff may do everything, without any permission, but to see
-    encrypted args: that needs its permission all the same. None for everybody else.
+    """Return all rights for a staff user, except decrypting args, which needs its permission; None
+    for other users.
     """
     user = request.user
     if not (user.is_active and user.is_staff):

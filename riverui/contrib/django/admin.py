@@ -12,7 +12,7 @@ from riverui.contrib.django.models import Job
 
 
 class JobAdmin(admin.ModelAdmin):  # type: ignore[misc]  # Django comes without types
-    """Leads to the dashboard from the index."""
+    """Links the index to the dashboard."""
 
     def changelist_view(self, request: HttpRequest, extra_context: object = None) -> Any:
         """Redirect to the dashboard."""

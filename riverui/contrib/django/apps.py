@@ -24,7 +24,7 @@ class RiveruiConfig(AppConfig):  # type: ignore[misc]  # Django comes without ty
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Take part in checks, and in what Django does with its test databases."""
+        """Register the checks, and the tables of test databases."""
         from riverui.contrib.django.tables import after_migrate
 
         checks.register(check_settings)
@@ -33,7 +33,7 @@ class RiveruiConfig(AppConfig):  # type: ignore[misc]  # Django comes without ty
 
 
 def check_settings(app_configs: object = None, **others: object) -> Sequence[Any]:
-    """Return what is wrong with `RIVERUI`."""
+    """Return the error in `RIVERUI`, if any."""
     try:
         river_settings().check()
     except ConfigError as error:
@@ -47,7 +47,7 @@ def check_settings(app_configs: object = None, **others: object) -> Sequence[Any
 def check_tables(
     app_configs: object = None, *, databases: Sequence[str] | None = None, **others: object
 ) -> Sequence[Any]:
-    """Return which tables the database lacks."""
+    """Return a warning if tables are missing."""
     if check_settings() or river_settings().database not in (databases or ()):
         return []
     line = incomplete_line()
@@ -64,7 +64,7 @@ def check_tables(
     return [
         CheckWarning(
             "River's tables are missing, or older than this riverui.",
-            # In words that are right at the beginning of `migrate`, which checks the database, too.
+            # Also shown at the beginning of `migrate`, which checks the database.
             hint="manage.py migrate makes them.",
             id="riverui.W003",
         )

@@ -1,9 +1,8 @@
-"""A backend for Django's own tasks (`django.tasks`, from Django 6.0 on), which are worked as River
-jobs.
+"""A backend for Django's tasks (`django.tasks`, from Django 6.0 on), which become River jobs.
 
     TASKS = {"default": {"BACKEND": "riverui.contrib.django.backend.RiverBackend"}}
 
-A task's kind is its dotted path. What it returns is the job's output.
+A task's kind is its dotted path. Its return value is the job's output.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError, NotFound
 
 _ERRORS = "django_errors"
-"""The key of a job's metadata that holds the classes of what its attempts raised."""
+"""The metadata key with the classes of the exceptions of a job's attempts."""
 _MOST_ERRORS = 100
-"""Classes that are kept there: River's default allows a quarter of these attempts."""
+"""Maximum classes that are stored: four times River's default of attempts."""
 
 _OPTIONS = frozenset({"max_attempts", "tags"})
-"""What OPTIONS may say of all jobs of a backend."""
+"""Allowed keys of OPTIONS, which apply to all jobs of a backend."""
 
 
 class RiverTask(Task):  # type: ignore[misc]  # Django comes without types
-    """A task that the project's workers know as soon as it is defined."""
+    """A task that is added to the project's workers when it is defined."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,7 +50,7 @@ class RiverTask(Task):  # type: ignore[misc]  # Django comes without types
 
 
 class RiverBackend(BaseTaskBackend):  # type: ignore[misc]  # Django comes without types
-    """Inserts Django's tasks as River jobs, inside the transaction that is open."""
+    """Inserts Django's tasks as River jobs, inside the open transaction."""
 
     task_class = RiverTask
     supports_async_task = True
@@ -74,7 +73,7 @@ class RiverBackend(BaseTaskBackend):  # type: ignore[misc]  # Django comes witho
         return result
 
     def get_result(self, result_id: str) -> Any:
-        """Return how a task is; TaskResultDoesNotExist where its job is gone, or was never one."""
+        """Return a task's result; raise TaskResultDoesNotExist if its job does not exist."""
         try:
             row = sync_client().job_get(int(result_id))
             task = import_string(row.kind)
@@ -85,26 +84,24 @@ class RiverBackend(BaseTaskBackend):  # type: ignore[misc]  # Django comes witho
         return _result(task.using(backend=self.alias), row)
 
     def check(self, **given: object) -> Sequence[Any]:
-        """Return what is wrong with the settings of the backend."""
-        told: list[Any] = []
+        """Return the errors in the settings of the backend."""
+        found: list[Any] = []
         for option in sorted(set(self.options) - _OPTIONS):
-            words = (
-                f"TASKS: {self.alias!r}: there is no option {option!r}: use max_attempts or tags"
-            )
-            told.append(Error(words, id="riverui.E002"))
+            words = f"TASKS: {self.alias!r}: unknown option {option!r}: use max_attempts or tags"
+            found.append(Error(words, id="riverui.E002"))
         try:
             worked = river_settings().queues
         except ConfigError:
-            # Told by the check of these settings.
-            return told
+            # Reported by the check of these settings.
+            return found
         for queue in sorted(self.queues):
             if not is_queue_name(queue):
-                words = f"TASKS: {self.alias!r}: {queue!r} is no name of a queue of River's"
-                told.append(Error(words, id="riverui.E003"))
+                words = f"TASKS: {self.alias!r}: {queue!r} is not a valid name of a queue"
+                found.append(Error(words, id="riverui.E003"))
             elif queue not in worked:
                 words = f"TASKS: {self.alias!r}: RIVERUI has no queue {queue!r}: nobody works it"
-                told.append(CheckWarning(words, id="riverui.W002"))
-        return told
+                found.append(CheckWarning(words, id="riverui.W002"))
+        return found
 
 
 @dataclass
@@ -124,7 +121,7 @@ class _TaskWorker(Worker[Any]):
         self.task = task
 
     def work(self, job: Job[Any]) -> Any:
-        """Call the task, and record what it returns."""
+        """Call the task and record its return value."""
         result = self._started(job)
         try:
             self._returned(result, self.task.func(*self._arguments(result), **job.args.kwargs))
@@ -156,13 +153,13 @@ class _TaskWorker(Worker[Any]):
         self._finished(result, TaskResultStatus.FAILED, None)
 
     def _finished(self, result: Any, status: Any, value: Any) -> None:
-        for name, told in (
+        for name, found in (
             ("status", status),
             ("finished_at", timezone.now()),
             ("_return_value", value),
         ):
-            # Frozen for all but backends.
-            object.__setattr__(result, name, told)
+            # Frozen, but not for backends.
+            object.__setattr__(result, name, found)
         task_finished.send(RiverBackend, task_result=result)
 
 
@@ -170,7 +167,7 @@ class _AsyncTask(_TaskWorker):
     """Calls an asynchronous task."""
 
     async def work(self, job: Job[Any]) -> None:
-        """Call the task, and record what it returns."""
+        """Call the task and record its return value."""
         result = self._started(job)
         try:
             called = await self.task.func(*self._arguments(result), **job.args.kwargs)
@@ -186,7 +183,7 @@ def _args_type(task: Any) -> type[_Call]:
 
 
 def _priority(priority: int) -> int:
-    """Return River's priority (1 is worked first) for Django's (100 is)."""
+    """Return River's priority (1 is the highest) for Django's (100 is the highest)."""
     if priority > 0:
         return 1
     return 2 if priority == 0 else 3 if priority >= -50 else 4
@@ -198,7 +195,7 @@ _STATUS = {
     JobState.DISCARDED: TaskResultStatus.FAILED,
     JobState.RUNNING: TaskResultStatus.RUNNING,
 }
-"""All others are to be worked, for the first time or again."""
+"""All other states are waiting for an attempt."""
 
 
 def _result(task: Any, row: JobRow) -> Any:
@@ -229,7 +226,7 @@ def _result(task: Any, row: JobRow) -> Any:
 
 
 def _class_path(classes: object, attempt: int, words: str) -> str:
-    """Return the dotted path of the class that an attempt raised, as far as it is known."""
+    """Return the dotted path of the class of an attempt's exception, if known."""
     found = classes.get(str(attempt)) if isinstance(classes, dict) else None
     if isinstance(found, str):
         return found

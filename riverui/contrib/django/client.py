@@ -1,6 +1,4 @@
-"""Clients on a Django project's database: one inserts through Django's connections, the other works
-jobs.
-"""
+"""Clients of a Django project: one inserts through Django's connections, the other works jobs."""
 
 from __future__ import annotations
 
@@ -37,19 +35,19 @@ log = logging.getLogger("riverui.worker")
 
 
 class DjangoDriver:
-    """A SyncDriver of one of Django's databases: all goes through this thread's connection, as a
-    part of the transaction that is open there.
+    """A SyncDriver of one of Django's databases: uses this thread's connection and its open
+    transaction.
     """
 
     is_synchronous = True
 
     def __init__(self, using: str, schema: str | None) -> None:
         self._using = using
-        # Only adopts connections, and so never opens one.
+        # Only adopts connections, so it never opens one.
         self._driver = connect_sync(schema=schema)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the driver of such databases says of itself."""
+        """Return an attribute of the adopting driver."""
         return getattr(self._driver, name)
 
     @asynccontextmanager
@@ -58,9 +56,7 @@ class DjangoDriver:
         *,
         timeout: timedelta | None = None,  # noqa: ASYNC109 - of the protocol
     ) -> AsyncIterator[Transaction]:
-        """Begin a transaction, or take part in the one that is open. The time limits are those of
-        Django's connection.
-        """
+        """Begin a transaction, or join the open one. Django's connection sets the time limits."""
         connection = _connection(self._using)
         if not connection.in_atomic_block:
             with transaction.atomic(using=self._using):
@@ -69,7 +65,7 @@ class DjangoDriver:
         try:
             yield await self._driver.adopt(connection)
         except DatabaseError:
-            # Postgres takes nothing more in this transaction: Django is told, as by its own models.
+            # The transaction is aborted: mark it for rollback, as Django's models do.
             connection.needs_rollback = True
             raise
 
@@ -92,9 +88,9 @@ def _connection(using: str) -> Any:
 
 
 def sync_client(using: str | None = None) -> SyncClient:
-    """Return a client on Django's connection of that alias, that of the settings unless given.
+    """Return a client on Django's connection of that alias, by default that of the settings.
 
-    What it does is a part of the transaction that is open there.
+    It works inside the connection's open transaction.
     """
     return _sync_client(using or river_settings().database)
 
@@ -106,7 +102,7 @@ def _sync_client(using: str) -> SyncClient:
 
 
 client = cast(SyncClient, SimpleLazyObject(sync_client))
-"""The client on the database of the settings, made when it is first used."""
+"""The client on the database of the settings, created at its first use."""
 
 
 def insert(
@@ -116,11 +112,10 @@ def insert(
     using: str | None = None,
     **keywords: Unpack[InsertKeywords],
 ) -> InsertResult:
-    """Insert a job through Django's connection: inside `transaction.atomic()` it comes with the
-    rows, or not at all.
+    """Insert a job through Django's connection, as a part of the open `transaction.atomic()`.
 
-    Options are InsertOpts or keywords, such as `queue="mail"`. `using` is another alias of the same
-    database than that of the settings.
+    Options are InsertOpts or keywords, such as `queue="mail"`. `using` is an alias of the same
+    database instead of that of the settings.
     """
     return sync_client(using).insert(args, insert_opts, **keywords)
 
@@ -139,11 +134,11 @@ def insert_on_commit(
     using: str = DEFAULT_DB_ALIAS,
     **keywords: Unpack[InsertKeywords],
 ) -> None:
-    """Insert a job once the transaction that is open on the alias `using` has committed, at once
-    where there is none.
+    """Insert a job once the open transaction of the alias `using` has committed, at once without
+    one.
 
-    For rows in another database than River's: should the process end between the two, the job is
-    lost. Where both are in one database, `insert` is safer.
+    For rows in another database than River's: if the process ends between the two, the job is
+    lost. If both are in one database, `insert` is safer.
     """
     transaction.on_commit(partial(insert, args, insert_opts, **keywords), using=using)
 
@@ -155,9 +150,7 @@ async def ainsert(
     using: str | None = None,
     **keywords: Unpack[InsertKeywords],
 ) -> InsertResult:
-    """Insert a job from asynchronous code, through the connection that Django's `a…` methods use
-    there.
-    """
+    """Insert a job from asynchronous code, through the connection of Django's `a…` methods."""
     return await sync_to_async(insert)(args, insert_opts, using=using, **keywords)
 
 
@@ -169,10 +162,9 @@ async def ainsert_many(
 
 
 def worker_client() -> Client:
-    """Return a client that works the jobs of the project, by its settings; for `riverui worker`.
+    """Return a client that works the project's jobs, for `riverui worker`.
 
-    Django is set up where the program has not done so. ConfigError where the settings cannot be
-    used.
+    Set up Django if necessary. Raise ConfigError for settings that are not valid.
     """
     if not apps.ready:
         django.setup()
@@ -191,29 +183,29 @@ def _forget(*, setting: str, **others: object) -> None:
 setting_changed.connect(_forget, dispatch_uid="riverui.contrib.django.client")
 
 workers = Workers()
-"""Where the apps of the project register what works their jobs."""
+"""The workers that the apps of the project register."""
 
 
 def discover() -> Workers:
-    """Import the `tasks` and `jobs` of all installed apps, and return what they registered."""
+    """Import the `tasks` and `jobs` of all installed apps, and return the registered workers."""
     autodiscover_modules(*river_settings().tasks_modules)
     return workers
 
 
 def command_client() -> Client:
-    """Return the command_client that works the project's jobs, with the project's own log handlers.
+    """Return the client of `manage.py riverui_worker`, with the project's log handlers.
 
-    Where LOGGING says what becomes of all records (`root`), that holds for the worker too;
-    elsewhere its lines are riverui's.
+    If LOGGING configures `root`, that applies to the worker as well; otherwise riverui formats its
+    lines.
     """
     made = worker_client()
-    told = settings.LOGGING
-    loggers = told.get("loggers", {})
-    if "root" in told or "" in loggers:
-        # The command line has put a handler of its own there meanwhile.
-        dictConfig({**told, "disable_existing_loggers": False})
+    logging_config = settings.LOGGING
+    loggers = logging_config.get("loggers", {})
+    if "root" in logging_config or "" in loggers:
+        # The command line has replaced the handlers.
+        dictConfig({**logging_config, "disable_existing_loggers": False})
     elif "django" not in loggers:
-        # Django's own for the console of `runserver` would tell each of its lines a second time.
+        # Django's console handler, for `runserver`, would print its lines twice.
         django = logging.getLogger("django")
         for handler in django.handlers[:]:
             if type(handler) is logging.StreamHandler:

@@ -27,33 +27,32 @@ from riverui.web.config import DashboardConfig
 _OWN = frozenset({"queues", "schema", "workers"})
 """Fields of ClientConfig that come from other settings."""
 _TEXTS = frozenset({"id", "release"})
-"""Fields of ClientConfig whose texts are no dotted paths."""
+"""Fields of ClientConfig whose strings are not dotted paths."""
 _DOTTED_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RiverSettings:
-    """What `RIVERUI` says, checked. ConfigError on creation names the setting that is wrong."""
+    """The settings in `RIVERUI`; raises ConfigError with the name of one that is not valid."""
 
     database: str = DEFAULT_DB_ALIAS
-    """The alias of the database that holds River's tables."""
+    """The alias of the database with River's tables."""
     schema: str | None = None
-    """The schema that holds them; the search path's unless given."""
+    """The schema of these tables; by default the search path's."""
     own_tables: bool = True
-    """Whether `manage.py migrate` makes riverui's own tables besides River's."""
+    """Whether `manage.py migrate` creates riverui's own tables as well."""
     queues: Mapping[str, Any] = field(default_factory=lambda: {"default": 10})
-    """Jobs at once in each process by queue, or a dict of QueueConfig's fields, or a QueueConfig.
-    """
+    """By queue: jobs at once in each process, a dict of QueueConfig's fields, or a QueueConfig."""
     tasks_modules: Sequence[str] = ("tasks", "jobs")
-    """Modules of the installed apps in which workers are looked for."""
+    """Modules of the installed apps that are searched for workers."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ClientConfig; a text is the dotted path of a value."""
+    """Fields of ClientConfig; a string is the dotted path of a value."""
     dashboard: Mapping[str, Any] = field(default_factory=dict)
     """Fields of DashboardConfig."""
     dashboard_access: str | Callable[..., Any] = "riverui.contrib.django.access.staff"
-    """What says who may do what: a function of Django's request, or its dotted path."""
+    """A function that returns the rights of a Django request, or its dotted path."""
     api_tokens: str | Path | None = None
-    """Lines of tokens for programs, or the Path of a file of them."""
+    """Lines of API tokens, or the Path of a file of them."""
 
     def __post_init__(self) -> None:
         if self.database not in settings.DATABASES:
@@ -75,7 +74,7 @@ class RiverSettings:
 
     @property
     def conninfo(self) -> str:
-        """Return how libpq reaches the database that Django uses, in tests the one for tests."""
+        """Return libpq's connection string of Django's database, in tests of the test database."""
         connection = connections[self.database]
         known = {option.keyword.decode() for option in Conninfo.get_defaults()}
         parameters = {
@@ -88,12 +87,13 @@ class RiverSettings:
         return make_conninfo("", **parameters)
 
     def client_config(self, *, workers: Workers | None = None) -> ClientConfig:
-        """Return how a client works: all queues with `workers`, else it only inserts. ConfigError
-        names what is wrong.
+        """Return a client's configuration: with `workers` for all queues, else only for inserts.
+
+        Raise ConfigError with the name of a setting that is not valid.
         """
         options = dict(self._resolved())
         if workers is None:
-            # What only those need who work jobs stays unread.
+            # Do not import what only workers need.
             options = {name: options[name] for name in options if name not in ("periodic_jobs",)}
         try:
             config = ClientConfig(schema=self.schema, workers=workers, **options)
@@ -102,8 +102,8 @@ class RiverSettings:
         return config if workers is None else replace(config, queues=dict(self._queue_configs()))
 
     def dashboard_config(self) -> DashboardConfig:
-        """Return how the dashboard looks; ConfigError names what is wrong."""
-        # The same in all processes, so that cookies of one are good for the others.
+        """Return the dashboard's configuration; raise ConfigError if it is not valid."""
+        # The same in all processes, so that each accepts cookies of the others.
         key = salted_hmac("riverui.contrib.django", "cookies", algorithm="sha256").hexdigest()
         try:
             return DashboardConfig(**{"secret_key": key, **self.dashboard})
@@ -111,7 +111,7 @@ class RiverSettings:
             raise ConfigError(f"DASHBOARD: {error}") from error
 
     def access(self) -> Callable[..., Any]:
-        """Return what says who may do what on the dashboard; ConfigError where it is not there."""
+        """Return the function that returns rights; raise ConfigError if it cannot be imported."""
         found = self.dashboard_access
         resolved = _imported("DASHBOARD_ACCESS", found) if isinstance(found, str) else found
         if not callable(resolved):
@@ -141,12 +141,12 @@ class RiverSettings:
             yield name, value
 
     def check(self) -> None:
-        """Raise ConfigError where something is wrong that shows only when it is used."""
+        """Raise ConfigError for errors that otherwise appear only when a setting is used."""
         self.client_config(workers=Workers())
         self.dashboard_config()
         self.access()
         if self.api_tokens is not None:
-            # Loads all of the dashboard, which a worker does not need.
+            # Loads the dashboard, which a worker does not need.
             from riverui.web.auth.tokens import Tokens
 
             try:
@@ -168,7 +168,7 @@ class RiverSettings:
 
 @cache
 def river_settings() -> RiverSettings:
-    """Return the settings; ConfigError, which names `RIVERUI`, where they cannot be used."""
+    """Return the settings; raise ConfigError, which names `RIVERUI`, if they are not valid."""
     given = getattr(settings, "RIVERUI", {})
     if not isinstance(given, Mapping):
         raise ConfigError("RIVERUI must be a dict.")

@@ -11,7 +11,7 @@ from riverui.contrib.django.tables import JsonsField, TextsField, job_table
 
 
 class JobManager(models.Manager):  # type: ignore[misc]  # Django comes without types
-    """Asks the database of the settings, unless told another."""
+    """Uses the database of the settings by default."""
 
     def get_queryset(self) -> Any:
         """Return all jobs."""
@@ -20,7 +20,7 @@ class JobManager(models.Manager):  # type: ignore[misc]  # Django comes without 
 
 
 class Job(models.Model):  # type: ignore[misc]  # Django comes without types
-    """A job as River keeps it, to be read: jobs are inserted and changed through a client."""
+    """A job as River stores it, read-only: a client inserts and changes jobs."""
 
     id = models.BigAutoField(primary_key=True)
     kind = models.TextField()
@@ -42,7 +42,7 @@ class Job(models.Model):  # type: ignore[misc]  # Django comes without types
     objects = JobManager()
 
     class Meta:
-        """River's table, which River's migrations make."""
+        """River's table, which River's migrations create."""
 
         managed = False
         db_table = job_table()

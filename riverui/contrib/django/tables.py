@@ -1,5 +1,5 @@
-"""River's tables in Django's databases: the operation of which its migrations are made, and what
-Django's tests need.
+"""River's tables in Django's databases: the operation of its migrations, fields, and support for
+tests.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ OWN_LINE = "riverui"
 
 
 class RiverMigrations(Operation):  # type: ignore[misc]  # Django comes without types
-    """Bring one line of River's migrations from a version to another, 0 being before the first.
+    """Migrate one line of River's migrations from a version to another, 0 being before the first.
 
-    What is applied already is left as it is. Versions are recorded in `river_migration` as River
-    does, so that its own tools see them.
+    Applied versions are skipped. Versions are recorded in `river_migration`, so that River's own
+    tools see them.
     """
 
     reversible = True
@@ -39,7 +39,7 @@ class RiverMigrations(Operation):  # type: ignore[misc]  # Django comes without 
         self.to = to
 
     def state_forwards(self, app_label: str, state: object) -> None:
-        """Do nothing: these tables are no models."""
+        """Do nothing: these tables are not models."""
 
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: object, to_state: object
@@ -50,11 +50,11 @@ class RiverMigrations(Operation):  # type: ignore[misc]  # Django comes without 
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: object, to_state: object
     ) -> None:
-        """Take back the applied versions after `since`."""
+        """Roll back the applied versions after `since`."""
         self._migrate(app_label, schema_editor, "down")
 
     def describe(self) -> str:
-        """Return what it does."""
+        """Return the description of the operation."""
         return f"River's migrations of the line {self.line} up to {self.to:03}"
 
     def _migrate(self, app_label: str, editor: Any, direction: Direction) -> None:
@@ -103,17 +103,17 @@ class RiverMigrations(Operation):  # type: ignore[misc]  # Django comes without 
 
 
 def job_table() -> str:
-    """Return the name of River's table of jobs as Django's models take it."""
-    # Read as it stands: `manage.py check` tells what is wrong, once the models are loaded.
+    """Return the name of River's table of jobs for Django's models."""
+    # Read without checks: `manage.py check` reports errors once the models are loaded.
     given = getattr(settings, "RIVERUI", None)
     schema = given.get("SCHEMA") if isinstance(given, Mapping) else None
-    # Django leaves alone what has quotes around it.
+    # Django does not quote names that are quoted already.
     return f'"{schema}"."river_job"' if schema else "river_job"
 
 
 def incomplete_line() -> str | None:
-    """Return the line of migrations of which a version is not applied, River's before riverui's
-    own where the settings want that; None where all are, and where the database cannot be asked.
+    """Return the line of migrations with a missing version, River's before riverui's own if the
+    settings include it; None if there is none or the database does not answer.
     """
     chosen = river_settings()
     ask, texts = _ask(connections[chosen.database]), migration_texts(chosen.schema)
@@ -128,11 +128,11 @@ def incomplete_line() -> str | None:
 
 
 def after_migrate(*, using: str, **given: object) -> None:
-    """Empty River's tables where Django's tests empty all others, and make them where the project
-    turns migrations off for its tests.
+    """Empty River's tables when Django's tests empty all others, and create them if the project
+    disables migrations for its tests.
     """
     chosen = river_settings()
-    # Only the test runner has an outbox. Migrating tells its plan, emptying tables has none.
+    # Only the test runner has an outbox. A migration passes a plan, emptying tables does not.
     if using != chosen.database or not hasattr(mail, "outbox"):
         return
     modules: Mapping[str, str | None] = settings.MIGRATION_MODULES
@@ -170,7 +170,7 @@ def _ask(connection: Any) -> Any:
 
 
 class TextsField(models.Field):  # type: ignore[misc]  # Django comes without types
-    """An array of texts, as a list."""
+    """An array of text, as a list."""
 
     def db_type(self, connection: object) -> str:
         """Return the type of the column."""
@@ -185,7 +185,7 @@ class JsonsField(models.Field):  # type: ignore[misc]  # Django comes without ty
         return "jsonb[]"
 
     def from_db_value(self, value: Any, expression: object, connection: object) -> Any:
-        """Return the values, which Django asks the driver to leave as text."""
+        """Return the values, which Django's driver returns as text."""
         if value is None:
             return None
         return [json.loads(each) if isinstance(each, str) else each for each in value]

@@ -1,4 +1,4 @@
-"""Help the tests of a Django project: check what was inserted, and work it.
+"""Helpers for tests of a Django project: check inserted jobs, and work them.
 
     class OrderTests(TestCase):
         def test_a_receipt_is_sent(self):
@@ -8,8 +8,8 @@
             work_jobs()
             assert len(mail.outbox) == 1
 
-All of it goes through the test's own connection, and so inside the transaction of a TestCase.
-Behind a TransactionTestCase, River's tables are emptied as all others are.
+They use the test's connection, and so the transaction of a TestCase. After a TransactionTestCase,
+River's tables are emptied as all others are.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 A = TypeVar("A")
 
 _MOST_WORKED = 1_000
-"""Jobs that `work_jobs` works: more than a test inserts, unless its jobs insert one another."""
+"""Maximum jobs of `work_jobs`: more than a test inserts, unless jobs insert one another."""
 
 
 @overload
@@ -61,20 +61,20 @@ def require_inserted(expected: type[A], **options: Unpack[Options]) -> Job[A]: .
 @overload
 def require_inserted(expected: A, **options: Unpack[Options]) -> Job[A]: ...
 def require_inserted(expected: Any, **options: Unpack[Options]) -> Job[Any]:
-    """Return the one job of that kind; AssertionError where there is none, or several, or it
-    differs. See riverui.testing.
+    """Return the only job of that kind; raise AssertionError if it is missing, not the only one, or
+    different. See riverui.testing.
     """
     return at_once(riverui.testing.require_inserted_tx(_executor(), expected, **options))
 
 
 def require_not_inserted(expected: Any, **options: Unpack[Options]) -> None:
-    """Raise AssertionError where a job of that kind matches all options."""
+    """Raise AssertionError if a job of that kind matches all options."""
     at_once(riverui.testing.require_not_inserted_tx(_executor(), expected, **options))
 
 
 def require_many_inserted(expected: Sequence[Any]) -> Sequence[Job[Any]]:
-    """Return the jobs of the kinds expected; AssertionError unless they are just these, in this
-    order. Expected gives a job options.
+    """Return the jobs of the expected kinds; raise AssertionError unless they are exactly these, in
+    this order. Use Expected to give a job options.
     """
     return at_once(riverui.testing.require_many_inserted_tx(_executor(), expected))
 
@@ -82,19 +82,18 @@ def require_many_inserted(expected: Sequence[Any]) -> Sequence[Job[Any]]:
 def work_jobs(
     *, queues: Sequence[str] = (), kinds: Sequence[str] = (), raise_errors: bool = True
 ) -> list[WorkResult]:
-    """Work the jobs that are due, and those that they insert, until none is left; return how each
-    ended, in order.
+    """Work the due jobs, and those that they insert, until none is left; return the results.
 
-    They are worked one after the other by the project's workers, in this thread and on its
-    connections. None is worked twice: what fails or snoozes waits for the next call. What a job
-    raises is raised here, once it is written, unless `raise_errors` is False. AssertionError where
-    there is no end of it.
+    The project's workers work them one after the other, in this thread and on its connections. No
+    job is worked twice: jobs that fail or snooze wait for the next call. A job's exception is
+    raised after its outcome is written, unless `raise_errors` is False. Raise AssertionError if
+    jobs keep inserting jobs.
     """
     chosen = river_settings()
     workers = discover()
     known = [kind for kind in workers.kinds if not kinds or kind in kinds]
     results: list[WorkResult] = []
-    # Made here, as it asks Django for its connection.
+    # Created here, as it uses Django's connection of this thread.
     operations = _Operations(chosen.database)
     seen: set[int] = set()
     while row := _next(tuple(known), tuple(queues), seen):
@@ -109,7 +108,7 @@ def work_jobs(
 
 
 def _next(kinds: tuple[str, ...], queues: tuple[str, ...], seen: Collection[int]) -> JobRow | None:
-    """Return the job that is to be worked next; None where none is due that was not seen."""
+    """Return the next job; None if no further one is due."""
     states = (JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED)
     params = JobSelectParams(kinds=kinds, queues=queues, states=states, limit=_MOST_WORKED)
     now = datetime.now(UTC)
@@ -128,7 +127,7 @@ async def _work(
 
 
 class _CallersThread(WorkerThreads):
-    """Runs synchronous workers in the thread of the test, where its connections are."""
+    """Runs synchronous workers in the test's thread, which has its connections."""
 
     async def call(
         self,
@@ -141,7 +140,9 @@ class _CallersThread(WorkerThreads):
 
 
 class _InSavepoints(Middleware):
-    """Lets a test go on inside its transactions where a job's statement failed."""
+    """Works each job in savepoints, so that a failed statement does not abort the test's
+    transactions.
+    """
 
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
         """Run around the work of each job."""
@@ -153,7 +154,7 @@ class _InSavepoints(Middleware):
 
 
 class _Operations:
-    """The operations of an Executor, on the connection of the thread of the test."""
+    """The operations of an Executor, on the connection of the test's thread."""
 
     def __init__(self, using: str) -> None:
         self._example = _executor(using)
@@ -161,7 +162,7 @@ class _Operations:
 
     def __getattr__(self, name: str) -> Any:
         if name == "savepoint":
-            # As in a transaction of somebody else's.
+            # As in a caller's transaction.
             raise AttributeError(name)
         found = getattr(self._example, name)
         if not callable(found):
@@ -200,7 +201,7 @@ def _end_savepoints(begun: list[tuple[Any, str]]) -> None:
 
 
 def _is_aborted(connection: Any) -> bool:
-    """Return whether the connection takes nothing but a rollback."""
+    """Return whether the connection's transaction is aborted."""
     raw = connection.connection
     # Of psycopg, and of psycopg2; libpq's number is 3.
     status = raw.info.transaction_status

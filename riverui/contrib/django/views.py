@@ -1,4 +1,4 @@
-"""The dashboard as views of Django's."""
+"""The dashboard as Django views, on WSGI and ASGI servers."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _DJANGO_LOGIN = "/accounts/login/"
 
 
 def dashboard(request: HttpRequest, path: str = "") -> Any:
-    """Answer with the page of the dashboard at this path, for those whom DASHBOARD_ACCESS lets in;
-    what it raises as Forbidden is said to the others.
+    """Return the dashboard's page at this path, if DASHBOARD_ACCESS allows it, or the message of
+    the Forbidden that it raises.
 
-    Nobody in particular is sent to LOGIN_URL, and comes back from there.
+    Users who are not signed in are redirected to LOGIN_URL and back.
     """
-    # Style and script are for everybody, and no reason to look for a session.
+    # Styles and scripts are public: do not read a session for them.
     decision = None if path.startswith("static/") else _decision(request, path)
     if isinstance(decision, HttpResponseBase):
         return decision
     if hasattr(mail, "outbox"):
-        # In tests, which drop the database as soon as they are over.
+        # In tests, which drop the database when they end.
         return _answer_once(request, path, decision)
     return answer(_process.thread(), request, path, decision)
 
@@ -74,7 +74,7 @@ def _decision(request: HttpRequest, path: str) -> Any:
     if isinstance(found, Access):
         return _with_sign_out(found)
     if found is not None:
-        # A response of Django's; the gate refuses anything else.
+        # A Django response; the gate rejects anything else.
         return found
     if request.user.is_authenticated or path.startswith("api/"):
         return None
@@ -84,9 +84,7 @@ def _decision(request: HttpRequest, path: str) -> Any:
 
 
 def _login_url() -> str:
-    """Return LOGIN_URL, or the sign-in page of the admin where there is nothing at Django's
-    default.
-    """
+    """Return LOGIN_URL, or the admin's sign-in page if Django's default does not exist."""
     url: str = resolve_url(settings.LOGIN_URL)
     if url == _DJANGO_LOGIN:
         try:
@@ -102,7 +100,7 @@ def _with_sign_out(access: Access) -> Access:
 
 
 def _from_own_page(request: HttpRequest) -> bool:
-    """Return whether a page of our own sent the form; see the gate's `check_origin`."""
+    """Return whether the form is from this site; see the gate's `check_origin`."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")
@@ -129,7 +127,7 @@ def _decided(connection: HTTPConnection) -> Decision:
 
 
 def _answer_once(request: HttpRequest, path: str, decision: Decision | Forbidden) -> Any:
-    """Return the answer of a dashboard that is over before this returns."""
+    """Return the response of a dashboard that is closed before this returns."""
     thread = AppThread(_app())
     try:
         return answer(thread, request, path, decision, whole=True)
@@ -146,7 +144,7 @@ async def _close(app: Any) -> None:
 _process = PerProcess(_app)
 
 ACCESS = "riverui.contrib.django.access"
-"""The key of the environ under which the dashboard finds what the view has decided."""
+"""The key of the environ with the view's decision for the dashboard."""
 
 
 def answer(
@@ -157,9 +155,9 @@ def answer(
     *,
     whole: bool = False,
 ) -> Any:
-    """Return the dashboard's answer to the request; `path` is what stands behind its mount.
+    """Return the dashboard's response to the request; `path` is relative to its mount.
 
-    An answer that does not come in one piece is a stream, unless it is wanted as a whole.
+    A response in several pieces is streamed, unless `whole`.
     """
     begun: list[Any] = []
     pieces = thread.answer(
@@ -178,7 +176,7 @@ def answer(
 
 
 class _Stream:
-    """An answer that has begun; closing it, read or not, cancels the dashboard's work."""
+    """A response that has begun; closing it cancels the dashboard's work."""
 
     def __init__(self, first: bytes, pieces: Iterator[bytes]) -> None:
         self._first: bytes | None = first
@@ -195,7 +193,7 @@ class _Stream:
 
 
 class _Pieces(_Stream):
-    """Pieces for servers of WSGI."""
+    """Pieces for WSGI servers."""
 
     def __iter__(self) -> Self:
         return self
@@ -208,7 +206,7 @@ class _Pieces(_Stream):
 
 
 class _AsyncPieces(_Stream):
-    """Pieces for servers of ASGI."""
+    """Pieces for ASGI servers."""
 
     def __aiter__(self) -> Self:
         return self
@@ -221,8 +219,8 @@ class _AsyncPieces(_Stream):
 
 
 def _environ(request: HttpRequest, path: str, decision: Decision | Forbidden) -> dict[str, Any]:
-    """Return the request as WSGI has it. Host and scheme are what Django has made of them: see
-    ALLOWED_HOSTS, USE_X_FORWARDED_HOST and SECURE_PROXY_SSL_HEADER.
+    """Return the request's WSGI environ. Host and scheme are Django's: see ALLOWED_HOSTS,
+    USE_X_FORWARDED_HOST and SECURE_PROXY_SSL_HEADER.
     """
     mount = request.path[: len(request.path) - len(path)].rstrip("/")
     return {

@@ -90,7 +90,7 @@ def is_last_attempt(error: BaseException) -> bool:
     if row.attempt >= row.max_attempts:
         return True
     retry = retry_for(unit, own_client().config.retry)
-    return retry is not None and retry.refuses(row, error) is not None
+    return retry is not None and retry.rejects(row, error) is not None
 
 
 def cancel_requested() -> bool:

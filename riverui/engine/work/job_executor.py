@@ -278,7 +278,7 @@ class JobExecutor:
         row, unit, metadata = attempt.row, attempt.unit, attempt.metadata()
         last, why = row.attempt >= row.max_attempts, ""
         if retry is not None and not last and not set_cancelled:
-            why = retry.refuses(row, error) or ""
+            why = retry.rejects(row, error) or ""
         text = outcome.attempt_error(row, attempt.started_at, error, why)
         if set_cancelled:
             return outcome.cancelled(row, now, metadata, text)

@@ -67,7 +67,7 @@ class QueueMinutes:
             seen, done = bucket.waiting.get(queue) if queue else None, ended.get(queue)
             found[queue] = QueueMinute(
                 ended=done.jobs if done else 0,
-                came=came.get(queue, 0),
+                inserted=came.get(queue, 0),
                 sampled=bucket.sampled,
                 wait=done.wait if done else None,
                 waiting=seen.jobs if seen else 0 if looked else None,

@@ -162,7 +162,7 @@ async def test_jobs_join_an_open_batch_and_give_their_slots_back(play: Playgroun
     assert [sorted(batch) for batch in post.ids] == [ids]
 
 
-async def test_other_kinds_run_beside_a_batch_in_the_slots_that_it_gave_back(
+async def test_other_kinds_run_in_other_thread_a_batch_in_the_slots_that_it_gave_back(
     play: Playground,
 ) -> None:
     post = Post(max_delay=timedelta(milliseconds=20))

@@ -1,4 +1,4 @@
-"""The figures of all processes for Prometheus, those that have ended included."""
+"""The metrics of all processes for Prometheus, including those that have ended."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from riverui.cli.worker.metrics import Together
+from riverui.cli.worker.metrics import CombinedMetrics
 from riverui.cli.worker.processes.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from riverui.cli.worker.processes.supervisor import Supervisor
 
 _ANSWER_SECONDS = 3.0
-"""Seconds for a process to answer: Prometheus waits for ten. One that does not counts by its last
-answer.
+"""Seconds for a process to answer: Prometheus waits for ten. The last answer counts for one that
+does not.
 """
 _ASK_SECONDS = 10.0
-"""Between two times that processes are asked without a scrape: what a killed process has counted
-since is lost.
+"""Seconds between two requests without a scrape: what a killed process counted since the last one
+is lost.
 """
 
 REASONS = ("ended", "jobs", "memory", "reload", "signal")
@@ -27,27 +27,27 @@ REASONS = ("ended", "jobs", "memory", "reload", "signal")
 
 
 class Figures:
-    """The figures of a supervisor's processes."""
+    """The metrics of a supervisor's processes."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._following: set[WorkerProcess] = set()
-        self._together = Together()
+        self._together = CombinedMetrics()
 
     def follow(self, process: WorkerProcess) -> None:
-        """Include what a process counts, also once it has ended."""
+        """Include the metrics of a process, also after it has ended."""
         self._following.add(process)
 
     async def run(self) -> None:
-        """Ask the processes now and then."""
+        """Collect the processes' metrics periodically."""
         while True:
             await asyncio.sleep(_ASK_SECONDS)
             await self._ask()
 
     async def text(self) -> bytes:
-        """Return all figures as text."""
+        """Return all metrics as text."""
         await self._ask()
-        # The figures of the current process of a place win over those of one that is leaving.
+        # Gauges of the current process of a place replace those of a process that is leaving.
         living = sorted(self._following, key=lambda process: process.began_at)
         counted = [(process.number, process.metrics) for process in living]
         return self._together.text(counted, self._about())

@@ -1,9 +1,9 @@
-"""Forks worker processes, out of a process that is safe to fork.
+"""Fork worker processes from a process that is safe to fork.
 
 Workers share the memory of what riverui and its libraries loaded, and begin without loading it
 again. The fork server has no event loop, no thread, no connection, and none of the program's own
-code: each worker imports that by itself, so that it need not bear being forked, and a restart runs
-the current code. A supervisor has all of these, and so it forks nothing but the fork server, first.
+code: each worker imports that itself, so that the code need not support forking, and a restart runs
+the current code. A supervisor has all of these, so it forks only the fork server, and that first.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import msgspec
 from riverui.ipc.connection import frame
 
 _NUMBER = struct.Struct("!I")
-"""A request of the supervisor: the number of a process. The end of its channel comes with it."""
-_OURS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-"""Signals for the supervisor, which reach all where they are sent to a whole group or container."""
+"""A request of the supervisor: a process number, sent with the end of its channel."""
+_SUPERVISOR_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+"""Signals for the supervisor, which reach all processes if sent to a group or container."""
 
 
 class ForkedWorker(NamedTuple):
-    """A new worker process, as it knows itself."""
+    """The identity of a new worker process."""
 
     number: int
     channel: socket.socket
@@ -36,7 +36,7 @@ class ForkedWorker(NamedTuple):
 
 
 class Forked(msgspec.Struct, tag=True):
-    """A process was forked; pid 0 where that could not be done."""
+    """A process was forked; pid 0 if that failed."""
 
     number: int
     pid: int
@@ -47,20 +47,20 @@ class Exited(msgspec.Struct, tag=True):
 
     pid: int
     exit_code: int
-    """Below 0 the signal that ended it."""
+    """Negative: the signal that ended it."""
 
 
 def start_fork_server() -> socket.socket | ForkedWorker:
-    """Return, in the process that called, the socket of a new fork server, which sends Forked and
-    Exited; and in each worker that comes out of it, that worker.
+    """Return, in the calling process, the socket of a new fork server, which sends Forked and
+    Exited; and in each worker that it forks, a ForkedWorker.
     """
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
-    # What is loaded by now is shared for as long as nobody writes to it, the collector included.
+    # Memory is shared until it is written to, also by the garbage collector.
     gc.collect()
     gc.freeze()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SUPERVISOR_SIGNALS)
     if os.fork():
         theirs.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -68,7 +68,7 @@ def start_fork_server() -> socket.socket | ForkedWorker:
     ours.close()
     # Ctrl-C in a terminal is for the supervisor alone, which passes it on once.
     os.setsid()
-    for number in _OURS:
+    for number in _SUPERVISOR_SIGNALS:
         signal.signal(number, _ignore)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return _serve(theirs)
@@ -97,20 +97,20 @@ def _serve(supervisor: socket.socket) -> ForkedWorker:
             continue
         asked, files, _, _ = socket.recv_fds(supervisor, _NUMBER.size, 1)
         if not asked:
-            # The workers will see it too: their channels have ended.
+            # The workers notice it as well: their channels are closed.
             os._exit(0)
         number = _NUMBER.unpack(asked)[0]
         channel = socket.socket(fileno=files[0])
         try:
             pid = os.fork()
         except OSError:
-            # There are too many processes, or too little memory, for now.
+            # There are too many processes, or too little memory, at the moment.
             pid = 0
         else:
             if not pid:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                # Before it works any job, there is nothing that has to end well.
+                # Before it works jobs, it may be killed at any time.
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 supervisor.close()
                 os.close(wakes)

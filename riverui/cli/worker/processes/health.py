@@ -16,12 +16,12 @@ _ANSWER_SECONDS = 2.8
 orchestrators give a probe.
 """
 _WORST = ("no database", "not answering", "starting", "stopping")
-"""The status of all where no process works: the first of these that one of them has."""
+"""Statuses if no process works: the first that one of the processes has."""
 
 
 async def health(supervisor: Supervisor) -> dict[str, object]:
-    """Return the status of all processes, and each one's: `ok`, `degraded` where only some work, or
-    why none does.
+    """Return the status of all processes together and of each: `ok`, `degraded` if only some work,
+    or why none does.
     """
     members = supervisor.members
     asked = [(member, process) for member in members for process in member.processes]
@@ -66,7 +66,7 @@ async def _process_health(member: Member, process: WorkerProcess) -> dict[str, A
         status = "ended" if process.ended.is_set() else "not answering"
         return {**about, "status": status, "client": process.client}
     if member.leaving and not process.started.is_set():
-        # It is ready, and its predecessor still works with all of its slots.
+        # It is ready, but its predecessor still uses all of its slots.
         answer["status"] = "waiting"
     return {**about, **answer}
 

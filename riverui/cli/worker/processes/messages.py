@@ -1,4 +1,4 @@
-"""What a supervisor and one of its processes send each other."""
+"""Messages between a supervisor and its processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Started(msgspec.Struct, tag=True):
 
 
 class State(msgspec.Struct, tag=True):
-    """What may be a reason to replace the process."""
+    """Memory and jobs: both may be reasons to replace the process."""
 
     memory: int
     """Bytes."""
@@ -55,13 +55,13 @@ class State(msgspec.Struct, tag=True):
 
 
 class Taken(msgspec.Struct, tag=True):
-    """Slots that jobs still take while the process stops, by queue."""
+    """Slots that jobs still use while the process stops, by queue."""
 
     slots: dict[str, int]
 
 
 class Metrics(msgspec.Struct, tag=True):
-    """What was counted in all, before the process ends."""
+    """The final metrics, before the process ends."""
 
     families: list[Any]
     """See `metrics.Family`."""

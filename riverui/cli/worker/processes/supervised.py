@@ -1,4 +1,4 @@
-"""One process of several: works its share of the jobs, as its supervisor says."""
+"""A supervised worker process: works its share of the jobs."""
 
 from __future__ import annotations
 
@@ -26,36 +26,35 @@ if TYPE_CHECKING:
 log = logging.getLogger("riverui.worker")
 
 _REPORT_SECONDS = 1.0
-"""Between two reports of memory and jobs: some twenty bytes each."""
+"""Seconds between two reports of memory and jobs, of some twenty bytes each."""
 _REPORT_TAKEN_SECONDS = 0.05
-"""Between two checks for slots that have become free, for which another process waits."""
+"""Seconds between two checks for free slots, for which another process waits."""
 _MOST_ID = 100
 """Characters of a client's id: River's limit."""
 
 
 async def run_supervised(client: Client, config: WorkerConfig, forked: ForkedWorker) -> None:
-    """Work a share of the client's queues until the supervisor says to stop, or is gone.
+    """Work a share of the client's queues until the supervisor stops it, or ends.
 
-    Raise DatabaseError or ConfigError where it cannot start. Where jobs do not end even when they
-    are cancelled, the process exits with code 1.
+    Raise DatabaseError or ConfigError if it cannot start. If jobs do not end even when they are
+    cancelled, the process exits with code 1.
     """
     worker = SupervisedWorker(client, config, forked.number)
     await worker.channel.open(forked.channel)
     try:
         await worker.run()
     finally:
-        # Where it could not start, this closes its connections.
+        # Also closes the connections if it could not start.
         await client.stop()
         await worker.close()
     log.info("worker has stopped", extra={"client": client.id})
 
 
 def share(slots: Mapping[str, int], processes: int, number: int) -> dict[str, int]:
-    """Return how many of each queue's slots the process with this number has, from 1 on; queues of
-    which it has none are left out.
+    """Return this process's number of slots by queue, without queues of which it has none.
 
-    All shares together are the slots. They are dealt in turn, queue after queue, so that several
-    queues with few slots are worked by different processes.
+    Processes are numbered from 1. Slots are dealt in turn, queue after queue, so that queues with
+    few slots are worked by different processes.
     """
     dealt, first = {}, 0
     for name, count in sorted(slots.items()):
@@ -68,7 +67,7 @@ def share(slots: Mapping[str, int], processes: int, number: int) -> dict[str, in
 
 
 class SupervisedWorker:
-    """A client whose supervisor decides on its slots and its end."""
+    """A client whose supervisor assigns its slots and stops it."""
 
     def __init__(self, client: Client, config: WorkerConfig, number: int) -> None:
         self.channel: Channel[messages.Order] = Channel(messages.Order, self._take, self._on_closed)
@@ -80,7 +79,7 @@ class SupervisedWorker:
         """In all processes together."""
         self._share = share(self._slots, config.processes, number)
         self._lent: Mapping[str, int] = {}
-        """Those that it may use now: a predecessor may still use the rest of its share."""
+        """Slots that it may use now: a predecessor may still use the rest of its share."""
         self._lent_more = asyncio.Event()
         self._asked: asyncio.Queue[None] = asyncio.Queue()
         """An entry for each phase of the stop."""
@@ -89,7 +88,7 @@ class SupervisedWorker:
         self._answers: set[asyncio.Task[None]] = set()
         self._plugin: PrometheusPlugin | None = None
         if config.metrics:
-            # Its library is loaded only where it is wanted.
+            # Load prometheus_client only if metrics are enabled.
             from riverui.cli.worker.metrics import prometheus_plugin
 
             self._plugin = prometheus_plugin(client)
@@ -113,7 +112,7 @@ class SupervisedWorker:
             await asyncio.wait([reporting])
 
     async def close(self) -> None:
-        """Report what was counted in all, and close the channel."""
+        """Report the final metrics and close the channel."""
         if self._plugin is not None:
             self.channel.send(messages.Metrics(self._metrics(self._plugin)))
         self._closing = True
@@ -162,9 +161,7 @@ class SupervisedWorker:
                 await client.queues.scale(name, count)
 
     async def _first(self, event: asyncio.Event) -> bool:
-        """Wait for the event, and clear it; return whether it came before a stop, which this takes
-        out of those asked for.
-        """
+        """Wait for the event and clear it; return False if a stop came first, which is consumed."""
         asked = asyncio.ensure_future(self._asked.get())
         came = asyncio.ensure_future(event.wait())
         try:
@@ -190,17 +187,17 @@ class SupervisedWorker:
         if self._closing:
             return
         if not self._phase:
-            log.error("the supervisor is gone: this process stops")
+            log.error("the supervisor has ended: this process stops")
         self._stop_alone()
 
     def _stop(self, phase: int) -> None:
-        """Begin this phase of the stop, and those before it, unless it has begun."""
+        """Begin this phase of the stop and those before it, unless begun already."""
         for _ in range(phase - self._phase):
             self._asked.put_nowait(None)
         self._phase = max(self._phase, phase)
 
     def _stop_alone(self) -> None:
-        """Stop in three phases that come by themselves."""
+        """Stop in three phases without the supervisor."""
         loop = asyncio.get_running_loop()
         soft = self._config.soft_stop.total_seconds()
         self._stop(1)
@@ -216,7 +213,7 @@ class SupervisedWorker:
         self.channel.send(messages.Answer(question.id, found))
 
     async def _report_state(self) -> None:
-        """Report now and then what may be a reason to replace this process."""
+        """Report memory and jobs periodically: both may be reasons to replace this process."""
         while True:
             runtime = self._client.runtime
             producers = tuple(runtime.producers.values()) if runtime else ()
@@ -225,7 +222,7 @@ class SupervisedWorker:
             await asyncio.sleep(_REPORT_SECONDS)
 
     async def _report_taken(self) -> None:
-        """Report how many slots are still taken, each time they are fewer, while it stops."""
+        """While it stops, report the number of used slots each time it decreases."""
         reported = None
         while True:
             runtime = self._client.runtime

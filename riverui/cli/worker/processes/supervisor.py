@@ -1,4 +1,4 @@
-"""Starts worker processes, replaces those that end or have had enough, and stops all of them."""
+"""Starts worker processes, replaces those that end or reach a limit, and stops all of them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("riverui.worker")
 
-_LIVED_SECONDS = 10.0
-"""Seconds of work after which a process that ends is started again at once: one that ends sooner
-may do so each time.
+_STABLE_SECONDS = 10.0
+"""Seconds of work after which a process that ends is restarted at once: one that ends sooner may
+do so each time.
 """
 _READY_SECONDS = 60.0
-"""That a process may take to load the program, before its predecessor stops waiting for it."""
+"""Seconds for a process to load the program before its predecessor stops waiting for it."""
 _LEAVE_SECONDS = 5.0
-"""That a process may take to end once it was told to abandon its jobs: little is left to do."""
+"""Seconds for a process to end after it has abandoned its jobs: little is left to do."""
 
-_WELL = (None, 0, -signal.SIGTERM)
-"""Exit codes of processes that have left no jobs behind: the last is of one that had not begun."""
+_CLEAN_EXIT_CODES = (None, 0, -signal.SIGTERM)
+"""Exit codes without abandoned jobs: the last is of a process that had not started."""
 
 
 class Member:
@@ -45,29 +45,29 @@ class Member:
     def __init__(self, number: int) -> None:
         self.number = number
         self.current: WorkerProcess | None = None
-        """The process that works here."""
-        self.coming: WorkerProcess | None = None
-        """The one that is being started."""
+        """The process that works in this place."""
+        self.starting: WorkerProcess | None = None
+        """The process that is being started."""
         self.leaving: list[WorkerProcess] = []
-        """Those that worked here before, and whose jobs still run."""
+        """Previous processes whose jobs still run."""
         self.restarts: Counter[str] = Counter()
         """How often a process was replaced, by reason."""
         self.most_jobs = 0.0
         """Jobs after which the current process is replaced; 0 for any number."""
         self.changed = asyncio.Event()
         self.reload = asyncio.Event()
-        """Set to have it replaced by one that runs the program as it is now."""
+        """Set to replace it by a process that runs the current code."""
         self.renewed = asyncio.Event()
-        """Set once it was, or could not be."""
+        """Set after the replacement, also if it failed."""
 
     @property
     def processes(self) -> list[WorkerProcess]:
-        """All that have not ended."""
-        found = [self.coming, self.current, *self.leaving]
+        """All processes that have not ended."""
+        found = [self.starting, self.current, *self.leaving]
         return [each for each in found if each is not None and not each.ended.is_set()]
 
     def lend(self) -> None:
-        """Let the current process use what those that are leaving do not."""
+        """Lend the current process the slots that leaving processes do not use."""
         self.leaving = [each for each in self.leaving if not each.ended.is_set()]
         current = self.current
         if current is not None and current.ready.is_set():
@@ -88,27 +88,27 @@ class Supervisor:
         self._config = config
         self._figures: Figures | None = None
         if config.metrics:
-            # Its library is loaded only where it is wanted.
+            # Load prometheus_client only if metrics are enabled.
             from riverui.cli.worker.processes.figures import Figures
 
             self._figures = Figures(self)
         self._fork_server = fork_server
         self._forks: Channel[Forked | Exited] = Channel(
-            Forked | Exited, self._on_fork, self._on_fork_server_gone
+            Forked | Exited, self._on_fork, self._on_fork_server_end
         )
         self._new: dict[int, list[WorkerProcess]] = {}
-        """Those asked for, by number, until they have a pid."""
+        """Requested processes by number, until they have a pid."""
         self._by_pid: dict[int, WorkerProcess] = {}
         self._failed = False
-        """Whether a process has left jobs behind, or had to be killed."""
+        """Whether a process has abandoned jobs or was killed."""
 
     async def run(self) -> int:
         """Run the processes until SIGINT or SIGTERM; return the exit code.
 
-        Raise ListenError where the health port is taken.
+        Raise ListenError if the health port is in use.
         """
         config = self._config
-        with signals() as asked, self._reloads():
+        with signals() as asked, self._reload_on_signal():
             async with health_served(
                 self._health,
                 host=config.health_host,
@@ -137,37 +137,37 @@ class Supervisor:
             await asyncio.wait({working, stop, lost})
             await self._stop(asked)
         if self._forks.closed.is_set():
-            log.error("what starts processes is gone, so all were stopped")
+            log.error("the fork server has ended, so all processes were stopped")
             return 1
         log.info("supervisor has stopped")
         return int(self._failed)
 
     async def _work(self, address: str) -> int:
-        """Have processes work in all places until cancelled; return the exit code of the first one
-        where that does not start.
+        """Run processes in all places until cancelled; return the exit code of the first one if it
+        does not start.
         """
-        if (code := await self._first_up()) is not None:
+        if (code := await self._start_first()) is not None:
             return code
         log.info(
             "supervisor has started",
             extra={"processes": len(self.members)} | ({"health": address} if address else {}),
         )
-        services = [self._roll(), *(self._keep(member) for member in self.members)]
+        services = [self._replace_all(), *(self._keep_running(member) for member in self.members)]
         if self._figures is not None:
             services.append(self._figures.run())
         # None of them ends by itself.
         await asyncio.gather(*services)
         return 0
 
-    async def _first_up(self) -> int | None:
-        """Start the first process alone, so that what would stop each of them is logged once;
-        return its exit code where it does not start.
+    async def _start_first(self) -> int | None:
+        """Start the first process alone, so that an error that stops all of them is logged once;
+        return its exit code if it does not start.
         """
         first = Member(1)
         self.members = [first]
-        process = first.current = await self._raise(first)
+        process = first.current = await self._start(first)
         first.lend()
-        await _either(process.started, process.ended)
+        await _wait_for_any(process.started, process.ended)
         if not process.started.is_set():
             code = process.exit_code or 1
             return code if code > 0 else 1
@@ -183,12 +183,12 @@ class Supervisor:
         self._limit_jobs(first)
         return None
 
-    async def _raise(self, member: Member) -> WorkerProcess:
-        """Start a process, and return it once it is ready to work, or has ended."""
+    async def _start(self, member: Member) -> WorkerProcess:
+        """Start a process; return it when it is ready or has ended."""
         process = WorkerProcess(member.number, lambda: self._changed(member))
         if self._figures is not None:
             self._figures.follow(process)
-        member.coming = process
+        member.starting = process
         ours, theirs = socket.socketpair()
         with theirs:
             await process.connect(ours)
@@ -199,30 +199,30 @@ class Supervisor:
                 self._forks.close()
         try:
             async with asyncio.timeout(_READY_SECONDS):
-                await _either(process.ready, process.ended)
+                await _wait_for_any(process.ready, process.ended)
         except TimeoutError:
             log.warning(
                 "process %s takes more than %s s to load", member.number, int(_READY_SECONDS)
             )
-            await _either(process.ready, process.ended)
-        member.coming = None
+            await _wait_for_any(process.ready, process.ended)
+        member.starting = None
         return process
 
-    async def _keep(self, member: Member) -> None:
-        """Have a process work in this place, and another when it ends or has had enough."""
+    async def _keep_running(self, member: Member) -> None:
+        """Keep a process in this place, and replace it when it ends or reaches a limit."""
         failures = 0
         while True:
             process = member.current
             if process is None:
-                process = member.current = await self._raise(member)
+                process = member.current = await self._start(member)
                 self._limit_jobs(member)
                 member.lend()
-            why = await self._over(member, process)
+            why = await self._wait_for_end(member, process)
             if why == "ended":
                 member.current = None
                 seconds = 0.0
-                failures = 1 if _lived(process) >= _LIVED_SECONDS else failures + 1
-                # At once after the first time, unless it did not even come up.
+                failures = 1 if _lived(process) >= _STABLE_SECONDS else failures + 1
+                # Restart at once the first time, unless it did not start at all.
                 tries = failures - 1 if process.client else failures
                 seconds = backoff(tries) if tries else 0.0
                 member.restarts["ended"] += 1
@@ -239,12 +239,12 @@ class Supervisor:
             if why == "reload":
                 member.renewed.set()
             elif failures:
-                await _either(process.ended, seconds=backoff(failures))
+                await _wait_for_any(process.ended, seconds=backoff(failures))
 
     async def _replace(self, member: Member, process: WorkerProcess, why: str) -> bool:
-        """Put another process in the place of one that may end its jobs; return whether it came."""
-        log.info("process %s is replaced: %s", member.number, _WORDS[why], extra=_about(process))
-        new = await self._raise(member)
+        """Start a replacement while the old process finishes jobs; return whether it started."""
+        log.info("process %s is replaced: %s", member.number, _REASONS[why], extra=_about(process))
+        new = await self._start(member)
         if new.ended.is_set():
             log.error(
                 "process %s is not replaced, as the new one has ended with %s",
@@ -260,7 +260,7 @@ class Supervisor:
         member.lend()
         return True
 
-    async def _over(self, member: Member, process: WorkerProcess) -> str:
+    async def _wait_for_end(self, member: Member, process: WorkerProcess) -> str:
         """Wait until the process has ended or is to be replaced, and return why."""
         config = self._config
         while True:
@@ -290,7 +290,7 @@ class Supervisor:
         return await health(self)
 
     @contextmanager
-    def _reloads(self) -> Iterator[None]:
+    def _reload_on_signal(self) -> Iterator[None]:
         """Handle SIGHUP: reload the program."""
         self._wanted = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -300,7 +300,7 @@ class Supervisor:
         finally:
             loop.remove_signal_handler(signal.SIGHUP)
 
-    async def _roll(self) -> None:
+    async def _replace_all(self) -> None:
         """Replace one process after another at each SIGHUP, until one cannot be replaced."""
         while True:
             await self._wanted.wait()
@@ -319,7 +319,7 @@ class Supervisor:
                 log.info("all processes were replaced")
 
     async def _stop(self, asked: asyncio.Queue[None]) -> None:
-        """Stop all processes in three phases, each begun by its time or another signal."""
+        """Stop all processes in three phases; each begins after its time or at another signal."""
         config = self._config
         phases = ((1, config.soft_stop), (2, config.hard_stop), (3, None))
         for phase, span in phases:
@@ -340,7 +340,7 @@ class Supervisor:
         await self._all_ended(None, _LEAVE_SECONDS)
 
     async def _all_ended(self, asked: asyncio.Queue[None] | None, seconds: float) -> None:
-        """Wait for all processes to end, so many seconds, or until the next phase is asked for."""
+        """Wait for all processes to end, or for the time or a signal of the next phase."""
         processes = self._processes()
         ends = asyncio.gather(*(process.ended.wait() for process in processes))
         wanted: set[asyncio.Future[object]] = {asyncio.ensure_future(ends)}
@@ -352,7 +352,7 @@ class Supervisor:
             for each in wanted:
                 each.cancel()
             await asyncio.gather(*wanted, return_exceptions=True)
-        self._failed |= any(process.exit_code not in _WELL for process in processes)
+        self._failed |= any(process.exit_code not in _CLEAN_EXIT_CODES for process in processes)
 
     def _processes(self) -> list[WorkerProcess]:
         return [process for member in self.members for process in member.processes]
@@ -368,16 +368,16 @@ class Supervisor:
         else:
             process.exited(1)
 
-    def _on_fork_server_gone(self, error: ValueError | None) -> None:
+    def _on_fork_server_end(self, error: ValueError | None) -> None:
         for process in self._processes():
-            process.ends_unseen()
+            process.end_with_channel()
 
 
-_WORDS = {
+_REASONS = {
     "jobs": "it has worked enough jobs",
     "memory": "it takes too much memory",
-    "reload": "it is to run the program as it is now",
-    "signal": "it was told to stop",
+    "reload": "the program is reloaded",
+    "signal": "it received a signal",
 }
 """Why a process is replaced."""
 
@@ -400,8 +400,8 @@ def _lived(process: WorkerProcess) -> float:
     return asyncio.get_running_loop().time() - process.began_at
 
 
-async def _either(*events: asyncio.Event, seconds: float | None = None) -> None:
-    """Wait until one of the events is set, or the time is over."""
+async def _wait_for_any(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of the events is set or the time has passed."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

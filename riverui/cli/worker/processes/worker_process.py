@@ -27,48 +27,48 @@ class WorkerProcess(ChildProcess[messages.Report]):
         self.client = ""
         """The id of its client, once it has started."""
         self.metrics: list[Family] = []
-        """What it has counted, by its last report."""
+        """Its metrics, as last reported."""
         self.memory = 0
-        """Bytes, by its last report."""
+        """Bytes, as last reported."""
         self.worked = 0
         """Jobs."""
         self.ready = asyncio.Event()
         self.started = asyncio.Event()
         self.began_at = self._loop.time()
         self.stopping = False
-        """Whether it takes no more jobs, or was told to take none."""
+        """Whether it takes no more jobs, or was asked to stop."""
         self._lent: dict[str, int] = {}
         self._taken: Mapping[str, int] | None = None
-        """Slots that its jobs take while it stops."""
+        """Slots that its jobs use while it stops."""
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._changed = changed
         self._ids = itertools.count()
-        self._unseen = False
-        """Whether nobody sees it end."""
+        self._exit_unreported = False
+        """Whether its exit is not reported."""
 
     def holds(self, queue: str) -> int:
-        """Return how many slots of a queue it takes, or may take before it is told to stop."""
+        """Return how many slots of a queue it uses, or may use until it stops."""
         if self.ended.is_set():
             return 0
         return (self._lent if self._taken is None else self._taken).get(queue, 0)
 
     def lend(self, slots: Mapping[str, int]) -> None:
-        """Let it use slots of its share: as many as before, or more."""
+        """Let it use slots of its share: at least as many as before."""
         lent = {name: count for name, count in slots.items() if count > 0}
         if lent != self._lent and not self.stopping:
             self._lent = lent
             self.send(messages.Lend(lent))
 
     def stop(self, phase: int = 1) -> None:
-        """Have it stop, from this phase on: its jobs may end, are cancelled, are abandoned."""
+        """Begin this phase of its stop: jobs may end, are cancelled, are abandoned."""
         self.stopping = True
         self.send(messages.Stop(phase))
         if not self.ready.is_set():
-            # It may take its time to load the program, and there is nothing to end well.
+            # Loading the program may take long, and there are no jobs to finish.
             self.signal(signal.SIGTERM)
 
     async def ask(self, about: str, *, seconds: float) -> Any:
-        """Return what it answers; None where it does not in time, or has ended."""
+        """Return its answer; None if it does not answer in time or has ended."""
         if self.ended.is_set() or not self.ready.is_set():
             return None
         number = next(self._ids)
@@ -83,13 +83,13 @@ class WorkerProcess(ChildProcess[messages.Report]):
             self._answers.pop(number, None)
 
     async def ask_metrics(self, *, seconds: float) -> list[Family]:
-        """Return what it has counted; by its last report, where it does not answer in time."""
+        """Return its metrics; as last reported if it does not answer in time."""
         self.metrics = await self.ask("metrics", seconds=seconds) or self.metrics
         return self.metrics
 
-    def ends_unseen(self) -> None:
-        """Take it as ended once its channel is closed, as nobody sees it end."""
-        self._unseen = True
+    def end_with_channel(self) -> None:
+        """Treat it as ended once its channel is closed, because its exit is not reported."""
+        self._exit_unreported = True
         if self._channel.closed.is_set():
             self._finish()
 
@@ -114,12 +114,12 @@ class WorkerProcess(ChildProcess[messages.Report]):
         self._changed()
 
     def silent(self, error: ValueError | None) -> None:
-        """Take it as ended where nobody sees that."""
-        if self._unseen:
+        """Treat it as ended if its exit is not reported."""
+        if self._exit_unreported:
             self._finish()
 
     def over(self) -> None:
-        """Let nobody wait for it any longer."""
+        """Release everybody who waits for it."""
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_result(None)

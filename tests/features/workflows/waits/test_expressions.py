@@ -149,11 +149,11 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
 @pytest.mark.parametrize(
     ("wait", "words"),
     [
-        (Wait("a &&", [SignalTerm("a", "k")]), "the wait is no CEL"),
+        (Wait("a &&", [SignalTerm("a", "k")]), "the wait is not CEL"),
         (Wait("a || b", [SignalTerm("a", "k")]), "names 'b'; it knows a"),
         (Wait("a", [SignalTerm("a", "k", "deps.x")]), "of term 'a' names 'deps'"),
         (Wait("a", [Term("a", "payload.x")]), "names 'payload'; it knows deps, signals"),
-        (Wait("a", [Term("a", "(" * 4000)]), "is no CEL"),
+        (Wait("a", [Term("a", "(" * 4000)]), "is not CEL"),
         (Wait("a && now()", [SignalTerm("a", "k")]), "the wait calls 'now'; it knows all, bytes, "),
         (Wait("a", [SignalTerm("a", "k", "key.trim() == ''")]), "of term 'a' calls 'trim'"),
         (Wait("a", [SignalTerm("a", "k", "[1].exists(x, _f(x))")]), "of term 'a' calls '_f'"),

@@ -13,16 +13,16 @@ from riverui.contrib.django.config import river_settings
 from riverui.errors import ConfigError
 
 TARGET = "riverui.contrib.django.client:command_client"
-"""Where `riverui worker` finds the client of the project."""
+"""The project's client for `riverui worker`."""
 
 _BAD_SETTINGS = 2
-"""The exit code of riverui's command line for settings that cannot be used."""
+"""Exit code of riverui's command line for settings that are not valid."""
 _DJANGO = ("--settings", "--pythonpath")
-"""Flags of every `manage.py` command that take a value; Django has read them by now."""
+"""Flags with a value of every `manage.py` command, which Django has read already."""
 
 
 class Command(BaseCommand):  # type: ignore[misc]  # Django comes without types
-    """Passes all that is behind `riverui` on to the command line of that name."""
+    """Passes the arguments after `riverui` to riverui's command line."""
 
     help = "River's jobs: migrate-list, explain, health, worker and the others of riverui."
     requires_system_checks = ()
@@ -32,7 +32,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django comes without types
         run(f"{argv[0]} {argv[1]}", self.words(without_django(argv[2:])))
 
     def add_arguments(self, parser: Any) -> None:
-        """Take any words; for `call_command`."""
+        """Accept any arguments, for `call_command`."""
         parser.add_argument("words", nargs=REMAINDER)
 
     def handle(self, *args: object, words: list[str], **options: object) -> None:
@@ -40,11 +40,11 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django comes without types
         run("riverui", self.words(words))
 
     def print_help(self, prog_name: str, subcommand: str) -> None:
-        """Print what there is, for `manage.py help riverui`."""
+        """Print the help, for `manage.py help riverui`."""
         run(f"{prog_name} {subcommand}", self.words(["--help"]))
 
     def words(self, given: list[str]) -> list[str]:
-        """Return the words for riverui's command line; on their own they are a call for help."""
+        """Return the arguments for riverui's command line; without any, those for help."""
         return given or ["--help"]
 
 
@@ -53,17 +53,17 @@ def run(called: str, words: list[str]) -> None:
     try:
         found = river_settings()
     except ConfigError as error:
-        # In one line, as all that riverui refuses.
+        # In one line, as riverui prints its errors.
         OutputWrapper(sys.stderr).write(f"riverui: {error}")
         sys.exit(_BAD_SETTINGS)
-    # By its path, as the command line stands above all that it may run.
+    # Imported by its path, as contrib may not import the command line.
     main = import_string("riverui.cli.main.main")
     settings = {"DATABASE_URL": found.conninfo, "RIVER_SCHEMA": found.schema or ""}
     main(words, settings=settings, program=called, target=TARGET, migrate="manage.py migrate")
 
 
 def without_django(words: list[str]) -> list[str]:
-    """Return the words without those that every command of `manage.py` takes."""
+    """Return the arguments without those of every `manage.py` command."""
     kept: list[str] = []
     passing = iter(words)
     for word in passing:

@@ -6,10 +6,10 @@ from riverui.contrib.django.management.commands import riverui
 
 
 class Command(riverui.Command):
-    """Is `manage.py riverui worker`."""
+    """Runs `manage.py riverui worker`."""
 
     help = "Works the project's jobs; takes the flags of riverui worker."
 
     def words(self, given: list[str]) -> list[str]:
-        """Return the words for riverui's command line."""
+        """Return the arguments for riverui's command line."""
         return ["worker", *given]
