@@ -13,7 +13,7 @@ from psycopg import BaseConnection
 from riverui.storage.postgres.limits import LIMITS
 
 if TYPE_CHECKING:
-    from riverui.storage.postgres.pool import Connection
+    from riverui.storage.postgres.conninfo import Connection
 
 
 class ServerSilent(psycopg.OperationalError):

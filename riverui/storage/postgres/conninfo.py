@@ -8,14 +8,18 @@ from datetime import timedelta
 from functools import partial
 from inspect import iscoroutine
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
+from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
 
 from riverui.errors import ConfigError, DatabaseUnavailable
 from riverui.storage.options import Password
+
+Connection = AsyncConnection[Any]
 
 _PGX_PARAMETERS = frozenset(
     {"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"}

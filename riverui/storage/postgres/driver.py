@@ -27,12 +27,13 @@ from riverui.storage.migrations import MigrationFolder
 from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
 from riverui.storage.postgres.client_timeout import ClientTimeout, ServerSilent
+from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.executor import PostgresExecutor, PostgresTransaction
 from riverui.storage.postgres.foreign_transactions import async_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
-from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
+from riverui.storage.postgres.pool import HostPool, NoPool, OwnPool
 from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
 from riverui.storage.postgres.sessions import (
     check_version,

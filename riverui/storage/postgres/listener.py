@@ -13,9 +13,9 @@ from psycopg.rows import tuple_row
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.client_timeout import ClientTimeout
+from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
-from riverui.storage.postgres.pool import Connection
 
 MOST_KEPT = 10_000
 """Notifications kept for a reader that does not read, some megabytes; the oldest go first."""

@@ -22,13 +22,11 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.conninfo import Address
+from riverui.storage.postgres.conninfo import Address, Connection
 from riverui.storage.postgres.errors import refused
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.round_trips import Prepared
 from riverui.storage.postgres.sessions import let_prepare, set_clock
-
-Connection = AsyncConnection[Any]
 
 _ANSWER_HOLDS = 1.0
 """Seconds for which one attempt to connect tells everyone: nobody queues up behind a dead host."""

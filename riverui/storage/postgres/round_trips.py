@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from psycopg import abc
     from psycopg.pq.abc import PGconn, PGresult
 
-    from riverui.storage.postgres.pool import Connection
+    from riverui.storage.postgres.conninfo import Connection
 
 _SETTINGS = (
     b"select set_config('transaction_read_only', 'on', true),"

@@ -13,7 +13,7 @@ from riverui.errors import ServerTooOld
 from riverui.storage.postgres.client_timeout import ClientTimeout
 
 if TYPE_CHECKING:
-    from riverui.storage.postgres.pool import Connection
+    from riverui.storage.postgres.conninfo import Connection
 
 _SETTINGS = (
     "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit ="

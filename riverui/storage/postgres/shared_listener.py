@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from weakref import WeakKeyDictionary
 
 from riverui.errors import DatabaseError, DatabaseUnavailable
+from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.limits import PostgresLimits
 from riverui.storage.postgres.listener import MOST_KEPT, PostgresListener
-from riverui.storage.postgres.pool import Connection
 
 Connect = Callable[[], Awaitable[Connection]]
 

@@ -15,7 +15,7 @@ from riverui.storage.postgres.statements import PostgresQueries
 from riverui.storage.rows import Rows
 
 if TYPE_CHECKING:
-    from riverui.storage.postgres.pool import Connection
+    from riverui.storage.postgres.conninfo import Connection
 
 _PARAMETER = re.compile(r"\$(\d+)::(?!text\b(?!\[))")
 

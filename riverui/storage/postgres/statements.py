@@ -20,9 +20,9 @@ from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout, Sch
 from riverui.storage.options import Watch
 from riverui.storage.postgres import round_trips
 from riverui.storage.postgres.client_timeout import ClientTimeout
+from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
-from riverui.storage.postgres.pool import Connection
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries

@@ -27,7 +27,7 @@ from riverui.storage.postgres.statements import PostgresQueries, Statements, Wid
 from riverui.storage.rows import Rows
 
 if TYPE_CHECKING:
-    from riverui.storage.postgres.pool import Connection
+    from riverui.storage.postgres.conninfo import Connection
 
 _PARAMETER = re.compile(r"\$(\d+)")
 

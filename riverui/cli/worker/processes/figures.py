@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from riverui.cli.worker.metrics import CombinedMetrics
+from riverui.cli.worker.processes.member import Member
 from riverui.cli.worker.processes.worker_process import WorkerProcess
-
-if TYPE_CHECKING:
-    from riverui.cli.worker.processes.supervisor import Supervisor
 
 _ANSWER_SECONDS = 3.0
 """Seconds for a process to answer: Prometheus waits for ten. The last answer counts for one that
@@ -29,8 +27,8 @@ REASONS = ("ended", "jobs", "memory", "reload", "signal")
 class Figures:
     """The metrics of a supervisor's processes."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
         self._following: set[WorkerProcess] = set()
         self._together = CombinedMetrics()
 
@@ -69,7 +67,7 @@ class Figures:
             "Processes that were replaced.",
             labels=["process", "reason"],
         )
-        for member in self._supervisor.members:
+        for member in self._members:
             works = any(process.started.is_set() for process in member.processes)
             up.add_metric([str(member.number)], works)
             for reason in REASONS:

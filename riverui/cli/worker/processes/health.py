@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from riverui.cli.worker.processes.member import Member
 from riverui.cli.worker.processes.worker_process import WorkerProcess
-
-if TYPE_CHECKING:
-    from riverui.cli.worker.processes.supervisor import Member, Supervisor
 
 _ANSWER_SECONDS = 2.8
 """Seconds for a process to answer: more than its database gets, less than the 3 to 5 that
@@ -19,16 +17,15 @@ _WORST = ("no database", "not answering", "starting", "stopping")
 """Statuses if no process works: the first that one of the processes has."""
 
 
-async def health(supervisor: Supervisor) -> dict[str, object]:
+async def health(members: Sequence[Member], *, stopping: bool) -> dict[str, object]:
     """Return the status of all processes together and of each: `ok`, `degraded` if only some work,
     or why none does.
     """
-    members = supervisor.members
     asked = [(member, process) for member in members for process in member.processes]
     found = await asyncio.gather(*(_process_health(member, process) for member, process in asked))
     found += [_missing(member) for member in members if not member.processes]
     return {
-        "status": _status(found, len(members), stopping=supervisor.stopping),
+        "status": _status(found, len(members), stopping=stopping),
         "database": any(each.get("database") for each in found),
         "last_fetched_at": max(
             (at for each in found if (at := each.get("last_fetched_at"))), default=None

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import signal
 import socket
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from riverui.cli.worker.health import health_served
 from riverui.cli.worker.processes.fork import Exited, Forked, fork_worker
 from riverui.cli.worker.processes.health import health
+from riverui.cli.worker.processes.member import Member
 from riverui.cli.worker.processes.worker_process import WorkerProcess
 from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.shutdown import signals
@@ -39,46 +39,6 @@ _CLEAN_EXIT_CODES = (None, 0, -signal.SIGTERM)
 """Exit codes without abandoned jobs: the last is of a process that had not started."""
 
 
-class Member:
-    """A place among the processes, with its share of the slots."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.current: WorkerProcess | None = None
-        """The process that works in this place."""
-        self.starting: WorkerProcess | None = None
-        """The process that is being started."""
-        self.leaving: list[WorkerProcess] = []
-        """Previous processes whose jobs still run."""
-        self.restarts: Counter[str] = Counter()
-        """How often a process was replaced, by reason."""
-        self.most_jobs = 0.0
-        """Jobs after which the current process is replaced; 0 for any number."""
-        self.changed = asyncio.Event()
-        self.reload = asyncio.Event()
-        """Set to replace it by a process that runs the current code."""
-        self.renewed = asyncio.Event()
-        """Set after the replacement, also if it failed."""
-
-    @property
-    def processes(self) -> list[WorkerProcess]:
-        """All processes that have not ended."""
-        found = [self.starting, self.current, *self.leaving]
-        return [each for each in found if each is not None and not each.ended.is_set()]
-
-    def lend(self) -> None:
-        """Lend the current process the slots that leaving processes do not use."""
-        self.leaving = [each for each in self.leaving if not each.ended.is_set()]
-        current = self.current
-        if current is not None and current.ready.is_set():
-            current.lend(
-                {
-                    name: count - sum(each.holds(name) for each in self.leaving)
-                    for name, count in current.share.items()
-                }
-            )
-
-
 class Supervisor:
     """All processes of one `riverui worker`."""
 
@@ -91,7 +51,7 @@ class Supervisor:
             # Load prometheus_client only if metrics are enabled.
             from riverui.cli.worker.processes.figures import Figures
 
-            self._figures = Figures(self)
+            self._figures = Figures(self.members)
         self._fork_server = fork_server
         self._forks: Channel[Forked | Exited] = Channel(
             Forked | Exited, self._on_fork, self._on_fork_server_end
@@ -164,7 +124,7 @@ class Supervisor:
         return its exit code if it does not start.
         """
         first = Member(1)
-        self.members = [first]
+        self.members.append(first)
         process = first.current = await self._start(first)
         first.lend()
         await _wait_for_any(process.started, process.ended)
@@ -287,7 +247,7 @@ class Supervisor:
         member.changed.set()
 
     async def _health(self) -> Mapping[str, object]:
-        return await health(self)
+        return await health(self.members, stopping=self.stopping)
 
     @contextmanager
     def _reload_on_signal(self) -> Iterator[None]:

@@ -10,8 +10,6 @@ from typing import Any
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
 from riverui.errors import NotFound
-from riverui.features.concurrency.domain import METADATA_KEY as CONCURRENCY
-from riverui.features.rate_limits.domain import OVERRIDE as RATE_LIMIT
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.jobs import PREVIEW
@@ -189,28 +187,18 @@ class QueueStatements(Statements):
         row = await self.row("queue_count_list", {"cap": cap, "limit": 1}, named=named)
         return None if row is None else _counted(row)
 
-    async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
-        """Put the limits (a JSON object as text) into the queue's metadata, or take them out for
-        None, and tell the workers; return its row. Raise NotFound where the queue has no row.
+    async def queue_set_metadata_key(self, name: str, key: str, value: str | None) -> QueueRow:
+        """Set a key of the metadata to a value (JSON as text), or remove it for None, and notify
+        the workers; return the queue's row. Raise NotFound if it has none.
         """
-        return await self._set_key(name, CONCURRENCY, concurrency)
-
-    async def queue_set_rate_limit(self, name: str, limit: str | None) -> QueueRow:
-        """Put the numbers of a rate limit (a JSON object as text) into the queue's metadata, or
-        take them out for None, and tell the workers; return its row. Raise NotFound where the
-        queue has no row.
-        """
-        return await self._set_key(name, RATE_LIMIT, limit)
+        values = {"name": name, "key": key, "value": value, "schema": self.schema}
+        return await self._changed("queue_set_metadata_key", name, values)
 
     async def queue_touch(self, name: str) -> QueueRow:
         """Set the queue's updated_at and nothing else; return its row. Raise NotFound where the
         queue has no row.
         """
         return await self._changed("queue_touch", name, {"name": name})
-
-    async def _set_key(self, name: str, key: str, value: str | None) -> QueueRow:
-        values = {"name": name, "key": key, "value": value, "schema": self.schema}
-        return await self._changed("queue_set_metadata_key", name, values)
 
     async def _changed(self, block: str, name: str, values: Mapping[str, Any]) -> QueueRow:
         row = await self.row(block, values) if is_storable(name) else None
