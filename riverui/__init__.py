@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         InsertManyParams,
         InsertOpts,
         InsertRequest,
-        SequenceOpts,
         UniqueOpts,
     )
     from riverui.engine.job_lists import (
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         JobListResult,
     )
     from riverui.engine.lead.periodic import PeriodicJob
+    from riverui.engine.retention import Retention
     from riverui.engine.sync_client import SyncClient
     from riverui.engine.work.context import (
         as_job,
@@ -97,8 +97,8 @@ if TYPE_CHECKING:
     from riverui.features.encryption.engine import Encryption
     from riverui.features.fair_shares.domain import FairShare
     from riverui.features.rate_limits.domain import RateLimit
-    from riverui.features.retention.domain import Retention
     from riverui.features.retention.engine import QueueRetention
+    from riverui.features.sequences.engine.opts import SequenceOpts
     from riverui.features.workflows.engine.builder import WorkflowMap, WorkflowTask
     from riverui.features.workflows.engine.bundle import SyncWorkflowBundle, WorkflowBundle
     from riverui.features.workflows.engine.loading import LoadedTask, LoadedTasks
@@ -263,6 +263,7 @@ _PLACES = {
     "engine.events": "Event EventKind JobStats",
     "features.encryption.engine": "Encryption",
     "features.retention.engine": "QueueRetention",
+    "features.sequences.engine.opts": "SequenceOpts",
     "features.workflows.waits.engine.signals": "Signal SignalList",
     "features.workflows.engine.builder": "WorkflowMap WorkflowTask",
     "features.workflows.engine.bundle": "SyncWorkflowBundle WorkflowBundle",
@@ -271,7 +272,7 @@ _PLACES = {
     "contrib.prometheus": "PrometheusPlugin",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin WorkingClient",
     "engine.insert.insert_opts": (
-        "InsertKeywords InsertManyParams InsertOpts InsertRequest SequenceOpts UniqueOpts"
+        "InsertKeywords InsertManyParams InsertOpts InsertRequest UniqueOpts"
     ),
     "engine.job_lists": (
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
@@ -279,7 +280,7 @@ _PLACES = {
     "features.dead_letters.engine.config": "DeadLetterConfig",
     "features.durable_periodic.engine.config": "DurablePeriodicJobsConfig",
     "engine.lead.periodic": "PeriodicJob",
-    "features.retention.domain": "Retention",
+    "engine.retention": "Retention",
     "engine.work.resumable": (
         "resumable_set_cursor resumable_set_step_cursor_tx resumable_set_step_tx resumable_step "
         "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"

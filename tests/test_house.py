@@ -58,8 +58,6 @@ BESIDE = {
     ("dead_letters", "operations"): "all that match",
     ("error_groups", "operations"): "all jobs of a group",
     ("operations", "dead_letters"): "its runner reads dead letters, too",
-    ("error_groups", "encryption"): "samples of encrypted args",
-    ("error_groups", "marks"): "deploys on the charts of errors",
     ("sequences", "workflows"): "a task of a workflow is in no sequence",
     ("workflows", "concurrency"): "River Pro's producers",
     ("workflows", "durable_periodic"): "River Pro's periodic jobs",
@@ -74,6 +72,48 @@ def test_features_know_nothing_of_one_another() -> None:
         for other in re.findall(r"^from riverui\.features\.(\w+)", path.read_text(), re.M):
             found |= {(feature, other)} - {(feature, feature)}
     assert found == set(BESIDE)
+
+
+_EXPLAINS = "it says what each feature makes a job wait for"
+_LIVES = "signs of life are the engine's own; their tables are a feature's"
+_TYPES = "types of settings that features define, for type checkers only"
+NAMES_FEATURES = {
+    "actions/explain.py": _EXPLAINS,
+    "actions/health.py": _LIVES,
+    "actions/holds.py": _EXPLAINS,
+    "cli/health.py": "deploys explain what changed",
+    "cli/main.py": "the list of commands",
+    "cli/serve/config.py": "the setting that names the file of encryption keys",
+    "domain/explain/explanation.py": _EXPLAINS,
+    "domain/explain/facts.py": _EXPLAINS,
+    "domain/explain/holds.py": _EXPLAINS,
+    "domain/explain/order.py": _EXPLAINS,
+    "engine/config.py": _TYPES,
+    "engine/feature_list.py": "the list of features",
+    "engine/insert/insert_opts.py": _TYPES,
+    "engine/insert/job_builder.py": _TYPES,
+    "engine/lead/maintenance/job_rescuer.py": _LIVES,
+    "engine/lead/stand_in.py": _LIVES,
+    "engine/queue_config.py": _TYPES,
+    "engine/runtime.py": _LIVES,
+    "engine/work/candidate_fetch.py": _TYPES,
+    "engine/work/tasks.py": _TYPES,
+}
+"""Files outside features, pages and the demo that import a feature, and why."""
+
+
+def test_the_core_imports_no_feature() -> None:
+    """A feature is deleted by deleting its folder and its line in the lists."""
+    rooms = ("actions", "cli", "contrib", "domain", "engine", "ipc", "storage", "testing")
+    found, at_run_time = set(), set()
+    for path in (path for room in rooms for path in (PACKAGE / room).rglob("*.py")):
+        text = path.read_text()
+        if re.search(r"^\s*(from|import) riverui\.features\b", text, re.M):
+            found.add(path.relative_to(PACKAGE).as_posix())
+        if re.search(r"^(from|import) riverui\.features\b", text, re.M):
+            at_run_time.add(path.relative_to(PACKAGE).as_posix())
+    assert found == NAMES_FEATURES.keys()
+    assert not {path for path in at_run_time if NAMES_FEATURES[path] is _TYPES}
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

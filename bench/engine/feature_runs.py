@@ -21,10 +21,11 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.event_loop import loop_factory, spare_collector
 from riverui.engine.events import EventKind
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.storage.migrations import migrate
 
 _BATCH = 5_000

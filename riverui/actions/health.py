@@ -17,9 +17,9 @@ from riverui.domain.health.queues import late_queues, waiting_long
 from riverui.domain.health.success import failing_kinds
 from riverui.domain.health.verdict import judge
 from riverui.domain.jobs import JobState
+from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.features.heartbeats.store import ClientStore
-from riverui.features.marks.domain import Mark
 from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.storage.stores.health import HealthStore

@@ -14,7 +14,9 @@ from riverui.domain.partitions import Partition
 from riverui.domain.queues import BatchTerms, QueueRow, QueueTerms
 from riverui.features.concurrency import verbs as concurrency
 from riverui.features.concurrency.store import LimitStore
+from riverui.features.fair_shares import domain as fair_shares
 from riverui.features.heartbeats.store import ClientRow, ClientStore
+from riverui.features.rate_limits import domain as rate_limits
 from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import RateStore
 from riverui.storage.interface import SQL, Executor
@@ -129,11 +131,12 @@ async def rate_hold(
     """Return how the bucket of a job stands; None if its queue is not known to have a rate
     limit.
     """
-    configured = terms.rate_limit
-    if configured is None or SQL not in executor.capabilities:
+    found = None if terms.rate_limit is None else rate_limits.read_terms(terms.rate_limit)
+    if found is None or SQL not in executor.capabilities:
         return None
     if not await installed(executor):
         return None
+    configured, weighs = found
     limit: RateLimit = configured.overridden(queue.metadata.text)
     key = await _key(executor, job.id, limit.partition)
     bucket = await RateStore(executor).rate_get(queue.name, key)
@@ -145,7 +148,7 @@ async def rate_hold(
         override=limit != configured,
         key=key,
         tokens=tokens,
-        weight=limit.weight_of(job.kind, keys) if terms.weighs else None,
+        weight=limit.weight_of(job.kind, keys) if weighs else None,
     )
 
 
@@ -153,9 +156,10 @@ async def share_hold(executor: Executor, job: JobShowRow, terms: QueueTerms) -> 
     """Return whose turn comes before a job's; None if its queue is not known to have fair
     shares.
     """
-    share = terms.fair_share
-    if share is None or SQL not in executor.capabilities:
+    found = None if terms.fair_share is None else fair_shares.read_terms(terms.fair_share)
+    if found is None or SQL not in executor.capabilities:
         return None
+    share, known = found
     line = await ExplanationStore(executor).job_share_get(
         job.queue,
         share.partition,
@@ -166,7 +170,7 @@ async def share_hold(executor: Executor, job: JobShowRow, terms: QueueTerms) -> 
     indexes = await CandidateStore(executor).partition_index_list()
     return ShareHold(
         share=share,
-        known=terms.shares,
+        known=known,
         line=line,
         indexed=share.partition.index_name in indexes,
     )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.domain.values import MOST_QUEUE_NAME_BYTES, is_queue_name
-from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
 
@@ -141,55 +139,8 @@ DELETE = JobVerb(
     allows="delete jobs",
 )
 
-UNDELETE = JobVerb(
-    name="undelete",
-    label="Undo",
-    icon="rotate-cw",
-    key="",
-    fits=frozenset(),
-    call=lambda executor, ids, given: DeadLetterStore(executor).dead_job_undo_many(ids),
-    done="put back",
-    changed="{jobs} put back",
-    effect=("It is put back as it was.", "They are put back as they were."),
-    summary="Puts deleted jobs back as they were.",
-    allows=DELETE.allows,
-    extension=True,
-)
-"""Undoes a deletion whose jobs were kept; offered by a notice, without a button."""
-
 JOB_VERBS: Mapping[str, JobVerb] = {verb.name: verb for verb in (RETRY, CANCEL, MOVE, DELETE)}
 """Every verb on jobs by its name, in the order of their buttons."""
-
-RETRY_DEAD_LETTERS = replace(
-    RETRY,
-    name="retry_dead_letters",
-    label="Retry dead letters",
-    on_dead_letters=RETRY,
-    effect=(
-        "It is a job again under its number, without attempts and errors, and available at once.",
-        "They are jobs again under their numbers, without attempts and errors, and available at"
-        " once.",
-    ),
-    extension=True,
-)
-DELETE_DEAD_LETTERS = replace(
-    DELETE,
-    name="delete_dead_letters",
-    label="Delete dead letters",
-    on_dead_letters=DELETE,
-    effect=(
-        "It is removed for good, with args, errors and logs. This cannot be undone.",
-        "They are removed for good, with their args, errors and logs. This cannot be undone.",
-    ),
-    extension=True,
-)
-DEAD_LETTER_VERBS: Mapping[str, JobVerb] = {
-    verb.name: verb for verb in (RETRY_DEAD_LETTERS, DELETE_DEAD_LETTERS)
-}
-"""Verbs that can be applied to all matching dead letters."""
-
-OPERATION_VERBS: Mapping[str, JobVerb] = {**JOB_VERBS, **DEAD_LETTER_VERBS}
-"""Verbs that can be applied to all matching jobs."""
 
 SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.NOT_FOUND: "not found",

@@ -12,7 +12,6 @@ from riverui.domain.jobs import JobState
 from riverui.domain.json import object_problem
 from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
 from riverui.errors import JobRefused
-from riverui.features.workflows.domain.tasks import MARK
 from riverui.storage.interface.engine_params import InsertResult
 
 MAX_ARGS_BYTES = 300_000
@@ -25,7 +24,7 @@ FROM = "riverui:from"
 """The metadata key with the user who inserted a job on the dashboard, and the copied job."""
 _MOST_USER = 200
 """Maximum characters of a user's name."""
-_RESERVED = ("river:", FROM, MARK)
+_RESERVED = ("river:", FROM, "riverui:workflow")
 """Prefixes of metadata keys that River and riverui write themselves."""
 
 

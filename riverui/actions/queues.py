@@ -84,16 +84,16 @@ async def get(executor: Executor, name: str) -> QueueRow:
     return row
 
 
-async def set_concurrency(
-    driver: Driver, name: str, limits: str | None, *, time_limit: timedelta | None = None
+async def set_metadata_key(
+    driver: Driver, name: str, key: str, value: str | None, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Set River Pro's limits of a queue (a JSON object as text) or remove them with None; return
-    its row.
+    """Set a key of a queue's metadata to a value (JSON as text), or remove it for None; return the
+    queue's row.
 
-    Its other metadata are kept. Raise NotFound if the queue has no row.
+    All else in its metadata stays. Raise NotFound if the queue has no row.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_set_concurrency(name, limits)
+        return await transaction.queue_set_metadata_key(name, key, value)
 
 
 async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = None) -> QueueRow:

@@ -20,7 +20,6 @@ from riverui.cli.explain import explain
 from riverui.cli.health import health
 from riverui.cli.healthcheck import healthcheck
 from riverui.cli.job.command import job
-from riverui.cli.mark import mark
 from riverui.cli.migrate import COMMANDS
 from riverui.cli.partition_index import partition_index
 from riverui.cli.queue import queue
@@ -29,6 +28,7 @@ from riverui.cli.token import token
 from riverui.cli.top.command import top
 from riverui.cli.worker.command import worker
 from riverui.errors import ConfigError, RiveruiError
+from riverui.features.marks.cli import mark
 
 BAD_SETTINGS = 2
 """Exit code for settings that are not valid."""

@@ -17,8 +17,9 @@ from riverui.domain.partitions import PartitionConfig
 from riverui.domain.schedules import CronSchedule
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.periodic import PeriodicJob
+from riverui.engine.retention import Retention
 from riverui.engine.work.context import record_output
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
@@ -27,8 +28,8 @@ from riverui.features.dead_letters.engine.config import DeadLetterConfig
 from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
 from riverui.features.encryption.engine import Encryption
 from riverui.features.rate_limits.domain import RateLimit
-from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.features.workflows.waits.domain import SignalTerm, TimerTerm, Wait
 from riverui.storage.interface import Driver
 

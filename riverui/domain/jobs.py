@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar, cast
 
 from riverui.domain.json import read_json
+from riverui.domain.sealed_args import is_sealed
 from riverui.errors import ArgsError
-from riverui.features.encryption.domain import is_sealed
 
 T = TypeVar("T")
 

@@ -14,9 +14,10 @@ followed by a hash of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 from riverui.errors import ConfigError
 
@@ -71,6 +72,18 @@ class Partition:
         if self.by_args is not None:
             by += [", ".join(self.by_args) or "all args"]
         return " and ".join(by) or "nothing"
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        by_args = self.by_args
+        return {"by_args": None if by_args is None else list(by_args), "by_kind": self.by_kind}
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> Partition:
+        """Return the partition of an object out of JSON; ConfigError, or one of ODD_VALUE, for
+        another value.
+        """
+        return cls(by_args=value["by_args"], by_kind=value["by_kind"] is True)
 
 
 PartitionConfig = Partition

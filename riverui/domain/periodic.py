@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.errors import ConfigError
@@ -21,6 +22,17 @@ _STEADY = 0.25
 
 _LATE = 2.5
 """Usual intervals without a job after which one counts as missed: a job may be late by chance."""
+
+
+class NextRun(NamedTuple):
+    """When a periodic job comes next, as it is stored."""
+
+    id: str
+    next_run_at: datetime
+    planned_at: datetime | None
+    """The run that is inserted with it; None for what was not planned before."""
+    run_requested_at: datetime | None = None
+    """The request for a run that is answered with it; then nothing else is saved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,10 +10,6 @@ from typing import Any
 
 from riverui.domain.jobs import JsonText
 from riverui.domain.json import ODD_VALUE
-from riverui.domain.partitions import Partition
-from riverui.errors import ConfigError
-from riverui.features.fair_shares.domain import FairShare
-from riverui.features.rate_limits.domain import RateLimit
 
 ALL_QUEUES = "*"
 """The name by which River's clients pause and resume every queue."""
@@ -74,13 +70,7 @@ class LeaderRow:
 
 
 _MOST_BATCHES = 20
-"""Maximum batch rules that are reported."""
-
-_MOST_WEIGHTS = 20
-"""Maximum weights that are reported: of more, only that they exist."""
-
-_INVALID = (ConfigError, *ODD_VALUE)
-"""Exceptions of reading a report that another program has written."""
+"""Kinds worked in batches that are reported."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,42 +83,31 @@ class BatchTerms:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueTerms:
-    """The rules of one queue that its client reports with its heartbeats."""
+    """The rules of one queue that cannot be seen from its jobs. Those of features are JSON objects,
+    which the features write and read.
+    """
 
-    rate_limit: RateLimit | None = None
-    weighs: bool = True
-    """Whether the weights of the rate limit are known: a function is not reported."""
-    fair_share: FairShare | None = None
-    shares: bool = True
-    """Whether the weights of the fair share are known: too many are not reported."""
+    rate_limit: Mapping[str, Any] | None = None
+    """See `RateLimit.as_terms`."""
+    fair_share: Mapping[str, Any] | None = None
+    """See `FairShare.as_terms`."""
     ephemeral: bool = False
-    """Whether jobs are deleted once they complete."""
+    """Whether jobs are removed when they have succeeded."""
     batches: Mapping[str, BatchTerms] = field(default_factory=dict)
     """Batch rules by kind."""
 
     @property
     def any(self) -> bool:
-        """Return whether the queue has any rule."""
+        """Return whether there is anything to report."""
         return bool(self.rate_limit or self.fair_share or self.ephemeral or self.batches)
 
     def as_object(self) -> dict[str, Any]:
-        """Return the rules as an object for JSON."""
+        """Return what is reported, for JSON."""
         found: dict[str, Any] = {}
-        if (rate := self.rate_limit) is not None:
-            found["rate_limit"] = {
-                "limit": rate.limit,
-                "per_seconds": rate.per.total_seconds(),
-                "burst": rate.burst,
-                "partition": _partition_object(rate.partition),
-                "weight": _weight(rate),
-            }
-        if (share := self.fair_share) is not None:
-            known = len(share.weights) <= _MOST_WEIGHTS
-            found["fair_share"] = {
-                "partition": _partition_object(share.partition),
-                "weights": dict(share.weights) if known else None,
-                "default_weight": share.default_weight,
-            }
+        if self.rate_limit is not None:
+            found["rate_limit"] = self.rate_limit
+        if self.fair_share is not None:
+            found["fair_share"] = self.fair_share
         if self.ephemeral:
             found["ephemeral"] = True
         if self.batches:
@@ -139,69 +118,22 @@ class QueueTerms:
         return found
 
     @classmethod
-    def read(cls, reported: object) -> QueueTerms:
-        """Return the rules in an object from JSON, without any that are not valid."""
-        found: Mapping[str, Any] = reported if isinstance(reported, Mapping) else {}
+    def read(cls, value: object) -> QueueTerms:
+        """Return the rules in an object out of JSON; what cannot be read is left out."""
+        found: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         rate, share = found.get("rate_limit"), found.get("fair_share")
-        rate_limit = fair_share = None
-        weighs = shares = True
-        with suppress(*_INVALID):
-            if isinstance(rate, Mapping):
-                weight = rate["weight"]
-                weighs = weight is not None
-                rate_limit = RateLimit(
-                    limit=rate["limit"],
-                    per=timedelta(seconds=rate["per_seconds"]),
-                    burst=rate["burst"],
-                    partition=_read_partition(rate["partition"]),
-                    weight=1.0 if weight is None else weight,
-                )
-        with suppress(*_INVALID):
-            if isinstance(share, Mapping):
-                shares = share["weights"] is not None
-                fair_share = FairShare(
-                    partition=_read_partition(share["partition"]),
-                    weights=share["weights"] or {},
-                    default_weight=share["default_weight"],
-                )
         return cls(
-            rate_limit=rate_limit,
-            weighs=weighs,
-            fair_share=fair_share,
-            shares=shares,
+            rate_limit=rate if isinstance(rate, Mapping) else None,
+            fair_share=share if isinstance(share, Mapping) else None,
             ephemeral=found.get("ephemeral") is True,
             batches=_read_batches(found.get("batches")),
         )
 
 
-def _weight(rate: RateLimit) -> float | str | dict[str, float] | None:
-    """Return the weight of jobs; None if it cannot be reported."""
-    weight = rate.weight
-    if isinstance(weight, int | float | str):
-        return weight
-    if isinstance(weight, Mapping) and len(weight) <= _MOST_WEIGHTS:
-        return dict(weight)
-    return None
-
-
-def _partition_object(partition: Partition) -> dict[str, Any]:
-    by_args = partition.by_args
-    return {
-        "by_args": None if by_args is None else list(by_args),
-        "by_kind": partition.by_kind,
-    }
-
-
-def _read_partition(found: Mapping[str, Any]) -> Partition:
-    return Partition(by_args=found["by_args"], by_kind=found["by_kind"] is True)
-
-
-def _read_batches(reported: object) -> Mapping[str, BatchTerms]:
+def _read_batches(value: object) -> Mapping[str, BatchTerms]:
     found: dict[str, BatchTerms] = {}
-    for kind, batch in (
-        list(reported.items())[:_MOST_BATCHES] if isinstance(reported, Mapping) else ()
-    ):
-        with suppress(*_INVALID):
+    for kind, batch in list(value.items())[:_MOST_BATCHES] if isinstance(value, Mapping) else ():
+        with suppress(*ODD_VALUE):
             count, seconds = batch
             found[kind] = BatchTerms(max_count=int(count), max_delay=timedelta(seconds=seconds))
     return found

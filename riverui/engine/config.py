@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from riverui.domain.retries import Retry
 from riverui.domain.values import is_kind, is_queue_name
@@ -13,15 +14,17 @@ from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.pilot import Feature
 from riverui.engine.queue_config import QueueConfig as QueueConfig
-from riverui.engine.setting_checks import check_number, check_retry, check_span
+from riverui.engine.retention import Retention
+from riverui.engine.setting_checks import check_number, check_retry, check_span, check_type
 from riverui.engine.spans import NO_LIMIT as NO_LIMIT
 from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
-from riverui.features.dead_letters.engine.config import DeadLetterConfig
-from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
-from riverui.features.retention.domain import Retention
 from riverui.storage.sql import check_schema
+
+if TYPE_CHECKING:
+    from riverui.features.dead_letters.engine.config import DeadLetterConfig
+    from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
 
 _HOUR = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -46,9 +49,7 @@ class ClientConfig:
     queues: Mapping[str, QueueConfig] = field(default_factory=dict)
     workers: Workers | None = None
     periodic_jobs: Sequence[PeriodicJob] = ()
-    durable_periodic_jobs: DurablePeriodicJobsConfig = field(
-        default_factory=DurablePeriodicJobsConfig
-    )
+    durable_periodic_jobs: DurablePeriodicJobsConfig | None = None
     """Keeps when those with an id come next; off unless given."""
     schema: str | None = None
     id: str | None = None
@@ -156,7 +157,7 @@ class ClientConfig:
     cancelled_job_retention_period: timedelta = timedelta(hours=24)
     completed_job_retention_period: timedelta = timedelta(hours=24)
     discarded_job_retention_period: timedelta = timedelta(days=7)
-    dead_letter: DeadLetterConfig = field(default_factory=DeadLetterConfig)
+    dead_letter: DeadLetterConfig | None = None
     """Keeps discarded jobs after their retention; off unless given."""
     job_cleaner_timeout: timedelta = timedelta(seconds=30)
     sequence_scheduler_interval: timedelta = timedelta(seconds=1)
@@ -226,10 +227,8 @@ class ClientConfig:
                 raise ConfigError(f"features must hold instances of features, not {feature!r}.")
             if type(feature) in map(type, self.features[:at]):
                 raise ConfigError(f"features: {type(feature).__name__} is given twice.")
-        if not isinstance(self.durable_periodic_jobs, DurablePeriodicJobsConfig):
-            raise ConfigError("durable_periodic_jobs must be a DurablePeriodicJobsConfig.")
-        if not isinstance(self.dead_letter, DeadLetterConfig):
-            raise ConfigError("dead_letter must be a DeadLetterConfig.")
+        check_type("durable_periodic_jobs", self.durable_periodic_jobs, "DurablePeriodicJobsConfig")
+        check_type("dead_letter", self.dead_letter, "DeadLetterConfig")
         if self.leader_election_disabled and self.periodic_jobs:
             raise ConfigError("periodic_jobs must be empty with leader_election_disabled.")
         if self.queues and self.workers is None:

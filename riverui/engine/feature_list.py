@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.pilot import Feature, Pilot
+from riverui.engine.retention import Retention
 from riverui.errors import ConfigError
 from riverui.features.concurrency.engine.feature import ConcurrencyLimits
 from riverui.features.dead_letters.engine.bundle import DeadLetterBundle, SyncDeadLetterBundle
@@ -15,8 +16,8 @@ from riverui.features.dead_letters.engine.feature import DeadLetters
 from riverui.features.durable_periodic.engine.feature import DurablePeriodicJobs
 from riverui.features.fair_shares.engine import FairShares
 from riverui.features.known_kinds.engine import FetchOnlyKnownKinds
+from riverui.features.marks.engine import ReleaseMarks
 from riverui.features.rate_limits.engine import RateLimits
-from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
 from riverui.features.sequences.engine.feature import ProSequences, Sequences
 from riverui.features.workflows.engine.bundle import SyncWorkflowBundle, WorkflowBundle
@@ -53,6 +54,8 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     retentions = {name: queue.retention for name, queue in config.queues.items()}
     if own := {name: kept for name, kept in retentions.items() if kept != Retention()}:
         yield _retention(config, own)
+    if config.release:
+        yield ReleaseMarks()
     yield Workflows(
         beside_pro=config.workflows_beside_pro,
         retention=config.workflow_retention_period,
@@ -63,11 +66,11 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
         beside_pro=config.sequences_beside_pro,
     )
     yield ProSequences()
-    if config.durable_periodic_jobs.enabled:
-        yield DurablePeriodicJobs()
-    if config.dead_letter.enabled:
+    if (durable := config.durable_periodic_jobs) is not None and durable.enabled:
+        yield DurablePeriodicJobs(durable)
+    if (dead_letter := config.dead_letter) is not None and dead_letter.enabled:
         # The innermost: finished jobs are removed by its statement.
-        yield DeadLetters(config.dead_letter)
+        yield DeadLetters(dead_letter)
 
 
 def _retention(config: ClientConfig, queues: Mapping[str, Retention]) -> QueueRetention:

@@ -129,6 +129,12 @@ class Middleware:
 class Plugin(Hook, Middleware):
     """A hook that is middleware as well: one class for a plugin that needs both."""
 
+    def opened(self, job: JobRow) -> JobRow:
+        """Return the job with the args that its worker gets. The leader asks for them to decide
+        about a stuck job; an error means that it decides without.
+        """
+        return job
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extensions:

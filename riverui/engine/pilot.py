@@ -11,13 +11,14 @@ executor that it is given is kept or lost together with the rest of the operatio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
+from riverui.engine.lead.next_runs import NextRuns
 from riverui.engine.work.candidate_fetch import Chooser
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import (
@@ -31,6 +32,7 @@ from riverui.storage.interface.engine_params import (
 from riverui.storage.interface.job_actions import JobChanges
 
 if TYPE_CHECKING:
+    from riverui.engine.client_context import ClientContext
     from riverui.engine.work.producer import Producer
 
 E = TypeVar("E")
@@ -112,6 +114,10 @@ class Feature:
 
     built_in = False
     """Whether it is one of riverui's own, which every program has."""
+    lost_without = ""
+    """What is lost while the leader is not a client of riverui's, as a clause; empty for nothing.
+    The other clients log it.
+    """
     marked = ""
     """Text in the metadata of its jobs: others come neither to `insert_many` nor to
     `set_state_if_running_many`, and no code of the feature runs for them. Empty for a feature that
@@ -253,9 +259,21 @@ class Feature:
         killed does not come here.
         """
 
+    def client_services(self, client: ClientContext) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what each client runs beside its work, by the names that logs use: called when it
+        starts and cancelled when it stops. It may return before; after an error it is called again.
+        """
+        return {}
+
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return what the leader is to do again and again; asked once for each client's life."""
         return ()
+
+    def next_runs(self, context: ServiceContext) -> NextRuns | None:
+        """Return what keeps when periodic jobs come next, for a feature that does; asked once for
+        each client's life.
+        """
+        return None
 
 
 class Pilot:
@@ -435,6 +453,11 @@ class Pilot:
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return the services that features bring along for the leader."""
         return [service for feature in self.features for service in feature.services(context)]
+
+    def next_runs(self, context: ServiceContext) -> NextRuns:
+        """Return what keeps when periodic jobs come next: that of the first feature that does."""
+        kept = (feature.next_runs(context) for feature in self.features)
+        return next((each for each in kept if each is not None), NextRuns())
 
 
 async def plain_insert_many(executor: Executor, batch: InsertBatch) -> Sequence[InsertResult]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from riverui.engine.setting_checks import check_number, check_span
-from riverui.errors import ConfigError
-from riverui.features.concurrency.domain import ConcurrencyConfig
-from riverui.features.fair_shares.domain import FairShare
-from riverui.features.rate_limits.domain import RateLimit
-from riverui.features.retention.domain import Retention
+from riverui.engine.retention import Retention
+from riverui.engine.setting_checks import check_number, check_span, check_type
+
+if TYPE_CHECKING:
+    from riverui.features.concurrency.domain import ConcurrencyConfig
+    from riverui.features.fair_shares.domain import FairShare
+    from riverui.features.rate_limits.domain import RateLimit
 
 _MILLISECOND = timedelta(milliseconds=1)
 _MOST_WORKERS = 10_000
@@ -43,12 +45,9 @@ class QueueConfig:
     discarded_job_retention_period: timedelta | None = None
 
     def __post_init__(self) -> None:
-        if self.rate_limit is not None and not isinstance(self.rate_limit, RateLimit):
-            raise ConfigError("rate_limit must be a RateLimit.")
-        if self.fair_share is not None and not isinstance(self.fair_share, FairShare):
-            raise ConfigError("fair_share must be a FairShare.")
-        if not isinstance(self.concurrency, ConcurrencyConfig | None):
-            raise ConfigError("concurrency must be a ConcurrencyConfig.")
+        check_type("concurrency", self.concurrency, "ConcurrencyConfig")
+        check_type("rate_limit", self.rate_limit, "RateLimit")
+        check_type("fair_share", self.fair_share, "FairShare")
         check_number("max_workers", self.max_workers, least=1, most=_MOST_WORKERS)
         for name in ("fetch_cooldown", "fetch_poll_interval"):
             if getattr(self, name) is not None:

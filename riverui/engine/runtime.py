@@ -11,7 +11,11 @@ from typing import Any
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.lead.elector import ElectionTimes, Elector, Lead, steady_clock
-from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
+from riverui.engine.lead.maintenance.queue_maintainer import (
+    Inserts,
+    QueueMaintainer,
+    queue_maintainer,
+)
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.lead.stand_in import StandIn
@@ -32,14 +36,12 @@ from riverui.engine.work.queue_reports import QueueReports
 from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import (
     ConfigError,
-    DatabaseError,
     NotSupported,
     QueueAlreadyAdded,
     QueueNotFound,
     TooManyConnections,
 )
 from riverui.features.heartbeats.engine.heartbeats import Heartbeats
-from riverui.features.marks.verbs import mark_insert_release
 from riverui.storage.interface import LISTENING, SQL, missing
 
 _LAST_SECONDS = 60.0
@@ -155,8 +157,9 @@ class ClientRuntime:
             if client.config.charts:
                 await self._figures.start()
                 self._serve("figures", self._figures.run)
-            if client.config.release:
-                self._serve("release mark", self._mark_release)
+            for feature in client.pilot.features:
+                for name, run in feature.client_services(client).items():
+                    self._serve(name, run)
             if client.pilot.keeps_alive:
                 self._serve("signs of life", self._keep_alive)
             # No job is taken before the database knows whose it is.
@@ -293,22 +296,25 @@ class ClientRuntime:
             self.elector = self._campaign(maintainer.lead)
         if SQL in client.driver.capabilities:
             stand_in = StandIn(
-                client, maintainer.stand_in, leads=self._leads, lacks=self._lacks_under_another
+                client,
+                maintainer.stand_in,
+                leads=self._leads,
+                lacks=lambda: self._lacks_under_another(maintainer),
             )
             self._serve("stand-in", stand_in.run)
 
     def _leads(self) -> bool:
         return self.elector is not None and self.elector.is_leader
 
-    def _lacks_under_another(self) -> Iterator[str]:
+    def _lacks_under_another(self, maintainer: QueueMaintainer) -> Iterator[str]:
         """Yield what does not happen for this client while one of another kind leads."""
-        config = self._client.config
-        durable = config.durable_periodic_jobs.enabled
+        durable = maintainer.enqueuer.durable
         jobs = self._leader.periodic_jobs.by_handle().values()
         if any(job.id is None or not durable for job in jobs):
             yield "no periodic jobs of this client are inserted, except durable ones"
-        if config.dead_letter.enabled:
-            yield "discarded jobs are removed and do not become dead letters"
+        for feature in self._client.pilot.features:
+            if feature.lost_without:
+                yield feature.lost_without
 
     def _campaign(self, lead: Lead) -> Elector:
         client = self._client
@@ -376,19 +382,6 @@ class ClientRuntime:
                     await self._client.pilot.producer_keep_alive(transaction, producers)
             except Exception as error:
                 self._logger.warning("features did not take a sign of life: %s", error)
-
-    async def _mark_release(self) -> None:
-        """Make the mark of the client's release, if it is the first; an error is logged, and costs
-        charts that mark only.
-        """
-        client = self._client
-        try:
-            mark = await mark_insert_release(client.driver, client.config.release, client=client.id)
-        except DatabaseError as error:
-            self._logger.info("the release could not be marked: %s", error)
-        else:
-            if mark is not None:
-                self._logger.info("marked the release %s", mark.label)
 
     async def _say_farewell(self, producers: Sequence[ProducerStatus]) -> None:
         """Tell the features that queues are no longer worked; an error is logged."""

@@ -32,6 +32,14 @@ def check_retry(name: str, value: object) -> None:
         )
 
 
+def check_type(name: str, value: object, expected: str) -> None:
+    """Raise ConfigError if a setting is neither None nor of the class of that name: classes of
+    features are imported by programs that use them, not by every client.
+    """
+    if value is not None and all(cls.__name__ != expected for cls in type(value).__mro__):
+        raise ConfigError(f"{name} must be a {expected}.")
+
+
 def check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:
     """Raise ConfigError where a setting is no whole number from `least` to `most`."""
     if (

@@ -17,7 +17,6 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from riverui.actions.expressions import Expressions
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
@@ -25,6 +24,7 @@ from riverui.errors import DatabaseError
 from riverui.features.error_groups.reader import ErrorGroups
 from riverui.features.marks.reader import Marks
 from riverui.features.operations.runner import Operations
+from riverui.features.workflows.waits.expressions import Expressions
 from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api

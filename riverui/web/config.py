@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from riverui.errors import ConfigError
-from riverui.features.encryption.domain import ArgsKeys
+
+if TYPE_CHECKING:
+    from riverui.features.encryption.domain import ArgsKeys
 
 ENV_COLORS = ("red", "amber", "green", "blue", "violet", "grey")
 LOG_FORMATS = ("text", "json")

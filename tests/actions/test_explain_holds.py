@@ -36,6 +36,8 @@ async def register(driver: Driver, connection: Connection, own_tables: None) -> 
     await queue(connection)
 
     async def registered(id: str = WORKER, **terms: Any) -> ClientLife:
+        for name in terms.keys() & {"rate_limit", "fair_share"}:
+            terms[name] = terms[name].as_terms()
         rules = {"default": QueueTerms(**terms)}
         return await client(driver, id, queues={"default": (10, 0)}, terms=rules)
 

@@ -82,13 +82,13 @@ async def test_metadata_limits_and_touch(driver: Driver) -> None:
         await transaction.queue_upsert("q", now=NOW)
         row = await transaction.queue_update("q", metadata='{"a": 1}')
         assert json.loads(row.metadata.text) == {"a": 1}
-        row = await transaction.queue_set_concurrency("q", '{"global_limit": 2}')
+        row = await transaction.queue_set_metadata_key("q", "concurrency", '{"global_limit": 2}')
         assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
-        row = await transaction.queue_set_rate_limit("q", '{"limit": 5}')
+        row = await transaction.queue_set_metadata_key("q", "riverui:rate_limit", '{"limit": 5}')
         assert json.loads(row.metadata.text)["riverui:rate_limit"] == {"limit": 5}
-        row = await transaction.queue_set_rate_limit("q", None)
+        row = await transaction.queue_set_metadata_key("q", "riverui:rate_limit", None)
         assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
-        row = await transaction.queue_set_concurrency("q", None)
+        row = await transaction.queue_set_metadata_key("q", "concurrency", None)
         assert json.loads(row.metadata.text) == {"a": 1}
         touched = await transaction.queue_touch("q")
         assert touched.updated_at is not None

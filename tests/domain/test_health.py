@@ -26,7 +26,7 @@ from riverui.domain.health.facts import (
 )
 from riverui.domain.health.usual import grade_failing, grade_wait, percent, usual
 from riverui.domain.health.verdict import judge
-from riverui.features.marks.domain import Mark
+from riverui.domain.marks import Mark
 from tests.cases import cases
 from tests.domain.anything import UNREAD, anything
 from tests.health_facts import (

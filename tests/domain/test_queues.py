@@ -11,7 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 from riverui.domain.partitions import Partition
 from riverui.domain.queues import BatchTerms, QueueMinute, QueueTerms, time_to_empty
+from riverui.features.fair_shares import domain as fair_shares
 from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits import domain as rate_limits
 from riverui.features.rate_limits.domain import RateLimit
 
 BY_TENANT = Partition(by_args=("tenant",), by_kind=True)
@@ -28,33 +30,45 @@ JSON = st.recursive(
 )
 
 
+RATES = [
+    RateLimit(limit=2.5, per=timedelta(minutes=3), weight={"a": 2.0}),
+    RateLimit(limit=1, burst=4, partition=BY_TENANT, weight="tokens"),
+]
+SHARE = FairShare(partition=BY_TENANT, weights={"a": 2.0})
+
+
 @pytest.mark.parametrize(
     "terms",
     [
         QueueTerms(),
-        QueueTerms(rate_limit=RateLimit(limit=2.5, per=timedelta(minutes=3), weight={"a": 2.0})),
-        QueueTerms(rate_limit=RateLimit(limit=1, burst=4, partition=BY_TENANT, weight="tokens")),
-        QueueTerms(fair_share=FairShare(partition=BY_TENANT, weights={"a": 2.0}), ephemeral=True),
+        *(QueueTerms(rate_limit=limit.as_terms()) for limit in RATES),
+        QueueTerms(fair_share=SHARE.as_terms(), ephemeral=True),
         QueueTerms(batches={"mail": BatchTerms(max_count=3, max_delay=timedelta(seconds=2))}),
     ],
 )
-def test_what_is_told_is_read_again(terms: QueueTerms) -> None:
+def test_what_is_reported_is_read_again(terms: QueueTerms) -> None:
     assert QueueTerms.read(json.loads(json.dumps(terms.as_object()))) == terms
 
 
-def test_what_cannot_be_told_is_told_as_unknown() -> None:
+def test_limits_and_shares_are_read_again() -> None:
+    for limit in RATES:
+        assert rate_limits.read_terms(json.loads(json.dumps(limit.as_terms()))) == (limit, True)
+    assert fair_shares.read_terms(json.loads(json.dumps(SHARE.as_terms()))) == (SHARE, True)
+
+
+def test_weights_that_are_not_reported_are_unknown() -> None:
     share = FairShare(partition=BY_TENANT, weights={str(n): 2.0 for n in range(1_000)})
     limit = RateLimit(limit=1, weight=lambda kind, args: 1.0)
-    found = QueueTerms.read(QueueTerms(rate_limit=limit, fair_share=share).as_object())
-    assert (found.weighs, found.shares) == (False, False)
-    assert found.rate_limit == RateLimit(limit=1)
-    assert found.fair_share == FairShare(partition=BY_TENANT)
+    assert rate_limits.read_terms(limit.as_terms()) == (RateLimit(limit=1), False)
+    assert fair_shares.read_terms(share.as_terms()) == (FairShare(partition=BY_TENANT), False)
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["rate_limit", "fair_share", "ephemeral", "batches"]), JSON))
 def test_what_somebody_else_wrote_is_no_trouble(told: dict[str, Any]) -> None:
-    QueueTerms.read(told)
+    terms = QueueTerms.read(told)
+    rate_limits.read_terms(terms.rate_limit or {})
+    fair_shares.read_terms(terms.fair_share or {})
 
 
 @pytest.mark.parametrize("told", [None, 1, "x", [], {}])

@@ -12,8 +12,8 @@ import pytest
 from riverui import InsertKeywords, InsertManyParams, InsertOpts, JobState, SyncClient, UniqueOpts
 from riverui.domain.jobs import JobRow
 from riverui.engine.client import Client
-from riverui.engine.insert.insert_opts import SequenceOpts
 from riverui.errors import InsertError
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.storage.interface import Driver
 
 NOW = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
@@ -75,8 +75,9 @@ ALL_SAID = {
 
 
 def test_every_option_is_a_keyword() -> None:
-    hints = get_type_hints(InsertOpts)
-    assert get_type_hints(InsertKeywords) == {
+    names = {"SequenceOpts": SequenceOpts}
+    hints = get_type_hints(InsertOpts, localns=names)
+    assert get_type_hints(InsertKeywords, localns=names) == {
         field.name: hints[field.name] for field in fields(InsertOpts)
     }
 

@@ -15,11 +15,12 @@ import pytest
 from riverui import Retry, SyncClient, exponential, fixed, fourth_power, linear
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.work.worker import BatchError, ErrorResult, Job, JobSnooze, Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from riverui.features.error_groups.domain.fingerprints import error_signature
+from riverui.features.sequences.engine.opts import SequenceOpts
 from tests.engine.conftest import Playground, Task, about
 from tests.features.conftest import Step, Workshop, shop as shop
 from tests.own_tables import OWN_TABLES

@@ -14,9 +14,10 @@ import pytest
 
 from bench.engine.wiretap import Wiretap, wiretap
 from riverui.engine.client import Client
-from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.notifier import Notifier
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.features.workflows.waits.domain import SignalTerm, TimerTerm, Wait
 from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver

@@ -15,13 +15,14 @@ from psycopg.rows import DictRow
 
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job
 from riverui.engine.work.workers import Workers
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
 from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.features.workflows.waits.domain import SignalTerm, TimerTerm, Wait
 from tests import factory
 from tests.interop.conftest import StartWorker

@@ -186,7 +186,7 @@ async def told_rate(driver: Driver, queue_name: str = "hooks", **rate: Any) -> N
         version="1",
         release="",
     )
-    terms = QueueTerms(rate_limit=RateLimit(**rate))
+    terms = QueueTerms(rate_limit=RateLimit(**rate).as_terms())
     status = ClientStatus(queues={queue_name: (8, 3)}, terms={queue_name: terms})
     async with driver.autocommit() as executor:
         await ClientStore(executor).client_register(params, status)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from riverui.cli.settings import Values
 from riverui.errors import ConfigError
-from riverui.features.encryption.domain import ArgsKeys, keys_of
 from riverui.web.config import REDACT_KEYS, ServeConfig
+
+if TYPE_CHECKING:
+    from riverui.features.encryption.domain import ArgsKeys
 
 
 def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
@@ -54,6 +57,8 @@ def encryption_keys(values: Values) -> ArgsKeys | None:
     name = values.text("encryption_keys")
     if not name:
         return None
+    from riverui.features.encryption.domain import keys_of
+
     try:
         return keys_of(Path(name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -210,6 +210,7 @@ def worker_config(values: Values) -> WorkerConfig:
 
 def _processes(values: Values) -> int:
     if values.text("processes").lower() == "auto":
+        # With asyncio and msgspec, which `riverui --help` does without.
         from riverui.ipc.child_process import processors
 
         return min(processors(), _MOST_PROCESSES)

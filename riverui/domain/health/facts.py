@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.findings import Unread
+from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow, QueueListRow
-from riverui.features.marks.domain import Mark
 
 
 class RunningJob(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 from riverui.domain.retries import Retry
+from riverui.domain.sealed_args import OpenedArgs
 from riverui.domain.values import MOST_KIND_CHARACTERS
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
@@ -30,7 +31,6 @@ from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_
 from riverui.engine.args.gojson import Unfit
 from riverui.engine.setting_checks import check_retry
 from riverui.errors import ArgsError, ConfigError
-from riverui.features.encryption.domain import OpenedArgs
 
 __all__ = [
     "JobArgs",

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 from riverui.domain.values import MAX_SMALLINT, is_queue_name
-from riverui.engine.args.sequence_keys import sequencing
 from riverui.engine.args.unique import uniqueness
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.errors import InsertError
@@ -32,7 +31,8 @@ def check_opts(opts: InsertOpts) -> None:
     checked_tags(opts.tags or ())
     checked_scheduled_at([opts], datetime.now(UTC))
     uniqueness(opts.unique_opts)
-    sequencing(opts.sequence)
+    if opts.sequence is not None:
+        opts.sequence.check()
 
 
 def checked_max_attempts(value: Any) -> int:

@@ -6,10 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from riverui.domain.jobs import JobState
 from riverui.engine.args.job_args import JobArgs
+
+if TYPE_CHECKING:
+    from riverui.features.sequences.engine.opts import SequenceOpts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,24 +34,6 @@ class UniqueOpts:
     """
     exclude_kind: bool = False
     """Whether jobs of other kinds count as well; needs another option beside it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SequenceOpts:
-    """Which jobs run one at a time, in the order of their insertion (River Pro's SequenceOpts): by
-    default those of the same kind.
-    """
-
-    by_args: bool | Sequence[str] | None = False
-    """True: only jobs with equal args. A list: with equal values of these top-level keys."""
-    by_queue: bool = False
-    """Whether each queue has a sequence of its own."""
-    exclude_kind: bool = False
-    """Whether jobs of other kinds are in the sequence too; needs another option beside it."""
-    continue_on_cancelled: bool = False
-    """Whether the next job runs when this one was cancelled; otherwise the sequence halts."""
-    continue_on_discarded: bool = False
-    """The same for a job that was discarded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.engine.args import gojson
@@ -25,7 +25,6 @@ from riverui.engine.args.job_args import (
     unique_form,
     unwritable,
 )
-from riverui.engine.args.sequence_keys import Sequencing, sequence_metadata, sequencing
 from riverui.engine.args.unique import Uniqueness, unique_args, unique_key, uniqueness
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.checks import (
@@ -44,6 +43,9 @@ from riverui.engine.insert.insert_opts import (
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
 from riverui.storage.interface.insert_rows import rows_like, unique_rows_like
+
+if TYPE_CHECKING:
+    from riverui.features.sequences.engine.opts import SequenceOpts
 
 _MOST_QUEUES = 1_000
 """Queues whose wake-ups are remembered before old ones are dropped: more than programs have, so
@@ -184,7 +186,10 @@ class JobBuilder:
         state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
         encoded = encode(args)
         queue = checked_queue(_first(call.queue, own.queue, "default"))
-        sequence = sequencing(getattr(call, "sequence", None) or getattr(own, "sequence", None))
+        sequence: SequenceOpts | None = getattr(call, "sequence", None)
+        sequence = sequence or getattr(own, "sequence", None)
+        if sequence is not None:
+            sequence.check()
         if getattr(call, "pending", False):
             if sequence is not None:
                 raise InsertError("a job of a sequence cannot be inserted as pending")
@@ -192,7 +197,7 @@ class JobBuilder:
         try:
             counted = _unique_args(args, encoded, unique)
             if sequence is not None:
-                metadata = metadata | sequence_metadata(sequence, args, encoded, kind, queue)
+                metadata = metadata | sequence.metadata(args, encoded, kind, queue)
                 text = _metadata(metadata)
         except Unfit as unfit:
             raise unwritable(args, unfit) from None
@@ -238,7 +243,7 @@ class _Resolved(NamedTuple):
     metadata: str
     """That of the request, as JSON."""
     unique: Uniqueness | None
-    sequence: Sequencing | None
+    sequence: SequenceOpts | None
 
 
 def available_queues(rows: Iterable[JobInsertParams]) -> list[str]:
@@ -288,7 +293,7 @@ def _more_like(first: _Resolved, encode: Callable[[Any], str]) -> Callable[[Any]
         made = like(encoded, key)
         if sequence is None:
             return made
-        own = sequence_metadata(sequence, args, encoded, row.kind, row.queue)
+        own = sequence.metadata(args, encoded, row.kind, row.queue)
         return made._replace(metadata=_metadata(request.metadata | own))
 
     return make

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from riverui.actions.new_jobs import NewJob, NewJobUnique
+from riverui.domain.sealed_args import is_sealed
 from riverui.engine.args.decoding import parse
 from riverui.engine.args.gojson import Unfit
 from riverui.engine.args.job_args import JsonText, kind_of, upgrades
@@ -15,7 +16,6 @@ from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest, UniqueO
 from riverui.engine.insert.job_builder import JobBuilder
 from riverui.engine.work.worker import WorkUnit
 from riverui.errors import ArgsError, InsertError, JobRefused
-from riverui.features.encryption.domain import is_sealed
 from riverui.storage.interface.engine_params import InsertResult
 
 

@@ -36,7 +36,6 @@ from riverui.engine.insert.insert_opts import (
     InsertKeywords,
     InsertManyParams,
     InsertOpts,
-    SequenceOpts,
     UniqueOpts,
     opts_with,
 )
@@ -46,6 +45,7 @@ from riverui.errors import ConfigError, InsertError
 
 if TYPE_CHECKING:
     from riverui.engine.args.job_args import JobArgs
+    from riverui.features.sequences.engine.opts import SequenceOpts
     from riverui.storage.interface.engine_params import InsertResult
 
 P = ParamSpec("P")

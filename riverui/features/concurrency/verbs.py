@@ -12,7 +12,7 @@ from riverui.actions import queues
 from riverui.domain.json import read_object
 from riverui.domain.queues import QueueRow
 from riverui.errors import ConfigError
-from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
+from riverui.features.concurrency.domain import METADATA_KEY, ConcurrencyConfig, override_of
 from riverui.features.concurrency.store import LimitedProducer, LimitRow, LimitStore
 from riverui.features.workflows.domain.workflows import ProducerRow
 from riverui.storage.interface import Driver, Executor
@@ -95,7 +95,9 @@ async def set_override(
 
     All else in its metadata stays. Clients are told.
     """
-    return await queues.set_concurrency(driver, name, limits.as_json(), time_limit=time_limit)
+    return await queues.set_metadata_key(
+        driver, name, METADATA_KEY, limits.as_json(), time_limit=time_limit
+    )
 
 
 async def remove_override(
@@ -104,7 +106,7 @@ async def remove_override(
     """Have the clients of a queue keep to their own limits again; return the queue's row.
     NotFound where it has none.
     """
-    return await queues.set_concurrency(driver, name, None, time_limit=time_limit)
+    return await queues.set_metadata_key(driver, name, METADATA_KEY, None, time_limit=time_limit)
 
 
 async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:

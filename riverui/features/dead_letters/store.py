@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from riverui.storage.store import Store
 
 if TYPE_CHECKING:
+    from riverui.storage.interface import Executor
     from riverui.storage.postgres.executor import PostgresExecutor
 
 from collections.abc import Mapping, Sequence
@@ -95,9 +96,9 @@ _UNKNOWN = JobState.DISCARDED
 class DeadLetterStore(Store):
     """Operations on dead letters."""
 
-    @property
-    def _jobs(self) -> PostgresExecutor:
-        return cast("PostgresExecutor", self._sql)
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
+        self._jobs = cast("PostgresExecutor", executor)
 
     async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
         """Remove finished jobs as `job_delete_before` does, and keep the discarded ones as dead

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,6 +28,50 @@ from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.tables import MISSING, REMEDY
+
+UNDELETE = JobVerb(
+    name="undelete",
+    label="Undo",
+    icon="rotate-cw",
+    key="",
+    fits=frozenset(),
+    call=lambda executor, ids, given: DeadLetterStore(executor).dead_job_undo_many(ids),
+    done="put back",
+    changed="{jobs} put back",
+    effect=("It is put back as it was.", "They are put back as they were."),
+    summary="Puts deleted jobs back as they were.",
+    allows=DELETE.allows,
+    extension=True,
+)
+"""Undoes a deletion of jobs that were kept. Notices offer it; it has no button."""
+
+RETRY_DEAD_LETTERS = replace(
+    RETRY,
+    name="retry_dead_letters",
+    label="Retry dead letters",
+    on_dead_letters=RETRY,
+    effect=(
+        "It is a job again under its number, without attempts and errors, and available at once.",
+        "They are jobs again under their numbers, without attempts and errors, and available at"
+        " once.",
+    ),
+    extension=True,
+)
+DELETE_DEAD_LETTERS = replace(
+    DELETE,
+    name="delete_dead_letters",
+    label="Delete dead letters",
+    on_dead_letters=DELETE,
+    effect=(
+        "It is removed for good, with args, errors and logs. This cannot be undone.",
+        "They are removed for good, with their args, errors and logs. This cannot be undone.",
+    ),
+    extension=True,
+)
+DEAD_LETTER_VERBS: Mapping[str, JobVerb] = {
+    verb.name: verb for verb in (RETRY_DEAD_LETTERS, DELETE_DEAD_LETTERS)
+}
+"""What can be done to all matching dead letters."""
 
 _RETRY_LIMIT = timedelta(seconds=10)
 """How long parts of a retry are tried again where the caller sets no limit."""

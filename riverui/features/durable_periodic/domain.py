@@ -33,17 +33,6 @@ class DurablePeriodicRow(NamedTuple):
     """What somebody has put in its place; empty where nobody did."""
 
 
-class DurablePeriodicSave(NamedTuple):
-    """When a periodic job comes next."""
-
-    id: str
-    next_run_at: datetime
-    planned_at: datetime | None
-    """The run that is inserted with it; None for what was not planned before."""
-    run_requested_at: datetime | None = None
-    """The request for a run that is answered with it; then nothing else is saved."""
-
-
 class PeriodicChange(StrEnum):
     """What a person changes about a durable periodic job."""
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from riverui.domain.periodic import NextRun
 from riverui.features.durable_periodic.domain import (
     DurablePeriodicRow,
-    DurablePeriodicSave,
     PeriodicChange,
 )
 from riverui.storage.postgres.job_list.filters import is_storable
@@ -35,7 +35,7 @@ class DurablePeriodicStore(Store):
         rows = await self._sql.rows("durable_periodic_list", values, **slots)
         return [DurablePeriodicRow(**row._asdict()) for row in rows.records()]
 
-    async def durable_periodic_save(self, saves: Sequence[DurablePeriodicSave]) -> Sequence[str]:
+    async def durable_periodic_save(self, saves: Sequence[NextRun]) -> Sequence[str]:
         """Write down when jobs come next, one save an id; return the ids that were saved.
 
         One is not where the row says otherwise by now: that the run was inserted by another leader,

@@ -1,4 +1,4 @@
-"""Args that are encrypted in the database: how they are told from others, sealed and opened.
+"""Seal and open args that are encrypted in the database.
 
 They are an object with one key, `river_encrypt`, as River Pro has it. Its value is ours, base64 of
 
@@ -12,78 +12,24 @@ The first six bytes are eight characters of base64, by which SQL can count the j
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from riverui.domain.sealed_args import SEALED, OpenedArgs, sealed_value
 from riverui.errors import ConfigError, DecryptionError
 
 if TYPE_CHECKING:
     from nacl.secret import SecretBox
 
-SEALED = "river_encrypt"
-"""The key of sealed args: River Pro's."""
 KEY_BYTES = 32
 """Bytes of a key: NaCl's."""
 
 _VERSION = b"\x01"
 _HEADER = 6
 """Bytes of version and id of the key."""
-_BEGIN = re.compile(rf'\s*\{{\s*"{SEALED}"\s*:\s*"([^"\\]*)("?)')
-_WHOLE = re.compile(rf'\s*\{{\s*"{SEALED}"\s*:\s*"([^"\\]*)"\s*\}}\s*', re.DOTALL)
-
-
-class OpenedArgs(str):
-    """Args that were sealed: not shown where a row is printed, nor in errors about them."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'(opened args)'"
-
-
-class SealedArgs(NamedTuple):
-    """What can be told of sealed args without a key."""
-
-    bytes: int | None
-    """How many are sealed; None where the text was cut."""
-
-    @property
-    def words(self) -> str:
-        """Return it as it is told in lists."""
-        if self.bytes is None:
-            return "sealed"
-        return f"sealed: {self.bytes:,} {'byte' if self.bytes == 1 else 'bytes'}"
-
-
-def sealed_args(text: str, size: int | None = None) -> SealedArgs | None:
-    """Return what is known of sealed args, None for all others; `size` is that of the whole text
-    where this one is cut.
-    """
-    if SEALED not in text[:40] or (found := _BEGIN.match(text)) is None:
-        return None
-    # A list's preview ends a value that it has cut in dots, which base64 does not know.
-    value, whole = found[1], bool(found[2]) and not found[1].endswith("...")
-    if not whole and size is None:
-        return SealedArgs(None)
-    # A cut text lacks the rest of the value, a quote and a brace.
-    length = len(value) if whole else size - found.start(1) - 2  # type: ignore[operator]
-    padding = len(value) - len(value.rstrip("=")) if whole else 0
-    return SealedArgs(max(length * 3 // 4 - padding, 0))
-
-
-def told_args(text: str) -> str:
-    """Return args as a list shows them: in a word where they are sealed."""
-    sealed = sealed_args(text)
-    return text if sealed is None else sealed.words
-
-
-def is_sealed(text: str) -> bool:
-    """Return whether these whole args are sealed."""
-    return SEALED in text and _WHOLE.fullmatch(text) is not None
 
 
 class ArgsKeys:
@@ -123,9 +69,8 @@ class ArgsKeys:
         """
         from nacl.exceptions import CryptoError
 
-        found = _WHOLE.fullmatch(args)
         try:
-            sealed = b64decode(found[1], validate=True) if found else b""
+            sealed = b64decode(sealed_value(args) or "", validate=True)
         except (Base64Error, ValueError):
             sealed = b""
         if sealed[:1] != _VERSION:

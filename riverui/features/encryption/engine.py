@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.sealed_args import is_sealed
 from riverui.engine.hooks import DoInner, Plugin
 from riverui.engine.insert.insert_opts import InsertRequest
 from riverui.errors import ConfigError
-from riverui.features.encryption.domain import ArgsKeys, is_sealed
+from riverui.features.encryption.domain import ArgsKeys
 
 
 class Encryption(Plugin):
@@ -69,11 +70,3 @@ class Encryption(Plugin):
     def opened(self, job: JobRow) -> JobRow:
         """Return a job with decrypted args; DecryptionError where none of the keys fits."""
         return job._replace(args=self._keys.open(job.args)) if is_sealed(job.args) else job
-
-
-def opened(job: JobRow, plugins: Sequence[Plugin]) -> JobRow:
-    """Return a job with the args that its worker would see, decrypted by the first Encryption among
-    a client's plugins; DecryptionError where its keys do not fit.
-    """
-    encryption = next((found for found in plugins if isinstance(found, Encryption)), None)
-    return job if encryption is None else encryption.opened(job)

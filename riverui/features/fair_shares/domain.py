@@ -13,8 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, isfinite
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from riverui.domain.json import ODD_VALUE
 from riverui.domain.partitions import Partition
 from riverui.errors import ConfigError
 
@@ -22,6 +23,8 @@ MOST_WEIGHTS = 10_000
 """Keys that can have a weight of their own: they are kept in each process."""
 MOST_RATIO = 1_000
 """Times that one weight may be another: so many jobs of a key are dealt in one go."""
+_MOST_REPORTED = 20
+"""Weights that signs of life report: of more they only say that there are weights."""
 _MOST_OWED = 10_000
 """Keys that are owed jobs: those of the last few fetches."""
 _NEARLY = 1e-9
@@ -60,12 +63,36 @@ class FairShare:
                 f"fair_share: the largest weight may be at most {MOST_RATIO:,} times the smallest."
             )
 
+    def as_terms(self) -> dict[str, Any]:
+        """Return what signs of life report: weights are None if they are too many."""
+        return {
+            "partition": self.partition.as_object(),
+            "weights": dict(self.weights) if len(self.weights) <= _MOST_REPORTED else None,
+            "default_weight": self.default_weight,
+        }
+
     def weight_of(self, key: str) -> float:
         """Return the weight of a key."""
         weight = self.weights.get(key)
         if weight is None and self.weights:
             weight = self.weights.get(_value_of(key, self.partition))
         return self.default_weight if weight is None else weight
+
+
+def read_terms(terms: Mapping[str, Any]) -> tuple[FairShare, bool] | None:
+    """Return the fair share that `as_terms` has written and whether its weights are known; None if
+    it cannot be read.
+    """
+    try:
+        weights = terms["weights"]
+        share = FairShare(
+            partition=Partition.read(terms["partition"]),
+            weights=weights or {},
+            default_weight=terms["default_weight"],
+        )
+    except (ConfigError, *ODD_VALUE):
+        return None
+    return share, weights is not None
 
 
 def _value_of(key: str, partition: Partition) -> str:

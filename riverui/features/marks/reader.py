@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
-from riverui.features.marks.domain import Mark
 from riverui.features.marks.store import MarkStore
 from riverui.storage.interface import Driver
 from riverui.web.live.own_table import OwnTableWatch

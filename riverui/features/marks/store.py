@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from riverui.features.marks.domain import Mark
+from riverui.domain.marks import Mark
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import Fragment
 from riverui.storage.store import Store

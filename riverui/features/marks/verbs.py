@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotSupported
-from riverui.features.marks.domain import Mark
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.tables import MISSING, REMEDY, installed

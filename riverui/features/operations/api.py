@@ -8,13 +8,13 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.actions.verbs import Given, JobVerb
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.features.operations import store
 from riverui.features.operations.domain import Pace
 from riverui.features.operations.start import start
 from riverui.features.operations.store import OperationStatus
+from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Count as JobCount, CountKind, JobFilter
 from riverui.storage.stores.server import ServerStore

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from riverui.actions import jobs
-from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.actions.pilot import JobPilot
 from riverui.errors import (
     BadRequest,
@@ -31,6 +30,7 @@ from riverui.features.operations.store import (
     OperationStore,
     open_store,
 )
+from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import (

@@ -14,7 +14,6 @@ from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 
-from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.actions.pilot import JobPilot
 from riverui.errors import (
     BadRequest,
@@ -31,6 +30,7 @@ from riverui.features.operations.store import (
     OperationStore,
     open_store,
 )
+from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL, Driver
 from riverui.storage.tables import installed
 from riverui.web.config import DashboardConfig

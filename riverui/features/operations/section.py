@@ -10,12 +10,13 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.job_verbs import OPERATION_VERBS, SKIPPED
+from riverui.actions.job_verbs import SKIPPED
 from riverui.actions.verbs import JobVerb
 from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.features.operations import api
 from riverui.features.operations.run import filter_of_query
 from riverui.features.operations.store import Operation
+from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access, need

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.errors import BadRequest
+from riverui.features.dead_letters.verbs import DEAD_LETTER_VERBS
 from riverui.features.operations.domain import CANARY, PER_MINUTE, PERCENT, STOP_FAILING, Pace
+
+OPERATION_VERBS: Mapping[str, JobVerb] = {**JOB_VERBS, **DEAD_LETTER_VERBS}
+"""Every verb that can be done to all that match."""
 
 RATE = VerbParameter(
     name="per_minute",

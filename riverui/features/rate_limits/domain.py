@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import isfinite
+from typing import Any
 
 from riverui.domain.jobs import JsonText
-from riverui.domain.json import read_object
+from riverui.domain.json import ODD_VALUE, read_object
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.domain.time import duration
 from riverui.errors import ConfigError
@@ -30,6 +31,8 @@ OVERRIDE = "riverui:rate_limit"
 """Key in a queue's metadata of numbers that count instead of the client's: an object with `limit`,
 and `per_seconds` and `burst` where they differ.
 """
+_MOST_WEIGHTS = 20
+"""Weights that signs of life report: of more they only say that there are weights."""
 _SPANS = {
     timedelta(seconds=1): "a second",
     timedelta(minutes=1): "a minute",
@@ -91,6 +94,21 @@ class RateLimit:
             raise ConfigError("rate_limit: weight_args are for a weight that is a function.")
         for name in self.weight_args:
             Partition(by_args=(name,))
+
+    def as_terms(self) -> dict[str, Any]:
+        """Return what signs of life report: a weight is None if it is a function, or too long."""
+        weight: Any = None
+        if isinstance(self.weight, int | float | str):
+            weight = self.weight
+        elif isinstance(self.weight, Mapping) and len(self.weight) <= _MOST_WEIGHTS:
+            weight = dict(self.weight)
+        return {
+            "limit": self.limit,
+            "per_seconds": self.per.total_seconds(),
+            "burst": self.burst,
+            "partition": self.partition.as_object(),
+            "weight": weight,
+        }
 
     @property
     def rate(self) -> Rate:
@@ -194,6 +212,24 @@ class RateOverride:
             "burst": self.burst,
         }
         return json.dumps({name: value for name, value in told.items() if value is not None})
+
+
+def read_terms(terms: Mapping[str, Any]) -> tuple[RateLimit, bool] | None:
+    """Return the rate limit that `as_terms` has written and whether its weights are known; None if
+    it cannot be read.
+    """
+    try:
+        weight = terms["weight"]
+        limit = RateLimit(
+            limit=terms["limit"],
+            per=timedelta(seconds=terms["per_seconds"]),
+            burst=terms["burst"],
+            partition=Partition.read(terms["partition"]),
+            weight=1.0 if weight is None else weight,
+        )
+    except (ConfigError, *ODD_VALUE):
+        return None
+    return limit, weight is not None
 
 
 def rate_override_of(metadata: JsonText) -> RateOverride | None:

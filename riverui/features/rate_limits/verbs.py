@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from riverui.actions import queues
 from riverui.actions.holds import QueueClients
 from riverui.domain.queues import QueueRow
 from riverui.errors import ConfigError
 from riverui.features.rate_limits.buckets import RateRow
-from riverui.features.rate_limits.domain import RateLimit, RateOverride, rate_override_of
+from riverui.features.rate_limits.domain import (
+    OVERRIDE,
+    RateLimit,
+    RateOverride,
+    rate_override_of,
+    read_terms,
+)
 from riverui.features.rate_limits.store import RateStore
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.tables import installed
@@ -48,18 +54,16 @@ async def read(
 ) -> QueueRates:
     """Return a queue's rates and up to `limit` of its buckets."""
     override, problem = None, ""
-    configured = clients.terms(queue.name).rate_limit
+    known = read_terms(clients.terms(queue.name).rate_limit or {})
+    configured = None if known is None else known[0]
     try:
         override = rate_override_of(queue.metadata)
         if override is not None and configured is not None:
             override.on(configured)
     except ConfigError as error:
         problem = str(error)
-    limits: Mapping[str, int] = Counter(
-        repr(terms.rate_limit)
-        for row in clients.rows
-        if (terms := row.terms.get(queue.name)) and terms.rate_limit
-    )
+    reported = (row.terms[queue.name] for row in clients.rows if queue.name in row.terms)
+    limits = {repr(found) for terms in reported if (found := read_terms(terms.rate_limit or {}))}
     buckets: Sequence[RateRow] = ()
     if await installed(executor):
         buckets = await RateStore(executor).rate_list(queue.name, limit=limit)
@@ -80,8 +84,9 @@ async def set_override(
 
     All else in its metadata stays. Clients are told.
     """
-    async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_set_rate_limit(name, limit.as_json())
+    return await queues.set_metadata_key(
+        driver, name, OVERRIDE, limit.as_json(), time_limit=time_limit
+    )
 
 
 async def remove_override(
@@ -90,5 +95,4 @@ async def remove_override(
     """Have the clients of a queue count by their own numbers again; return the queue's row.
     NotFound where it has none.
     """
-    async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_set_rate_limit(name, None)
+    return await queues.set_metadata_key(driver, name, OVERRIDE, None, time_limit=time_limit)

@@ -10,8 +10,8 @@ from riverui.domain.values import is_queue_name
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.pilot import Feature
+from riverui.engine.retention import Retention
 from riverui.errors import ConfigError
-from riverui.features.retention.domain import Retention
 
 
 class QueueRetention(Feature):

@@ -40,15 +40,9 @@ class QueueAdminExecutor(Protocol):
         """Return queue rows by name."""
         ...
 
-    async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
-        """Put the limits (a JSON object as text) into the queue's metadata, None takes them out,
-        and tell the workers; return the row. NotFound without one.
-        """
-        ...
-
-    async def queue_set_rate_limit(self, name: str, limit: str | None) -> QueueRow:
-        """Put the numbers of a rate limit (a JSON object as text) into the queue's metadata, None
-        takes them out, and tell the workers; return the row. NotFound without one.
+    async def queue_set_metadata_key(self, name: str, key: str, value: str | None) -> QueueRow:
+        """Set a key of the metadata to a value (JSON as text), or remove it for None, and notify
+        the workers; return the row. NotFound without one.
         """
         ...
 

@@ -10,8 +10,6 @@ from riverui.domain.jobs import JsonText
 from riverui.domain.json import read_json, read_object
 from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.errors import NotFound
-from riverui.features.concurrency.domain import METADATA_KEY as CONCURRENCY
-from riverui.features.rate_limits.domain import OVERRIDE as RATE_LIMIT
 from riverui.storage.memory.statements import Statements, statement
 from riverui.storage.memory.values import checked_json, checked_text, written
 
@@ -87,18 +85,16 @@ class Queues(Statements):
         return self._set_metadata(self._known(name), checked_json(metadata))
 
     @statement
-    def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
-        """Put the limits into the queue's metadata, None takes them out, and tell the workers;
-        return the row. NotFound without one.
+    def queue_set_metadata_key(self, name: str, key: str, value: str | None) -> QueueRow:
+        """Set a key of the metadata, or remove it for None, and notify the workers; return the row.
+        NotFound without one.
         """
-        return self._set_key(name, CONCURRENCY, concurrency)
-
-    @statement
-    def queue_set_rate_limit(self, name: str, limit: str | None) -> QueueRow:
-        """Put a rate limit into the queue's metadata, None takes it out, and tell the workers;
-        return the row. NotFound without one.
-        """
-        return self._set_key(name, RATE_LIMIT, limit)
+        row = self._known(name)
+        metadata = read_object(row.metadata.text)
+        metadata.pop(key, None)
+        if value is not None:
+            metadata[key] = read_json(value)
+        return self._set_metadata(row, written(metadata))
 
     @statement
     def queue_touch(self, name: str) -> QueueRow:
@@ -158,14 +154,6 @@ class Queues(Statements):
         # River announces it even when nothing changed.
         self._changes.notify("river_control", written({"action": action, "queue": name}))
         return [row.name for row in changed]
-
-    def _set_key(self, name: str, key: str, value: str | None) -> QueueRow:
-        row = self._known(name)
-        metadata = read_object(row.metadata.text)
-        metadata.pop(key, None)
-        if value is not None:
-            metadata[key] = read_json(value)
-        return self._set_metadata(row, written(metadata))
 
     def _set_metadata(self, row: QueueRow, metadata: str) -> QueueRow:
         payload = {

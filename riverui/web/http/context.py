@@ -10,12 +10,12 @@ from itsdangerous import URLSafeTimedSerializer
 from jinja2 import Environment
 from starlette.requests import HTTPConnection
 
-from riverui.actions.expressions import Expressions
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.health import HealthReport
 from riverui.domain.periodic import PeriodicHistories
 from riverui.features.operations.runner import Operations
+from riverui.features.workflows.waits.expressions import Expressions
 from riverui.storage.interface import Driver
 from riverui.web.api.time_limits import ApiTimeLimits
 from riverui.web.config import DashboardConfig

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from riverui.domain.figures import FigureColumn, Figures, Tally
+from riverui.domain.marks import Mark as DatedMark
 from riverui.domain.sketch import Sketch
-from riverui.features.marks import domain
 from riverui.web.view.chart_axes import Unit
 from riverui.web.view.chart_data import Mark, Series, Shape, TimeChart
 
@@ -69,7 +69,7 @@ class FigureChart:
         )
 
 
-def chart_marks(marks: Iterable[domain.Mark]) -> Sequence[Mark]:
+def chart_marks(marks: Iterable[DatedMark]) -> Sequence[Mark]:
     """Return marks as charts show them, those of earlier times first."""
     return [
         Mark(at=mark.at, label=mark.label, url=mark.url)

@@ -13,7 +13,7 @@ from operator import attrgetter
 import msgspec
 
 from riverui.domain.jobs import JobListRow, JobShowRow, JobState, JobTextRow
-from riverui.features.encryption.domain import sealed_args
+from riverui.domain.sealed_args import sealed_args
 from riverui.storage.interface.params import JobOrder
 from riverui.web.view.format import beyond_calendar, duration, escaped, plain
 from riverui.web.view.page_context import PageContext

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from riverui.domain.jobs import JobListRow
-from riverui.features.encryption.domain import told_args
+from riverui.domain.sealed_args import args_preview
 
 _CHARS = 280
 """Characters of a preview: what fits a wide screen."""
@@ -35,7 +35,7 @@ def args_previews(rows: Sequence[JobListRow]) -> list[str]:
     same, then ids and short values before long ones. Args that are no object, or were cut, stay as
     they are; encrypted ones are told as sealed.
     """
-    previews = [told_args(row.args_preview) for row in rows]
+    previews = [args_preview(row.args_preview) for row in rows]
     kinds: defaultdict[str, list[tuple[int, dict[str, str]]]] = defaultdict(list)
     for place, row in enumerate(rows):
         if previews[place] is row.args_preview and (leaves := _leaves(row.args_preview)):

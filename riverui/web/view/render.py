@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from riverui import __version__
 from riverui.domain.jobs import JsonText
-from riverui.features.encryption.domain import sealed_args, told_args
+from riverui.domain.sealed_args import args_preview, sealed_args
 from riverui.web.assets import TEMPLATES
 from riverui.web.auth.access import access as who
 from riverui.web.http.context import dashboard
@@ -195,7 +195,7 @@ def environment(names: Mapping[str, Any]) -> Environment:
         "setting": shown.setting,
         "short": shown.short,
         "size": shown.size,
-        "told_args": told_args,
+        "told_args": args_preview,
         "trace": long_text.trace,
         "visible": shown.visible,
         "word": shown.word,

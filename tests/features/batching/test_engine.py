@@ -21,6 +21,7 @@ from riverui.engine.events import EventKind
 from riverui.engine.hooks import DoInner, Hook, Middleware
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.retention import Retention
 from riverui.engine.work.context import (
     as_job,
     cancel_requested,
@@ -32,7 +33,6 @@ from riverui.engine.work.context import (
 from riverui.engine.work.worker import BatchError, BatchWorker, Job, JobCancel, JobSnooze
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError, OutsideJob
-from riverui.features.retention.domain import Retention
 from riverui.testing import rolled_back, work
 from tests.engine.conftest import Playground, Task, until
 from tests.engine.test_producer import producer

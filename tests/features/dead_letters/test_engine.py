@@ -17,13 +17,13 @@ from riverui.engine.events import EventKind
 from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.pilot import Pilot
+from riverui.engine.retention import Retention
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, NotFound, NotSupported, UniqueConflict
 from riverui.features.dead_letters.domain import DeadReason
 from riverui.features.dead_letters.engine.bundle import DeadLetterListParams
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
 from riverui.features.dead_letters.engine.feature import DeadLetters
-from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
 from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
@@ -303,6 +303,7 @@ def test_periods_that_make_no_sense(period: Any) -> None:
 
 
 def test_off_unless_asked_for() -> None:
-    assert not ClientConfig().dead_letter.enabled
+    assert ClientConfig().dead_letter is None
+    assert not DeadLetterConfig().enabled
     with pytest.raises(ConfigError, match="dead_letter must be a DeadLetterConfig"):
         ClientConfig(dead_letter=True)  # type: ignore[arg-type]

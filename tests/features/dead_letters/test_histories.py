@@ -12,10 +12,11 @@ from psycopg.rows import DictRow
 
 from riverui.actions.job_verbs import DELETE
 from riverui.engine.feature_list import plain_pilot
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.work.worker import Job
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
+from riverui.features.sequences.engine.opts import SequenceOpts
 from tests.features.histories import SEEDS, Deed, History, Passing
 
 SETTINGS: dict[str, Any] = {

@@ -66,7 +66,7 @@ def leader(
             jobs,
             prepare=client.prepare_insert,
             insert_requests=insert,
-            durable=DurablePlan(config, parts.context),
+            next_runs=DurablePlan(config, parts.context),
         )
 
     return make
@@ -421,6 +421,7 @@ def test_settings_that_make_no_sense(given: dict[str, Any], words: str) -> None:
 
 
 def test_off_unless_asked_for() -> None:
-    assert not ClientConfig().durable_periodic_jobs.enabled
+    assert ClientConfig().durable_periodic_jobs is None
+    assert not DurablePeriodicJobsConfig().enabled
     with pytest.raises(ConfigError, match="durable_periodic_jobs must be a Durable"):
         ClientConfig(durable_periodic_jobs=True)  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ from typing import Any
 import httpx2
 from psycopg import AsyncConnection
 
-from riverui.features.durable_periodic.domain import DurablePeriodicRow, DurablePeriodicSave
+from riverui.domain.periodic import NextRun
+from riverui.features.durable_periodic.domain import DurablePeriodicRow
 from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
@@ -30,7 +31,7 @@ SOON = datetime.now(UTC) + timedelta(hours=3)
 async def keep(driver: Driver, *ids: str, at: datetime = SOON) -> None:
     async with driver.transaction() as transaction:
         storage = DurablePeriodicStore(transaction)
-        await storage.durable_periodic_save([DurablePeriodicSave(each, at, None) for each in ids])
+        await storage.durable_periodic_save([NextRun(each, at, None) for each in ids])
         await storage.durable_periodic_touch(dict.fromkeys(ids, "@every 1h"))
 
 

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given, strategies
 
 from riverui.errors import ConfigError, DecryptionError
-from riverui.features.encryption.domain import (
-    ArgsKeys,
-    OpenedArgs,
-    is_sealed,
-    keys_of,
-    sealed_args,
-)
+from riverui.features.encryption.domain import ArgsKeys, keys_of
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 PLAIN = '{"card":"4242"}'
@@ -96,44 +90,6 @@ def test_keys_are_not_shown() -> None:
         ArgsKeys(key)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="a list of keys"):
         ArgsKeys([])
-
-
-def test_opened_args_are_not_shown() -> None:
-    opened = OpenedArgs(PLAIN)
-    assert repr(opened) == "'(opened args)'"
-    assert json.loads(opened) == {"card": "4242"}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{}",
-        PLAIN,
-        '{"river_encrypt": 7}',
-        '{"river_encrypted": "x"}',
-        '{"note": "river_encrypt"}',
-        '["river_encrypt"]',
-        '{"a": 1, "river_encrypt": "AAAA"}',
-        "",
-    ],
-)
-def test_other_args_are_not_sealed(text: str) -> None:
-    assert not is_sealed(text)
-    assert sealed_args(text) is None
-
-
-def test_how_much_is_sealed_is_told_however_it_is_written_or_cut() -> None:
-    sealed = ArgsKeys([OLD]).seal('{"n":"' + "x" * 300 + '"}')
-    size = len(b64decode(value(sealed)))
-    printed = json.dumps(json.loads(sealed))
-    for text in (sealed, printed):
-        assert is_sealed(text)
-        assert sealed_args(text) == (size,)
-    cut = sealed_args(printed[:100], len(printed))
-    assert cut is not None
-    assert cut.bytes is not None
-    assert abs(cut.bytes - size) <= 2
-    assert sealed_args(printed[:100]) == (None,)
 
 
 def test_a_file_of_keys_has_one_a_line() -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from riverui import SyncClient
 from riverui.domain.jobs import JobRow
+from riverui.domain.sealed_args import is_sealed
 from riverui.engine.args.job_args import Unique
 from riverui.engine.config import QueueConfig
 from riverui.engine.events import EventKind
@@ -23,11 +24,11 @@ from riverui.engine.hooks import DoInner, Middleware
 from riverui.engine.insert.insert_opts import InsertOpts, UniqueOpts
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.retention import Retention
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError
-from riverui.features.encryption.domain import ArgsKeys, is_sealed
+from riverui.features.encryption.domain import ArgsKeys
 from riverui.features.encryption.engine import Encryption
-from riverui.features.retention.domain import Retention
 from tests.engine.conftest import Playground, Task
 
 LOG = logging.getLogger("tests.encryption")

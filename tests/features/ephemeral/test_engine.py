@@ -14,12 +14,13 @@ from psycopg import AsyncConnection, connect
 from riverui.domain.jobs import JobState
 from riverui.engine.config import QueueConfig
 from riverui.engine.events import EventKind
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx, record_output
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker
 from riverui.engine.work.workers import Workers
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobSetStateParams
 from tests import factory

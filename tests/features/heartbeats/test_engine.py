@@ -113,7 +113,9 @@ async def test_a_client_tells_by_which_rules_it_works_its_queues(
     assert row.queues == {"default": (3, 0), "visits": (2, 0)}
     assert row.kinds == frozenset({"task"})
     assert row.terms == {
-        "default": QueueTerms(rate_limit=limit, fair_share=share, batches=batches),
+        "default": QueueTerms(
+            rate_limit=limit.as_terms(), fair_share=share.as_terms(), batches=batches
+        ),
         "visits": QueueTerms(ephemeral=True, batches=batches),
     }
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from riverui import create_app
-from riverui.features.marks.domain import Mark
+from riverui.domain.marks import Mark
 from riverui.features.marks.reader import Marks
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.interface import Driver

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from riverui.features.marks.domain import Mark
+from riverui.domain.marks import Mark
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect

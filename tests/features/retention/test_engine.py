@@ -11,9 +11,9 @@ from psycopg import AsyncConnection
 
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.retention import Retention
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError
-from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
 from riverui.storage.interface import Driver
 from tests.engine.conftest import Playground, Task

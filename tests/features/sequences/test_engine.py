@@ -14,12 +14,7 @@ from psycopg.rows import DictRow
 from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
 from riverui.engine.config import QueueConfig
-from riverui.engine.insert.insert_opts import (
-    InsertManyParams,
-    InsertOpts,
-    SequenceOpts,
-    UniqueOpts,
-)
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import Timing
 from riverui.engine.limits import EngineLimits
@@ -33,6 +28,7 @@ from riverui.errors import (
     SchemaMissing,
     UniqueConflict,
 )
+from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.features.sequences.engine.scheduler import SequenceScheduler
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver

@@ -11,8 +11,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.actions.job_verbs import DELETE, RETRY
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, SequenceOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.work.worker import Job
+from riverui.features.sequences.engine.opts import SequenceOpts
 from tests.features.histories import SEEDS, Deed, History, Passing
 
 KEYS = 4

@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from riverui.engine.client import Client
-from riverui.engine.insert.insert_opts import (
-    InsertManyParams,
-    InsertOpts,
-    SequenceOpts,
-)
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.errors import InsertError
+from riverui.features.sequences.engine.opts import SequenceOpts
 from tests.engine.conftest import Task
 
 

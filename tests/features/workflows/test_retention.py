@@ -14,10 +14,10 @@ from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, Timing
 from riverui.engine.pilot import Pilot
+from riverui.engine.retention import Retention
 from riverui.engine.work.context import record_output
 from riverui.engine.work.worker import Job
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
-from riverui.features.retention.domain import Retention
 from riverui.features.retention.engine import QueueRetention
 from riverui.features.workflows.engine.feature import Workflows
 from riverui.features.workflows.engine.retention import OpenWorkflowKeeper

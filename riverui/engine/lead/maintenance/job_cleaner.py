@@ -14,8 +14,8 @@ from riverui.engine.lead.maintenance.service import (
     ServiceContext,
     in_batches,
 )
+from riverui.engine.retention import Retention
 from riverui.engine.work.set_aside import SetAside, passing_over
-from riverui.features.retention.domain import Retention
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 

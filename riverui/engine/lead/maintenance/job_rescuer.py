@@ -24,7 +24,6 @@ from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
 from riverui.engine.work.worker import Job, WorkUnit, retry_for
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
-from riverui.features.encryption.engine import opened
 from riverui.features.heartbeats.store import ClientStore, DeadClient
 from riverui.features.heartbeats.verbs import cancel_requested, ended, retried
 from riverui.storage.interface import Executor
@@ -212,7 +211,8 @@ class JobRescuer:
         config, logger = self._config, self._context.logger
         job: Job[object] | None = None
         try:
-            row = opened(row, config.plugins)
+            for plugin in config.plugins:
+                row = plugin.opened(row)
             job = Job(row, unit.decode(row.args))
             timeout = timeout_of(unit.worker, job, config.job_timeout)
         except BaseException as error:

@@ -9,11 +9,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from riverui.domain.periodic import NextRun
 from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
 from riverui.engine.hooks import Hook, settle
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
 from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import TIMEOUT, ServiceContext, run_round
+from riverui.engine.lead.next_runs import NextRuns, Overtaken
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
 from riverui.engine.waiting import backoff, wait
 from riverui.errors import (
@@ -23,8 +25,6 @@ from riverui.errors import (
     QueryTimeout,
     SchemaMissing,
 )
-from riverui.features.durable_periodic.domain import DurablePeriodicSave
-from riverui.features.durable_periodic.engine.plan import LOOK, DurablePlan, Overtaken
 from riverui.storage.interface import Executor
 from riverui.storage.stores.server import ServerStore
 
@@ -52,7 +52,7 @@ class _Waiting(NamedTuple):
     """A job that was made and not inserted yet."""
 
     request: InsertRequest
-    save: DurablePeriodicSave | None = None
+    save: NextRun | None = None
     """What is written with it, for a durable one."""
 
 
@@ -104,11 +104,10 @@ class PeriodicJobEnqueuer:
         prepare: Prepare,
         insert_requests: InsertRequests,
         hooks: Sequence[Hook] = (),
-        durable: DurablePlan | None = None,
+        next_runs: NextRuns | None = None,
     ) -> None:
         self._context = context
-        self._durable = durable
-        """The next runs that outlive the term; None where none do."""
+        self._next_runs = next_runs or NextRuns()
         self._durable_only = False
         """Whether only durable jobs are inserted in this term."""
         self._jobs = jobs
@@ -132,7 +131,7 @@ class PeriodicJobEnqueuer:
     @property
     def durable(self) -> bool:
         """Whether there may be durable jobs."""
-        return self._durable is not None
+        return self._next_runs.durable
 
     async def start(self, *, goes_on: bool = False, durable_only: bool = False) -> None:
         """Begin a term and tell the hooks, whose errors are raised.
@@ -146,8 +145,7 @@ class PeriodicJobEnqueuer:
             self._plan = {}
             self._reading = self._sent = None
             self._waiting = []
-            if self._durable is not None:
-                self._durable.reset()
+            self._next_runs.reset()
         for hook in self._hooks:
             await settle(hook.periodic_jobs_start())
 
@@ -167,8 +165,7 @@ class PeriodicJobEnqueuer:
                     seconds = min((self._next() - self._context.clock()).total_seconds(), seconds)
                     if self._failing:
                         seconds = min(seconds, _AGAIN)
-                    if self._durable is not None:
-                        seconds = min(seconds, LOOK)
+                    seconds = min(seconds, self._next_runs.look_seconds)
                 await wait(added, seconds, sleep=self._context.timing.sleep)
                 added.clear()
 
@@ -179,53 +176,51 @@ class PeriodicJobEnqueuer:
         jobs = self._jobs.by_handle()
         if self._durable_only:
             jobs = {handle: job for handle, job in jobs.items() if job.id is not None}
-        if self._durable is not None:
-            jobs = await self._look(self._durable, jobs)
+        jobs = await self._look(jobs)
         self._plan = {handle: at for handle, at in self._plan.items() if handle in jobs}
         passed = self._mind_the_clock(jobs)
         # A stored next run may have come already.
         new = self._new(jobs)
         self._waiting += [*self._due(jobs, passed), *new]
         inserted = await self._insert()
-        if self._durable is not None and not self._waiting:
+        if not self._waiting:
             # Behind the runs that come before.
-            await self._write(self._durable)
+            await self._write()
         return inserted
 
     def _next(self) -> datetime:
         return min(self._plan.values(), default=NEVER)
 
-    async def _look(
-        self, durable: DurablePlan, jobs: Mapping[int, PeriodicJob]
-    ) -> Mapping[int, PeriodicJob]:
+    async def _look(self, jobs: Mapping[int, PeriodicJob]) -> Mapping[int, PeriodicJob]:
         """Return the jobs as somebody has changed them, those left out whose next run is not known
         yet; what was changed is planned anew.
         """
+        next_runs = self._next_runs
         try:
-            changed = await durable.look(jobs.values())
+            changed = await next_runs.look(jobs.values())
         except _AWAY as error:
             self._context.logger.warning("%s: next runs cannot be read: %s", self.name, error)
             changed = ()
-        if not durable.loaded:
+        if not next_runs.loaded:
             return {handle: job for handle, job in jobs.items() if job.id is None}
-        effective = {handle: durable.effective(job) for handle, job in jobs.items()}
+        effective = {handle: next_runs.effective(job) for handle, job in jobs.items()}
         if changed:
             self._forget(changed)
         now = self._context.clock()
         for handle, job in effective.items():
-            if durable.paused(job):
+            if next_runs.paused(job):
                 self._plan[handle] = NEVER
             elif job.id in changed and handle in self._plan:
                 self._plan[handle] = self._planned(job, now)
-            if (answer := durable.requested(job)) is not None:
+            if (answer := next_runs.requested(job)) is not None:
                 requests = self._request(job, now)
                 self._waiting += [_Waiting(request, answer) for request in requests]
         return effective
 
-    async def _write(self, durable: DurablePlan) -> None:
+    async def _write(self) -> None:
         """Write next runs that no job is inserted for; the database may be away."""
         try:
-            overtaken = await durable.write()
+            overtaken = await self._next_runs.write()
         except _AWAY as error:
             self._context.logger.warning("%s: next runs cannot be kept: %s", self.name, error)
             return
@@ -241,15 +236,12 @@ class PeriodicJobEnqueuer:
 
     def _planned(self, job: PeriodicJob, now: datetime) -> datetime:
         """Return when a job comes next: by its row, or else by its schedule, which is kept."""
-        durable = self._durable
-        if durable is None or job.id is None:
-            return self._after(job, now)
-        if durable.paused(job):
+        if self._next_runs.paused(job):
             return NEVER
-        at = durable.first(job, now)
+        at = self._next_runs.first(job, now)
         if at is None:
             at = self._after(job, now)
-            durable.save(job, at, None)
+            self._next_runs.save(job, at, None)
         return at
 
     def _mind_the_clock(self, jobs: Mapping[int, PeriodicJob]) -> datetime:
@@ -303,7 +295,7 @@ class PeriodicJobEnqueuer:
                     at = self._skip(job, at, self._after(job, now))
                     break
                 following = self._after(job, at if at < really else max(at, now))
-                save = self._saved(job, at, following)
+                save = self._next_runs.following(job, at, following)
                 requests = self._request(job, at)
                 due += [(at, _Waiting(request, save)) for request in requests]
                 made += 1
@@ -311,17 +303,9 @@ class PeriodicJobEnqueuer:
             self._plan[handle] = at
         return [waiting for _, waiting in sorted(due, key=lambda pair: pair[0])]
 
-    def _saved(
-        self, job: PeriodicJob, at: datetime, following: datetime
-    ) -> DurablePeriodicSave | None:
-        if self._durable is None or job.id is None:
-            return None
-        return DurablePeriodicSave(job.id, following, at)
-
     def _skip(self, job: PeriodicJob, at: datetime, following: datetime) -> datetime:
         """Have a durable job's next run kept though nothing is inserted at its time; return it."""
-        if self._durable is not None and job.id is not None:
-            self._durable.save(job, following, at)
+        self._next_runs.save(job, following, at)
         return following
 
     def _new(self, jobs: Mapping[int, PeriodicJob]) -> list[_Waiting]:
@@ -382,8 +366,7 @@ class PeriodicJobEnqueuer:
                 inserted += len(batch)
             except Overtaken as error:
                 self._forget(error.ids)
-                if self._durable is not None:
-                    self._durable.distrust(error.ids)
+                self._next_runs.distrust(error.ids)
                 continue
             except _AWAY as error:
                 tries += 1
@@ -416,9 +399,7 @@ class PeriodicJobEnqueuer:
             replace(request, metadata=deepcopy(request.metadata), tags=list(request.tags))
             for request, _ in batch
         ]
-        beside = None
-        if self._durable is not None:
-            beside = self._durable.beside([each.save for each in batch if each.save is not None])
+        beside = self._next_runs.beside([each.save for each in batch if each.save is not None])
         await self._insert_requests(shown, numbered=numbered, beside=beside)
         self._sent = None
 

@@ -24,7 +24,6 @@ from riverui.engine.lead.maintenance.service import (
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.pilot import Pilot
 from riverui.engine.waiting import backoff
-from riverui.features.durable_periodic.engine.plan import DurablePlan
 from riverui.storage.interface import Executor
 
 _STARTS = 3
@@ -146,9 +145,7 @@ def queue_maintainer(
             prepare=inserts.prepare_insert,
             insert_requests=inserts.insert_requests,
             hooks=hooks,
-            durable=DurablePlan(config.durable_periodic_jobs, context)
-            if config.durable_periodic_jobs.enabled
-            else None,
+            next_runs=pilot.next_runs(context),
         ),
         reindexer=Reindexer(context, config),
     )

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from riverui.engine.lead.elector import LeaderTerm, steady_clock
 from riverui.engine.notifier import Notifier
+from riverui.engine.retention import RIVERS_RETENTION, Retention
 from riverui.engine.waiting import Sleep, between, pass_on_cancellation
 from riverui.errors import LockTimeout, QueryTimeout, RiveruiError
-from riverui.features.retention.domain import RIVERS_RETENTION, Retention
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 

@@ -23,6 +23,8 @@ class DeadLetters(Feature):
     It is the innermost feature: what removes finished jobs does so by its statement.
     """
 
+    lost_without = "discarded jobs are removed and do not become dead letters"
+
     def __init__(self, config: DeadLetterConfig) -> None:
         self._config = config
 

@@ -9,12 +9,12 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.job_verbs import DEAD_LETTER_VERBS
 from riverui.errors import BadRequest
 from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.features.dead_letters.section.index import read_filter
 from riverui.features.dead_letters.section.missing import missing_told
 from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.features.dead_letters.verbs import DEAD_LETTER_VERBS
 from riverui.features.operations.bulk_tokens import (
     SAMPLES,
     BulkPreview,

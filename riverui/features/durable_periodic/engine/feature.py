@@ -1,15 +1,25 @@
-"""Refuses to work without the table that durable periodic jobs need."""
+"""Has the leader keep when periodic jobs come next."""
 
 from __future__ import annotations
 
+from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.pilot import Feature, ProducerStatus
 from riverui.errors import ConfigError
+from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
+from riverui.features.durable_periodic.engine.plan import DurablePlan
 from riverui.storage.interface import Executor
 from riverui.storage.tables import MISSING, REMEDY, installed
 
 
 class DurablePeriodicJobs(Feature):
-    """Says plainly at the start what is missing; the jobs themselves are planned by the leader."""
+    """Keeps the next run of each periodic job that has an id, so that it outlives the leader."""
+
+    def __init__(self, config: DurablePeriodicJobsConfig) -> None:
+        self._config = config
+
+    def next_runs(self, context: ServiceContext) -> DurablePlan:
+        """Return the next runs that are kept, for one client's terms as leader."""
+        return DurablePlan(self._config, context)
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError where the table of periodic jobs is missing."""

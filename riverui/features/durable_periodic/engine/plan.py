@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from riverui.domain.periodic import NextRun
 from riverui.domain.schedules import NEVER, CronSchedule, cron_text
 from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.lead.next_runs import NextRuns, Overtaken
 from riverui.engine.lead.periodic import PeriodicJob
 from riverui.engine.waiting import between
-from riverui.errors import ConfigError, RiveruiError
-from riverui.features.durable_periodic.domain import DurablePeriodicRow, DurablePeriodicSave
+from riverui.errors import ConfigError
+from riverui.features.durable_periodic.domain import DurablePeriodicRow
 from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
 from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Executor
 
-LOOK = 3.0
-"""Seconds between two looks at what somebody has changed: a statement on a table of some rows."""
 _CHANGED_FOR = 30
 """How many times longer than others jobs are kept that somebody has paused or given a schedule, so
 that a long outage does not undo what was decided.
@@ -27,16 +27,12 @@ _TOUCHES = 24
 """How often a known job is said to be known while it would become stale: each hour of a day."""
 
 
-class Overtaken(RiveruiError):
-    """Another leader was at these periodic jobs, or somebody has changed them."""
-
-    def __init__(self, ids: Collection[str]) -> None:
-        super().__init__(f"Periodic jobs were changed meanwhile: {', '.join(sorted(ids))}.")
-        self.ids = frozenset(ids)
-
-
-class DurablePlan:
+class DurablePlan(NextRuns):
     """The rows of durable periodic jobs, as far as this leader has seen them in its term."""
+
+    durable = True
+    look_seconds = 3.0
+    """Between two looks: one is a statement on a table of a few rows."""
 
     def __init__(self, config: DurablePeriodicJobsConfig, context: ServiceContext) -> None:
         self._config = config
@@ -47,24 +43,19 @@ class DurablePlan:
         """Jobs that another leader has moved on."""
         self._known: set[str] = set()
         """Jobs whose row was read or written in this term: those that may be said to be known."""
-        self._loaded = False
+        self.loaded = False
         self._rows: dict[str, DurablePeriodicRow] = {}
-        self._saves: dict[str, DurablePeriodicSave] = {}
+        self._saves: dict[str, NextRun] = {}
         """What is to be written without a job."""
         self._touched = float("-inf")
         self._until: dict[str, datetime] = {}
         """When overdue jobs come that are spread, by id."""
 
-    @property
-    def loaded(self) -> bool:
-        """Whether the rows were read in this term."""
-        return self._loaded
-
     def reset(self) -> None:
         """Forget all, for a new term."""
         self._answered, self._rows, self._saves, self._until = {}, {}, {}, {}
         self._distrusted, self._known = set(), set()
-        self._loaded, self._touched = False, float("-inf")
+        self.loaded, self._touched = False, float("-inf")
 
     async def look(self, jobs: Iterable[PeriodicJob]) -> Collection[str]:
         """Read the rows of these jobs; return the ids of those that somebody has changed since, or
@@ -72,13 +63,13 @@ class DurablePlan:
         """
         known = {job.id: job for job in jobs if job.id is not None}
         if not known:
-            self._loaded = True
+            self.loaded = True
             return ()
         async with self._context.executor() as executor:
             storage, stale = DurablePeriodicStore(executor), self._config.stale_threshold
             now = self._context.now()
             if due := now - self._touched >= stale.total_seconds() / _TOUCHES:
-                if self._loaded:
+                if self.loaded:
                     await self._touch(executor, known)
                 await storage.durable_periodic_reap(
                     unused_for=stale, changed_for=_CHANGED_FOR * stale
@@ -87,7 +78,7 @@ class DurablePlan:
             found = {row.id: row for row in rows}
             # What expired was not read, and stays so.
             self._known |= found.keys()
-            if due and not self._loaded:
+            if due and not self.loaded:
                 await self._touch(executor, known)
         if due:
             self._touched = now
@@ -95,11 +86,11 @@ class DurablePlan:
             each
             for each, row in found.items()
             if each in self._distrusted
-            or (self._loaded and self._changed_at(each) != row.changed_at)
+            or (self.loaded and self._changed_at(each) != row.changed_at)
         ]
         self._distrusted.clear()
-        begins = not self._loaded
-        self._rows, self._loaded = found, True
+        begins = not self.loaded
+        self._rows, self.loaded = found, True
         if begins:
             self._spread(known)
         for each in changed:
@@ -129,7 +120,7 @@ class DurablePlan:
             return None
         return self._until.get(row.id) or self._ratcheted(row.next_run_at, now)
 
-    def requested(self, job: PeriodicJob) -> DurablePeriodicSave | None:
+    def requested(self, job: PeriodicJob) -> NextRun | None:
         """Return what answers a request for a run that no job was made for yet."""
         row = self._row(job)
         if row is None or row.run_requested_at is None:
@@ -138,7 +129,11 @@ class DurablePlan:
         if (last := self._answered.get(row.id)) is not None and asked <= last:
             return None
         self._answered[row.id] = asked
-        return DurablePeriodicSave(row.id, NEVER, None, asked)
+        return NextRun(row.id, NEVER, None, asked)
+
+    def following(self, job: PeriodicJob, at: datetime, following: datetime) -> NextRun | None:
+        """Return what is written with the run at a time; None for a job without an id."""
+        return None if job.id is None else NextRun(job.id, following, at)
 
     def save(self, job: PeriodicJob, at: datetime, planned_at: datetime | None) -> None:
         """Have it written when a job comes next that is inserted without a job now."""
@@ -146,7 +141,7 @@ class DurablePlan:
             known = self._saves.get(job.id)
             if planned_at is not None and known is not None:
                 planned_at = known.planned_at
-            self._saves[job.id] = DurablePeriodicSave(job.id, at, planned_at)
+            self._saves[job.id] = NextRun(job.id, at, planned_at)
 
     async def write(self) -> Collection[str]:
         """Write what is to be written without a job; return the ids that others have changed."""
@@ -168,9 +163,7 @@ class DurablePlan:
         """Have these jobs planned anew by their rows with the next look."""
         self._distrusted.update(ids)
 
-    def beside(
-        self, saves: Iterable[DurablePeriodicSave]
-    ) -> Callable[[Executor], Awaitable[None]] | None:
+    def beside(self, saves: Iterable[NextRun]) -> Callable[[Executor], Awaitable[None]] | None:
         """Return what writes the next runs in the transaction that inserts their jobs, and raises
         Overtaken there; None where there is nothing to write.
         """
@@ -223,11 +216,11 @@ class DurablePlan:
             await DurablePeriodicStore(executor).durable_periodic_touch(schedules)
 
 
-def _merged(saves: Iterable[DurablePeriodicSave]) -> Iterable[DurablePeriodicSave]:
+def _merged(saves: Iterable[NextRun]) -> Iterable[NextRun]:
     """Return one save for the runs of each id, from its first to behind its last, and the answers
     to requests as they are.
     """
-    planned: dict[str, DurablePeriodicSave] = {}
+    planned: dict[str, NextRun] = {}
     for save in saves:
         if save.run_requested_at is not None:
             yield save

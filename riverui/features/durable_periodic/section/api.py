@@ -11,15 +11,15 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import periodic as actions
-from riverui.actions.periodic import PERIODIC_VERBS, RIGHT, PeriodicVerb
 from riverui.errors import NotFound, SchemaMissing
+from riverui.features.durable_periodic import verbs as actions
 from riverui.features.durable_periodic.domain import (
     MOST_SCHEDULE,
     DurablePeriodicRow,
     PeriodicChange,
 )
 from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, RIGHT, PeriodicVerb
 from riverui.storage.interface import Executor
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.api import requests, serializers

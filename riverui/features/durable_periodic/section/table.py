@@ -10,15 +10,15 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import periodic as actions
-from riverui.actions.periodic import PERIODIC_VERBS, PeriodicVerb
 from riverui.errors import DatabaseError, NotFound
+from riverui.features.durable_periodic import verbs as actions
 from riverui.features.durable_periodic.domain import (
     MOST_SCHEDULE,
     DurablePeriodicRow,
     PeriodicChange,
 )
 from riverui.features.durable_periodic.store import DurablePeriodicStore
+from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, PeriodicVerb
 from riverui.storage.interface import Executor
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard

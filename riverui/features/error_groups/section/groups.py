@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 
+from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotFound
 from riverui.features.error_groups.domain.fingerprints import FINGERPRINT
 from riverui.features.error_groups.domain.groups import NEW, ErrorGroup, ErrorState, FailedJob
 from riverui.features.error_groups.reader import ErrorReading
 from riverui.features.error_groups.section.charts import SPARK, counted
 from riverui.features.error_groups.section.table import ErrorLine
-from riverui.features.marks.domain import Mark
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 

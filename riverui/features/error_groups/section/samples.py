@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from riverui.domain.jobs import JobListRow
 from riverui.domain.json import read_json
-from riverui.features.encryption.domain import sealed_args, told_args
+from riverui.domain.sealed_args import args_preview, sealed_args
 
 _ABSENT = object()
 
@@ -40,7 +40,7 @@ def samples(rows: Sequence[JobListRow]) -> tuple[tuple[Sample, ...], tuple[str, 
     return tuple(
         Sample(
             row=row,
-            args=told_args(row.args_preview) if args is None or not same else _text(args, same),
+            args=args_preview(row.args_preview) if args is None or not same else _text(args, same),
         )
         for row, args in zip(rows, found, strict=True)
     ), same

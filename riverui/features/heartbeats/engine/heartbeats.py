@@ -160,8 +160,8 @@ class Heartbeats:
 def _terms(config: QueueConfig, workers: Workers | None) -> QueueTerms:
     units = [workers.get(kind) for kind in workers.kinds] if workers is not None else []
     return QueueTerms(
-        rate_limit=config.rate_limit,
-        fair_share=config.fair_share,
+        rate_limit=None if config.rate_limit is None else config.rate_limit.as_terms(),
+        fair_share=None if config.fair_share is None else config.fair_share.as_terms(),
         ephemeral=config.ephemeral,
         batches={
             unit.kind: BatchTerms(max_count=unit.batch.max_count, max_delay=unit.batch.max_delay)

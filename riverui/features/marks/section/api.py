@@ -11,9 +11,10 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.domain import marks
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
-from riverui.features.marks import domain as marks, verbs as actions
+from riverui.features.marks import verbs as actions
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers

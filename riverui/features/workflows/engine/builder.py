@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from riverui.actions.expressions import check_wait
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.insert.insert_opts import (
     InsertKeywords,
@@ -31,6 +30,7 @@ from riverui.features.workflows.domain.tasks import (
     task_metadata,
 )
 from riverui.features.workflows.waits.domain import Wait
+from riverui.features.workflows.waits.expressions import check_wait
 
 if TYPE_CHECKING:
     from riverui.engine.client import Client

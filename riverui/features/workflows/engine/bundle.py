@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
-from riverui.actions.expressions import Evaluation, Expressions
 from riverui.domain.ulid import ulid, ulid_of
 from riverui.engine.sync_methods import run_at_once, sync_method
 from riverui.errors import InsertError
@@ -20,6 +19,7 @@ from riverui.features.workflows.waits.engine.signals import (
     signal_of,
     signal_params,
 )
+from riverui.features.workflows.waits.expressions import Evaluation, Expressions
 from riverui.features.workflows.waits.verbs import diagnosis, signals
 from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
 from riverui.storage.interface import entered

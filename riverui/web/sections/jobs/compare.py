@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.json import JsonDiff, json_diff
+from riverui.domain.sealed_args import sealed_args
 from riverui.domain.time import duration
 from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, NotFound
-from riverui.features.encryption.domain import sealed_args
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.web.http.context import dashboard
 from riverui.web.http.routes import GuardedRoute

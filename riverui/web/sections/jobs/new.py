@@ -14,9 +14,9 @@ from starlette.responses import Response
 from riverui.actions import new_jobs as actions
 from riverui.actions.new_jobs import JobInserter, NewJob
 from riverui.domain.jobs import JobShowRow
+from riverui.domain.sealed_args import is_sealed
 from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError, JobRefused, NotFound, NotSupported
-from riverui.features.encryption.domain import is_sealed
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.auth.access import access, need

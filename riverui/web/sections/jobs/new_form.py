@@ -10,8 +10,8 @@ from datetime import datetime
 from riverui.actions.new_jobs import NewJob, NewJobUnique
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.json import indented
+from riverui.domain.sealed_args import sealed_args
 from riverui.errors import BadRequest, JobRefused
-from riverui.features.encryption.domain import sealed_args
 from riverui.web.http.forms import Form
 from riverui.web.search import time_terms
 from riverui.web.view.redaction import REDACTED, Redaction

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.domain.jobs import JsonText
+from riverui.domain.sealed_args import sealed_args
 from riverui.errors import DecryptionError, NotFound
-from riverui.features.encryption.domain import sealed_args
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
 from riverui.web.http.request_context import request_context

@@ -15,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions import jobs as actions
-from riverui.actions.job_verbs import DELETE, JOB_VERBS, UNDELETE
+from riverui.actions.job_verbs import DELETE, JOB_VERBS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobListRow
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest, DatabaseError, NotSupported
 from riverui.features.dead_letters import verbs as dead_letters
+from riverui.features.dead_letters.verbs import UNDELETE
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard

@@ -29,10 +29,10 @@ from riverui.domain.jobs import (
 )
 from riverui.domain.json import read_object
 from riverui.domain.queues import QueueRow
+from riverui.domain.sealed_args import sealed_args
 from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.features.dead_letters.store import DeadLetterStore
-from riverui.features.encryption.domain import sealed_args
 from riverui.features.error_groups.domain.fingerprints import METADATA_KEY, error_signature
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece

@@ -11,13 +11,13 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.domain.figures import OTHER, Figures, Tally, Window
+from riverui.domain.marks import Mark
 from riverui.domain.queues import QueueListRow
 from riverui.domain.spikes import spikes
 from riverui.errors import DatabaseError
-from riverui.features.marks.domain import Mark
 from riverui.features.operations.store import Operation, OperationStatus
+from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page

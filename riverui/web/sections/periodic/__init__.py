@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from riverui.actions.periodic import PERIODIC_VERBS, RIGHT
 from riverui.features.durable_periodic.section import table as durable
+from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, RIGHT
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
 from riverui.web.sections.periodic import api, index

@@ -10,12 +10,12 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.periodic import RIGHT, PeriodicVerb
 from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.domain.time import two_units
 from riverui.errors import QueryTimeout
 from riverui.features.durable_periodic.domain import DurablePeriodicRow
 from riverui.features.durable_periodic.section.table import read, verbs
+from riverui.features.durable_periodic.verbs import RIGHT, PeriodicVerb
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard

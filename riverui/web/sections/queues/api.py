@@ -18,7 +18,7 @@ from riverui.actions.verbs import QueueVerb
 from riverui.domain.json import read_object
 from riverui.domain.queues import QueueCountRow
 from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
-from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.concurrency.domain import METADATA_KEY, ConcurrencyConfig
 from riverui.features.rate_limits import verbs as rates
 from riverui.features.rate_limits.domain import RateOverride
 from riverui.web.api import requests, serializers
@@ -185,7 +185,9 @@ async def update(request: Request) -> Response:
         told = None if rate is None else rate.as_json()
         log.info("queue %r rate limited by %r: %s", name, access(request).user, told)
     if limits is not UNSET:
-        await actions.set_concurrency(board.driver, name, limits, time_limit=time_limit)
+        await actions.set_metadata_key(
+            board.driver, name, METADATA_KEY, limits, time_limit=time_limit
+        )
         log.info("queue %r limited by %r: %s", name, access(request).user, limits)
     return serializers.reply(Queue.of(await _queue(request)))
 

@@ -10,8 +10,6 @@ from datetime import timedelta
 
 import pytest
 
-from riverui.actions.expressions import ExpressionLimits, Expressions, check_wait
-from riverui.actions.expressions.check import FUNCTIONS
 from riverui.errors import WaitInvalid
 from riverui.features.workflows.waits.domain import (
     AnyTerm,
@@ -21,6 +19,8 @@ from riverui.features.workflows.waits.domain import (
     Wait,
     task_finalized_at,
 )
+from riverui.features.workflows.waits.expressions import ExpressionLimits, Expressions, check_wait
+from riverui.features.workflows.waits.expressions.check import FUNCTIONS
 
 STOPPED = "and was stopped"
 ROWS = json.dumps({"l": list(range(2000))})

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from riverui.actions.expressions import Expressions
 from riverui.domain.jobs import FINALIZED
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.notifier import WAITS as NOTIFIED
@@ -15,6 +14,7 @@ from riverui.errors import ExpressionsUnavailable, WaitInvalid
 from riverui.features.workflows.store import WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs
 from riverui.features.workflows.waits.domain import Wait, evidence, time_text
+from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import (
     WaitDep,
     WaitFacts,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from riverui.actions.expressions import Expressions
 from riverui.errors import ExpressionsUnavailable, NotFound, WaitInvalid
 from riverui.features.workflows.waits.domain import Phase, SignalCount, TermResult
+from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import WaitDep, WaitFacts, WaitRow
 from riverui.features.workflows.waits.verbs import signals, waits
 from riverui.storage.interface import Executor

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from riverui.actions.expressions import Expressions
 from riverui.domain.json import read_object
 from riverui.features.workflows.domain.workflows import SignalRow
 from riverui.features.workflows.waits.domain import (
@@ -21,6 +20,7 @@ from riverui.features.workflows.waits.domain import (
     fire_at,
     time_text,
 )
+from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import WaitDep, WaitFacts, WaitRow, WaitStore
 
 MOST_SCANNED = 10_000

@@ -13,7 +13,7 @@ from riverui.errors import BadRequest, ConfigError, NotSupported
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from riverui.features.marks.domain import Mark
+    from riverui.domain.marks import Mark
     from riverui.features.marks.store import MarkInsertParams
 
 

@@ -4,8 +4,8 @@ the library limits neither time nor memory.
 
 from __future__ import annotations
 
-from riverui.actions.expressions.check import check_wait
-from riverui.actions.expressions.child import Evaluation
-from riverui.actions.expressions.evaluator import ExpressionLimits, Expressions
+from riverui.features.workflows.waits.expressions.check import check_wait
+from riverui.features.workflows.waits.expressions.child import Evaluation
+from riverui.features.workflows.waits.expressions.evaluator import ExpressionLimits, Expressions
 
 __all__ = ["Evaluation", "ExpressionLimits", "Expressions", "check_wait"]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from riverui.actions.expressions.child import Evaluation, Ready, Request, Setup
 from riverui.errors import ExpressionsUnavailable
+from riverui.features.workflows.waits.expressions.child import Evaluation, Ready, Request, Setup
 from riverui.ipc.child_process import start_interpreter
 from riverui.ipc.connection import Connection
 
@@ -158,7 +158,7 @@ class _Child:
 
     def __init__(self) -> None:
         self._process = process = start_interpreter(
-            "riverui.actions.expressions.child",
+            "riverui.features.workflows.waits.expressions.child",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
