@@ -27,6 +27,7 @@ _LONG = (
     "deploy",
     "docs/test_database.py",
     "docs/test_django.py",
+    "docs/test_embedding.py",
     "docs/test_guide.py",
     "docs/test_recipes.py",
     "docs/test_running.py",

@@ -52,9 +52,9 @@ PRO_TABLES = frozenset(
 """Tables by which River UI recognizes what there is of River Pro."""
 PRO_WORKFLOW_TABLES = frozenset(name for name in PRO_TABLES if name.startswith("river_workflow"))
 """Those that River Pro's workflows need, all of them."""
-_BELIEVED_SECONDS = 10.0
+_BELIEVED_SECONDS = 60.0
 """How long the names are believed once all tables of riverui were there: dropped ones are noticed
-after that, or by the first statement that fails.
+by the first statement that fails.
 """
 
 

@@ -119,7 +119,8 @@ async def test_waits_and_sequences_that_stand_still_ask_once_a_round(
     async with leading(client, database_url) as leader:
         asked = await leader.per_minute()
     assert asked.pop("workflow waits") <= 4
-    assert asked.pop("sequence scheduler") <= 60
+    # One of them asks for the tables.
+    assert asked.pop("sequence scheduler") <= 61
     assert asked.pop("workflow strays") <= 6
     assert asked.pop("forsaken workflows") <= 6
     assert sum(asked.values()) <= 1
