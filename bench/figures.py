@@ -15,10 +15,10 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from riverui.domain.figures import WINDOWS
+from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.live.collector import Collector
 from tests.web.stand_ins import Later
 
 RATES = (1_000, 20_000)
@@ -86,7 +86,8 @@ async def _load(url: str, rate: int, seconds: int) -> Load:
         later = Later(driver)
         start = since + timedelta(seconds=_SETTLING) - datetime.now(UTC)
         clock = _Passing()
-        collector = Collector(later, DashboardConfig(), clock=clock)
+        reader = FigureReader(later, DashboardConfig(), clock=clock)
+        collector = reader.collector
         later.by = start
         await collector.tick()
         while await collector.fill():
@@ -102,7 +103,7 @@ async def _load(url: str, rate: int, seconds: int) -> Load:
                 pass
         spent = time.process_time() - own
         used = await cpu() - before
-        figures = collector.known(WINDOWS["1h"])
+        figures = await reader.known(WINDOWS["1h"])
         assert not figures.trouble, figures.trouble
         assert figures.total.ended > rate * seconds / 2
     return Load(
@@ -127,7 +128,8 @@ async def measure_back_fill(url: str) -> BackFill:
         for _ in range(2):
             later = Later(driver)
             later.by = row[0] - datetime.now(UTC)
-            collector = Collector(later, DashboardConfig())
+            reader = FigureReader(later, DashboardConfig())
+            collector = reader.collector
             await collector.tick()
             laps = []
             before, own = await cpu(), time.process_time()
@@ -138,7 +140,7 @@ async def measure_back_fill(url: str) -> BackFill:
                 laps.append(time.perf_counter() - began)
             used, spent = await cpu() - before, time.process_time() - own
             began = time.perf_counter()
-            figures = collector.known(WINDOWS["1h"])
+            figures = await reader.known(WINDOWS["1h"])
             found.append(
                 BackFill(
                     jobs=figures.total.ended,

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from riverui.domain.figures import Tally
-from riverui.domain.rollups import HOUR, Rollup, begin
 from riverui.domain.sketch import Sketch
+from riverui.features.figures.domain import HOUR, Rollup, begin
+from riverui.features.figures.store import RollupStore
 from riverui.storage.connect import connect
-from riverui.storage.interface import ROLLUPS
 from tests.test_cli import Run, run
 
 __all__ = ["run"]
@@ -72,7 +72,7 @@ async def store_a_week(database_url: str) -> None:
     now = begin(datetime.now(UTC), HOUR)
     driver = connect(database_url)
     async with driver.transaction() as db:
-        await ROLLUPS.on(db).rollup_put(
+        await RollupStore(db).rollup_put(
             [
                 Rollup(
                     at=now - n * HOUR,

@@ -62,22 +62,17 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
 async def _report(driver: Driver) -> HealthReport:
     """Return the report on a database whose figures nobody has read yet."""
     from riverui.actions.health import health_report
-    from riverui.domain.figures import WINDOWS
+    from riverui.features.figures.reader.figure_reader import FigureReader
     from riverui.features.marks.reader import Marks
     from riverui.web.config import DashboardConfig
-    from riverui.web.live.figure_readings import CollectorLimits
-    from riverui.web.live.kept_figures import KeptFigures
-    from riverui.web.live.rollup_writer import RollupTimes
 
-    figures = KeptFigures(
-        driver, DashboardConfig(), CollectorLimits(), RollupTimes(), clock=time.monotonic
-    )
+    figures = FigureReader(driver, DashboardConfig())
     collector, until = figures.collector, time.monotonic() + _FIRST_READING_SECONDS
     try:
-        while time.monotonic() < until and not collector.known(WINDOWS["1h"]).complete:
+        while time.monotonic() < until and not collector.complete:
             await collector.tick()
             while time.monotonic() < until and await collector.fill():
                 pass
-        return await health_report(driver, figures, usual=figures.stored, marks=Marks(driver))
+        return await health_report(driver, figures, usual=figures, marks=Marks(driver))
     finally:
         await figures.close()

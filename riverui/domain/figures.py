@@ -1,5 +1,5 @@
-"""What was done, minute by minute: jobs that ended, failed attempts, runs and waits, by queue and
-kind. Charts, the health report and the pages of kinds are made of it, wherever it was gathered.
+"""Figures over time: ended jobs, failed attempts, runs and waits, by queue and kind. Charts, the
+health report and the pages of kinds show them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from riverui.domain.sketch import Sketch
 
 OTHER = "*"
-"""Stands for the kinds (with the queue "*": the queues too) that are too many to be told apart. No
-kind or queue of River's can be named so.
+"""Stands for the kinds (with the queue "*": for the queues too) that are not kept by name. No kind
+or queue can have that name.
 """
 
 
@@ -51,28 +51,32 @@ WINDOWS: Mapping[str, Window] = {
 """By name, the shortest first; none has more than 120 columns."""
 
 
+COUNTS = ("completed", "cancelled", "discarded", "failed", "snoozed", "interrupted", "inserted")
+"""The counts of a tally, by name."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """What was done to some jobs in some span of time."""
+    """What happened to some jobs in some span of time."""
 
     completed: int = 0
     cancelled: int = 0
     discarded: int = 0
     failed: int = 0
-    """Attempts that ended with an error, whether or not the job is tried again: the last one of a
-    discarded job is among them.
+    """Attempts that ended with an error, whether or not the job is retried: also the last one of a
+    discarded job.
     """
     snoozed: int = 0
-    """Attempts that ended by asking for a later one. Known only of riverui's workers."""
+    """Attempts that were snoozed. Only riverui's workers count them."""
     interrupted: int = 0
-    """Attempts that the stop of their client ended. Known only of riverui's workers."""
+    """Attempts that a stop of their client ended. Only riverui's workers count them."""
     inserted: int = 0
-    """Jobs that came. Known of queues and kinds only where rows tell."""
+    """New jobs. Their queues and kinds are known only if rows were read."""
     run: Sketch = field(default_factory=Sketch)
     """How long completed jobs ran, in their last attempt."""
     failed_run: Sketch = field(default_factory=Sketch)
-    """How long failed attempts ran: those of discarded jobs where rows tell, all of them where
-    workers do.
+    """How long failed attempts ran: by rows only the last one of each discarded job, by workers all
+    of them.
     """
     wait: Sketch = field(default_factory=Sketch)
     """How long ended jobs had been due when their last attempt began."""
@@ -89,7 +93,7 @@ class Tally:
 
     @property
     def spent(self) -> timedelta:
-        """Return how long the attempts that rows tell of ran together."""
+        """Return how long completed and failed attempts ran in total, as far as that is known."""
         return timedelta(microseconds=self.run.sum_us + self.failed_run.sum_us)
 
     @property
@@ -98,13 +102,22 @@ class Tally:
         return self.failed / self.attempts if self.attempts else None
 
     def copy(self) -> Tally:
-        """Return a tally of the same, to be changed by itself."""
+        """Return a copy that can be changed."""
         return replace(
             self, run=self.run.copy(), failed_run=self.failed_run.copy(), wait=self.wait.copy()
         )
 
+    def scaled(self, times: int) -> Tally:
+        """Return a tally with all counts multiplied."""
+        return Tally(
+            **{name: times * getattr(self, name) for name in COUNTS},
+            run=self.run.scaled(times),
+            failed_run=self.failed_run.scaled(times),
+            wait=self.wait.scaled(times),
+        )
+
     def merge(self, other: Tally) -> None:
-        """Count all that another has counted."""
+        """Add the counts of another tally."""
         self.completed += other.completed
         self.cancelled += other.cancelled
         self.discarded += other.discarded
@@ -124,19 +137,19 @@ class FigureColumn:
     at: datetime
     """When it begins."""
     tally: Tally | None
-    """None where nothing is known of this time: before the figures begin, or not read yet."""
+    """None if nothing is known of this time: before the first figures, or not read yet."""
     sampled: int = 1
     """One in so many ended jobs was read, and counts were multiplied by it."""
     oldest_waiting: timedelta | None = None
-    """How long the job that had waited longest had been due, at most within the column; None where
-    it was not looked at.
+    """How long the oldest available job had been due, the maximum of the column; None if that was
+    not read.
     """
     waiting: int | None = None
-    """Available jobs, at most within the column; None where it was not looked at."""
+    """Available jobs, the maximum of the column; None if that was not read."""
     waiting_capped: bool = False
-    """Whether there were at least that many."""
+    """Whether counting stopped at that number."""
     finished: bool = True
-    """False for the newest column, whose time is not over."""
+    """False for the newest column, which is not over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,21 +160,21 @@ class Figures:
     columns: Sequence[FigureColumn]
     """The oldest first; the last one is unfinished."""
     pairs: Mapping[tuple[str, str], Tally]
-    """The same by queue and kind, over the whole window; 200 at most, the rest as `OTHER`."""
+    """Tallies of the whole window by queue and kind; 200 at most, the rest as `OTHER`."""
     read_at: datetime | None
-    """Up to when rows have been read; None before the first time."""
+    """Up to when rows have been read; None before the first reading."""
     since: datetime | None
-    """From when on something is known."""
+    """When the first figures begin."""
     complete: bool
-    """Whether the whole window has been read as far back as rows go; else it is going on."""
+    """Whether the whole window has been read, as far back as there are rows."""
     source: str
-    """Where the figures come from, in words: from the rows, or from stored figures."""
+    """Where the figures come from, in words."""
     trouble: str = ""
-    """Why they could not be read lately, as a sentence; empty where they could."""
+    """Why the last reading failed, as a sentence; empty if it did not."""
 
     @property
     def total(self) -> Tally:
-        """Return all columns together."""
+        """Return the sum of all columns."""
         total = Tally()
         for column in self.columns:
             if column.tally is not None:
@@ -170,12 +183,12 @@ class Figures:
 
     @property
     def by_kind(self) -> Mapping[str, Tally]:
-        """Return what was done of each kind, over the whole window."""
+        """Return the tally of each kind over the whole window."""
         return self._by(lambda queue, kind: kind)
 
     @property
     def by_queue(self) -> Mapping[str, Tally]:
-        """Return what was done in each queue, over the whole window."""
+        """Return the tally of each queue over the whole window."""
         return self._by(lambda queue, kind: queue)
 
     def _by(self, key: Callable[[str, str], str]) -> Mapping[str, Tally]:

@@ -1,4 +1,4 @@
-"""Spans of time in logarithmic bins: small, mergeable, and true to 5 % at any percentile."""
+"""Spans of time in logarithmic bins: small, mergeable, and within 5 % at any percentile."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from datetime import timedelta
 from math import ceil, log, sqrt
 
 GAMMA = 1.105
-"""Each bin ends at this many times the end of the one before, so that its middle is within 5 % of
-all that it holds.
-"""
+"""The ratio of the ends of neighbouring bins: a bin's middle is within 5 % of all that it holds."""
 FIRST_BIN = 70
 """The bin of everything up to 1.08 milliseconds (GAMMA ** 70 microseconds), below which no wait
 matters.
 """
 LAST_BIN = 287
-"""The bin of everything from 32 days (GAMMA ** 287 microseconds): longer runs and waits are told
+"""The bin of everything from 32 days (GAMMA ** 287 microseconds): longer runs and waits count
 as that.
 """
 _FIRST_BIN_END = int(GAMMA**FIRST_BIN)
@@ -23,13 +21,6 @@ _FIRST_BIN_END = int(GAMMA**FIRST_BIN)
 _LOG_GAMMA = log(GAMMA)
 _MIDDLE = sqrt(1 / GAMMA)
 """What the end of a bin is multiplied by for its geometric middle."""
-
-
-def bin_of(microseconds: float) -> int:
-    """Return the bin of a span, as Postgres computes it too; negative spans count as nothing."""
-    if microseconds <= _FIRST_BIN_END:
-        return FIRST_BIN
-    return min(max(ceil(log(microseconds) / _LOG_GAMMA), FIRST_BIN), LAST_BIN)
 
 
 class Sketch:
@@ -58,27 +49,17 @@ class Sketch:
         return sum(self.counts.values())
 
     @property
-    def mean(self) -> timedelta | None:
-        """Return their mean; None without any."""
-        n = self.n
-        return timedelta(microseconds=self.sum_us / n) if n else None
-
-    @property
     def longest(self) -> timedelta | None:
         """Return the longest; None without any."""
         return timedelta(microseconds=self.max_us) if self.counts else None
 
     def add(self, span: timedelta, n: int = 1) -> None:
-        """Count a span, `n` times."""
-        microseconds = max(0, span // timedelta(microseconds=1))
-        found = bin_of(microseconds)
-        self.counts[found] = self.counts.get(found, 0) + n
-        self.sum_us += microseconds * n
-        self.max_us = max(self.max_us, microseconds)
+        """Count a span, `n` times; a negative one counts as zero."""
+        self.add_microseconds(max(0, span // timedelta(microseconds=1)), n)
 
     def add_microseconds(self, microseconds: int, n: int = 1) -> None:
-        """Count a span of no less than nothing, `n` times."""
-        # Called for what a client works, so it has to be quick.
+        """Count a span that is not negative, `n` times, in the bin that Postgres computes too."""
+        # Called for each job that a client works, so it has to be quick.
         found = FIRST_BIN
         if microseconds > _FIRST_BIN_END:
             found = min(ceil(log(microseconds) / _LOG_GAMMA), LAST_BIN)
@@ -89,19 +70,24 @@ class Sketch:
             self.max_us = microseconds
 
     def copy(self) -> Sketch:
-        """Return a sketch of the same, to be changed by itself."""
+        """Return a copy that can be changed."""
         return Sketch(self.counts, sum_us=self.sum_us, max_us=self.max_us)
 
+    def scaled(self, times: int) -> Sketch:
+        """Return a sketch with all counts multiplied."""
+        counts = {found: n * times for found, n in self.counts.items()}
+        return Sketch(counts, sum_us=self.sum_us * times, max_us=self.max_us)
+
     def merge(self, other: Sketch) -> None:
-        """Count all that another sketch has counted."""
+        """Add the spans of another sketch."""
         for found, n in other.counts.items():
             self.counts[found] = self.counts.get(found, 0) + n
         self.sum_us += other.sum_us
         self.max_us = max(self.max_us, other.max_us)
 
     def quantile(self, q: float) -> timedelta | None:
-        """Return the span that this share of all do not exceed (0.95 for p95), within 5 %; None
-        without any. What is in the first and the last bin is told as their end and beginning.
+        """Return a quantile (0.95 for p95), within 5 %; None without any span. Spans in the first
+        and the last bin count as the middle of that bin.
         """
         n = self.n
         if not n:

@@ -25,7 +25,6 @@ from riverui.engine.service import keep_running
 from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Attempt
-from riverui.engine.work.client_figures import ClientFigures
 from riverui.engine.work.job_counts import log_job_counts
 from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.loop_lag import watch_loop
@@ -41,6 +40,7 @@ from riverui.errors import (
     QueueNotFound,
     TooManyConnections,
 )
+from riverui.features.figures.engine.client_figures import ClientFigures
 from riverui.features.heartbeats.engine.heartbeats import Heartbeats
 from riverui.storage.interface import LISTENING, SQL, missing
 

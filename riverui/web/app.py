@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import cast
 
@@ -22,6 +23,8 @@ from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.errors import DatabaseError
 from riverui.features.error_groups.reader import ErrorGroups
+from riverui.features.figures.reader.figure_reader import FigureReader
+from riverui.features.figures.reader.totals import EndedTotals
 from riverui.features.marks.reader import Marks
 from riverui.features.operations.runner import Operations
 from riverui.features.workflows.waits.expressions import Expressions
@@ -46,8 +49,6 @@ from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights, n
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
-from riverui.web.live.ended_totals import EndedTotals
-from riverui.web.live.kept_figures import KeptFigures
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
@@ -124,13 +125,13 @@ def build_app(
         reads, steady = cast("Driver", replica), replica.steady
     counts = Counts(reads, config, limits.counts, clock=clock)
     ended = EndedTotals()
-    figures = KeptFigures(
+    figures = FigureReader(
         steady,
         config,
-        limits.collector,
-        limits.rollup_times,
+        limits.figures,
         primary=driver,
-        sinks=(ended,),
+        totals=ended,
+        lag=timedelta if replica is None else replica.figure_lag,
         clock=clock,
     )
     marks = Marks(reads, clock=clock)
@@ -147,7 +148,7 @@ def build_app(
         expressions=Expressions(),
         figures=figures,
         health=KeptReading(
-            partial(health_report, driver, figures, usual=figures.stored, marks=marks),
+            partial(health_report, driver, figures, usual=figures, marks=marks),
             seconds=limits.health_seconds,
             clock=clock,
         ),
@@ -173,7 +174,6 @@ def build_app(
         shortcuts=tuple(_shortcuts()),
         signer=signer,
         static=static,
-        stored_figures=figures.stored,
         suggestions=Suggestions(reads),
         urls=Urls(routes),
         workers=workers,

@@ -7,14 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from riverui.features.error_groups.reader import ErrorGroupLimits
+from riverui.features.figures.reader.limits import FigureLimits
 from riverui.features.operations.run import OperationLimits
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
-from riverui.web.live.figure_readings import CollectorLimits
 from riverui.web.live.read_replica import ReplicaTimes
 from riverui.web.live.refreshes import RefreshLimits
-from riverui.web.live.rollup_writer import RollupTimes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,11 +25,10 @@ class DashboardLimits:
     """For an answer to a question to begin: as long as people, and most programs, wait for it. More
     where a statement of a page may take more than half of it.
     """
-    collector: CollectorLimits = field(default_factory=CollectorLimits)
     counts: CountLimits = field(default_factory=CountLimits)
     errors: ErrorGroupLimits = field(default_factory=ErrorGroupLimits)
+    figures: FigureLimits = field(default_factory=FigureLimits)
     operations: OperationLimits = field(default_factory=OperationLimits)
-    rollup_times: RollupTimes = field(default_factory=RollupTimes)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
     replica_times: ReplicaTimes = field(default_factory=ReplicaTimes)
     health_seconds: float = 5.0

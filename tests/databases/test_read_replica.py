@@ -223,13 +223,7 @@ async def test_lag_is_told(
         about = (await page(client, "/about")).one(id="about")
         assert "behind." in about.all(class_="banner")[0].text
         # Figures are those of the time that the standby shows.
-        before = made.replica.lag
-        assert before is not None
-        async with made.replica.steady.reading() as standby:
-            shown = await standby.figure_clock_get()  # type: ignore[attr-defined]
-        async with made.replica.primary.reading() as executor:
-            now = await executor.figure_clock_get()  # type: ignore[attr-defined]
-        assert timedelta(seconds=0.2) < now.now - shown.now < before + timedelta(seconds=60)
+        assert timedelta(seconds=0.2) < made.replica.figure_lag() < timedelta(seconds=60)
         metrics = (await client.get("/metrics")).text
         assert "riverui_standby_used 1.0" in metrics
         (behind,) = re.findall(r"(?m)^riverui_standby_lag_seconds (\S+)", metrics)

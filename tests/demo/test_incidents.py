@@ -16,15 +16,14 @@ from psycopg.rows import DictRow
 from riverui.actions.health import health_report
 from riverui.demo.incidents import INCIDENTS, Incident, Past, prepare
 from riverui.demo.run import working
-from riverui.domain.figures import WINDOWS
 from riverui.domain.findings import Level, Result
 from riverui.domain.health import Cause, HealthReport
+from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.features.marks.reader import Marks
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.web.config import DashboardConfig
-from riverui.web.live.collector import Collector
 from tests.demo.test_demo import Demo
 from tests.demo.test_workers import until
 from tests.test_cli import Run, run
@@ -67,12 +66,12 @@ async def shop(database_url: str) -> AsyncIterator[Driver]:
 
 async def report_on(driver: Driver) -> HealthReport:
     """Return the health report of a dashboard that was just opened."""
-    figures = Collector(driver, DashboardConfig())
+    figures = FigureReader(driver, DashboardConfig())
     try:
-        while not figures.known(WINDOWS["1h"]).complete:
+        while not figures.collector.complete:
             # A busy machine may take longer than a slice has time.
-            await figures.tick()
-            while await figures.fill():
+            await figures.collector.tick()
+            while await figures.collector.fill():
                 pass
         return await health_report(
             driver, figures, usual=None, marks=Marks(driver), now=datetime.now(UTC)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
-from riverui.domain.figures import FigureColumn, Figures, Tally, Window
+from riverui.domain.figures import OTHER, FigureColumn, Figures, Tally, Window
 from riverui.domain.queues import QueueMinute
 from riverui.domain.sketch import Sketch
+from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.web.http.context import Dashboard
-from riverui.web.live.figure_reader import FigureReader
 
 
 def tally(
@@ -79,7 +80,7 @@ class MadeFigures:
 
     def put_into(self, dashboard: Dashboard) -> None:
         """Take the place of a dashboard's own reader."""
-        self.instead_of, dashboard.figures = dashboard.figures, self
+        self.instead_of, dashboard.figures = dashboard.figures, cast("FigureReader", self)
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
         """Return them."""
@@ -94,3 +95,18 @@ class MadeFigures:
         """Stop what the reader of before has begun."""
         if self.instead_of is not None:
             await self.instead_of.close()
+
+
+def busy(window: Window, queue: str, kind: str) -> Figures:
+    """Return ten completed jobs in each column, three failures in the newest but one."""
+    newest = window.columns - 1
+    return figures(
+        window,
+        lambda n: tally(10, discarded=1, failed=3) if n == newest - 1 else tally(10),
+        pairs={
+            ("mail", "mail_send"): tally(400, run=2, failed=3, discarded=1),
+            ("hooks", "mail_send"): tally(100, run=2),
+            ("hooks", "ping"): tally(9_000, run=0.01),
+            (OTHER, OTHER): tally(5, run=1, failed=1),
+        },
+    )

@@ -21,7 +21,6 @@ from riverui.storage.interface import (
     Executor,
     Transaction,
 )
-from riverui.storage.interface.figures import FigureClock
 from riverui.web.auth.rights import Access
 from riverui.web.config import DashboardConfig
 from riverui.web.http.context import Dashboard
@@ -81,7 +80,9 @@ class DeadDriver:
 
 
 class SlowDriver:
-    """A driver of which the operations named are stopped by their time limit, or by `error`."""
+    """A driver whose operations and statements of these names are stopped by their time limit, or
+    by `error`.
+    """
 
     def __init__(self, driver: Driver, *slow: str, error: type[Exception] = QueryTimeout) -> None:
         self._driver = driver
@@ -93,9 +94,16 @@ class SlowDriver:
 
     @asynccontextmanager
     async def reading(self, **given: Any) -> AsyncIterator[Any]:
-        async with self._driver.reading(**given) as executor:
+        async with self._driver.reading(**given) as lent:
+            executor: Any = lent
+            rows = executor.rows
             for name in self.slow:
                 setattr(executor, name, self._stop)
+
+            async def statement(block: str, *values: Any, **slots: Any) -> Any:
+                return await (self._stop() if block in self.slow else rows(block, *values, **slots))
+
+            executor.rows = statement
             yield executor
 
     async def _stop(self, *_: Any, **__: Any) -> Any:
@@ -193,6 +201,10 @@ class _LaterExecutor:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
 
-    async def figure_clock_get(self) -> FigureClock:
-        clock = await self._executor.figure_clock_get()
-        return FigureClock(now=clock.now + self._by, last_id=clock.last_id)
+    @property
+    def sql(self) -> Any:
+        return self
+
+    async def row(self, block: str, *values: Any, **slots: Any) -> Any:
+        row = await self._executor.sql.row(block, *values, **slots)
+        return row._replace(now=row.now + self._by) if block == "figure_clock_get" else row

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from httpx2 import AsyncClient
-from psycopg import AsyncConnection
 
 from riverui.domain.figures import Tally
-from riverui.domain.rollups import HOUR, Rollup
+from riverui.features.figures.domain import HOUR, Rollup
+from riverui.features.figures.store import RollupStore
 from riverui.storage.connect import connect
-from riverui.storage.interface import ROLLUPS, Driver
+from riverui.storage.interface import Driver
 from tests.factory import Make
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, dashboard
@@ -100,66 +99,20 @@ async def test_preferences_are_kept(client: AsyncClient, htmx: Htmx) -> None:
     assert parse((await client.get("/jobs")).text).one("html").attributes["data-time"] == "utc"
 
 
-class TestOwnTables:
-    """The tables of riverui's own: their sizes, and how stored figures are deleted."""
-
-    async def fill(self, driver: Driver) -> None:
-        at = datetime(2026, 11, 22, 12, tzinfo=UTC)
-        tally = Tally(completed=1)
-        async with driver.transaction() as db:
-            await ROLLUPS.on(db).rollup_put(
-                [Rollup(at=at, span=HOUR, pairs={("mail", "send"): tally})]
-            )
-
-    async def rows(self, connection: AsyncConnection[Any]) -> int:
-        found = await connection.execute("select count(*) as n from riverui_rollup")
-        row = await found.fetchone()
-        assert row is not None
-        return int(row["n"])
-
-    async def test_their_sizes_are_told(
-        self,
-        own_tables: None,
-        client: AsyncClient,
-        reader: AsyncClient,
-        driver: Driver,
-        make: Make,
-    ) -> None:
-        await self.fill(driver)
-        await make.execute("analyze riverui_rollup")
-        page = parse((await client.get("/about")).text).one(id="about")
-        row = next(row.text for row in page.all("tr") if "riverui_rollup" in row.text)
-        assert "3" in row
-        assert "kB" in row
-        assert "Delete all stored figures" in page.text
-        seen = parse((await reader.get("/about")).text).one(id="about").text
-        assert "riverui_rollup" in seen
-        assert "Delete all stored figures" not in seen
-        assert (await reader.post("/about/figures/delete")).status_code == 403
-
-    async def test_stored_figures_are_deleted_once_that_is_confirmed(
-        self,
-        own_tables: None,
-        client: AsyncClient,
-        driver: Driver,
-        make: Make,
-        htmx: Htmx,
-    ) -> None:
-        await self.fill(driver)
-        assert (await client.post("/about/figures/delete")).status_code == 400
-        assert await self.rows(make.connection) == 3
-        confirmed = {"confirmed": "1"}
-        answer = await client.post("/about/figures/delete", data=confirmed)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/about")
-        assert "Stored figures deleted" in (await client.get("/about")).text
-        assert await self.rows(make.connection) == 0
-        answer = await client.post(
-            "/about/figures/delete", data=confirmed, headers=htmx("notices", "/about")
-        )
-        assert answer.headers["hx-trigger"] == "about-changed"
-
-    async def test_without_the_line_there_is_nothing_to_delete(self, client: AsyncClient) -> None:
-        assert "own tables" not in (await client.get("/about")).text
-        answer = await client.post("/about/figures/delete", data={"confirmed": "1"})
-        assert answer.status_code == 501
-        assert "riverui migrate-up --line riverui" in answer.text
+async def test_the_sizes_of_own_tables_are_shown(
+    own_tables: None, client: AsyncClient, reader: AsyncClient, driver: Driver, make: Make
+) -> None:
+    at = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    stored = Rollup(at=at, span=HOUR, pairs={("mail", "send"): Tally(completed=1)})
+    async with driver.transaction() as transaction:
+        await RollupStore(transaction).rollup_put([stored])
+    await make.execute("analyze riverui_rollup")
+    page = parse((await client.get("/about")).text).one(id="about")
+    row = next(row.text for row in page.all("tr") if "riverui_rollup" in row.text)
+    assert "3" in row
+    assert "kB" in row
+    assert "Delete all stored figures" in page.text
+    seen = parse((await reader.get("/about")).text).one(id="about").text
+    assert "riverui_rollup" in seen
+    assert "Delete all stored figures" not in seen
+    assert (await reader.post("/about/figures/delete")).status_code == 403

@@ -16,13 +16,11 @@ from starlette.applications import Starlette
 from riverui import create_app
 from riverui.domain.figures import Tally
 from riverui.domain.sketch import Sketch
+from riverui.features.figures.reader.collector import FigureCollector
+from riverui.features.figures.reader.totals import EndedTotals, up_to_bounds
 from riverui.storage.interface import Driver
-from riverui.storage.interface.figures import FailedAttempt
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.config import DashboardConfig
-from riverui.web.live.collector import Collector
-from riverui.web.live.ended_totals import EndedTotals
-from riverui.web.live.figure_sink import SettledMinute
 from riverui.web.live.metrics import MEDIA
 from tests import factory
 from tests.factory import Make
@@ -167,7 +165,7 @@ async def test_what_ended_since_the_start(app: Starlette, make: Make) -> None:
     given: dict[str, Any] = {"queue": "mail", "attempted_at": began, "scheduled_at": began}
     later = Later(app.state.dashboard.driver)
     ended = EndedTotals()
-    collector = Collector(later, DashboardConfig(), sinks=(ended,), clock=lambda: 1000.0)
+    collector = FigureCollector(later, DashboardConfig(), totals=ended, clock=lambda: 1000.0)
     await collector.tick()
     for kind, state in (("send", "completed"), ("send", "completed"), ("send", "discarded")):
         columns = given | {"attempt": 1, "kind": kind, "finalized_at": now, "errors": [error]}
@@ -182,11 +180,11 @@ async def test_what_ended_since_the_start(app: Starlette, make: Make) -> None:
         total = ended.totals[pair]
         assert pair == ("mail", "send")
         assert (total.completed, total.cancelled, total.discarded) == (2, 0, 1)
-        assert sum(total.run.buckets) == 2
-        assert sum(total.wait.buckets) == 3
-        assert total.run.total == pytest.approx(60, abs=1)
+        assert (total.run.n, total.wait.n) == (2, 3)
+        assert total.run.sum_us == pytest.approx(60e6, abs=1e6)
     # Runs of 30 seconds are within 5 % of a bound, so they may count on either side of it.
-    assert sum(total.run.buckets[7:9]) == 2
+    assert up_to_bounds(total.run)[6] == 0
+    assert up_to_bounds(total.run)[8:] == [2] * 6
     assert ("default", "early") not in ended.totals
 
 
@@ -194,14 +192,12 @@ def test_totals_of_further_pairs_are_told_together() -> None:
     totals = EndedTotals(pairs=2)
     for n in range(4):
         cells = {("q", f"kind_{n}"): Tally(completed=n + 1, run=Sketch.of([timedelta(seconds=1)]))}
-        totals.settled(SettledMinute(at=60 * n, cells=cells, sampled=1, early=False))
+        totals.add(cells)
     assert {pair: total.completed for pair, total in totals.totals.items()} == {
         ("q", "kind_0"): 1,
         ("q", "kind_1"): 2,
         ("*", "*"): 7,
     }
-    totals.settled(SettledMinute(at=0, cells=cells, sampled=1, early=True))
-    assert totals.totals["*", "*"].completed == 7
 
 
 async def test_histograms_of_runs_and_waits(app: Starlette, client: AsyncClient) -> None:
@@ -212,9 +208,8 @@ async def test_histograms_of_runs_and_waits(app: Starlette, client: AsyncClient)
         wait=Sketch.of([timedelta(milliseconds=3)] * 4),
     )
     ended = app.state.dashboard.metrics.ended
-    ended.settled(SettledMinute(at=0, cells={("mail", 'a"b'): tally}, sampled=1, early=False))
-    attempt = FailedAttempt(1, 1, datetime.now(UTC), "mail", 'a"b')
-    ended.failed([attempt], times=10)
+    ended.add({("mail", 'a"b'): tally})
+    ended.add_failed(("mail", 'a"b'), 10)
     found = await figures(client)
     given = {"queue": "mail", "kind": 'a"b'}
     assert at(found, "river_jobs_ended_total", state="completed", **given) == 3
@@ -229,7 +224,7 @@ async def test_histograms_of_runs_and_waits(app: Starlette, client: AsyncClient)
 
 
 async def test_a_scrape_starts_the_collector(app: Starlette, client: AsyncClient) -> None:
-    collector = app.state.dashboard.figures
+    collector = app.state.dashboard.figures.collector
     await client.get("/operations")
     assert collector.resting
     await figures(client)

@@ -17,9 +17,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from starlette.applications import Starlette
 
+from riverui.features.figures.reader.limits import FigureLimits
 from riverui.features.operations.run import OperationLimits
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.rollup_writer import RollupTimes
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 from tests.engine.conftest import until
@@ -53,7 +53,7 @@ ASKED = {
     "/api/pro/workflows/1/task-wait-diagnostics": None,
 }
 """What an address needs to be asked; None where it is not about rows."""
-WINDOWS = ("overview.index", "kinds.index", "kinds.show", "queues.show", "overview.chart")
+WINDOWS = ("overview.index", "kinds.index", "kinds.show", "queues.show", "figures.show")
 LONGEST = 10.0
 """Seconds that an answer may take, on a machine that is busy with other tests."""
 
@@ -172,7 +172,7 @@ async def test_the_rest_of_a_list_is_there(client: AsyncClient, corpus: Corpus) 
     [
         DashboardLimits(
             operations=OperationLimits(running=20, look=timedelta(milliseconds=10)),
-            rollup_times=RollupTimes(abandoned=timedelta(0)),
+            figures=FigureLimits(abandoned=timedelta(0)),
         )
     ],
 )

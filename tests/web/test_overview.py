@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.actions.job_verbs import DELETE
-from riverui.domain.figures import OTHER, FigureColumn, Figures, Window
+from riverui.domain.figures import FigureColumn, Figures, Window
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobFilter
@@ -25,25 +25,10 @@ from tests import factory
 from tests.cases import cases
 from tests.operations import idle, start
 from tests.web.html import Element, parse
-from tests.web.made_figures import MadeFigures, figures, tally
+from tests.web.made_figures import MadeFigures, busy, figures, tally
 from tests.web.stand_ins import DeadDriver, SlowDriver, browser
 
 Htmx = Callable[..., dict[str, str]]
-
-
-def busy(window: Window, queue: str, kind: str) -> Figures:
-    """Return ten completed jobs in each column, three failures in the newest but one."""
-    newest = window.columns - 1
-    return figures(
-        window,
-        lambda n: tally(10, discarded=1, failed=3) if n == newest - 1 else tally(10),
-        pairs={
-            ("mail", "mail_send"): tally(400, run=2, failed=3, discarded=1),
-            ("hooks", "mail_send"): tally(100, run=2),
-            ("hooks", "ping"): tally(9_000, run=0.01),
-            (OTHER, OTHER): tally(5, run=1, failed=1),
-        },
-    )
 
 
 @pytest.fixture
@@ -359,115 +344,11 @@ async def test_nonsense_in_the_address_is_refused_in_words(
         for path, words in (
             ("/?window=2h", "Unknown window; the windows are 1h, 6h, 24h, 7d, 90d."),
             ("/?windows=6h", "Unknown parameter “windows”"),
-            ("/figures/ended?window=1h&window=6h", "“window” can be given only once."),
-            ("/figures/ended?queue=" + "x" * 2_000, "There is no queue of such a name."),
-            ("/figures/ended?kind=" + "x" * 2_000, "There is no kind of such a name."),
         ):
             with case((path[:60], words)):
                 answer = await client.get(path)
                 assert answer.status_code == 400
                 assert words in parse(answer.text).text
-
-
-# One chart
-
-
-async def test_each_chart_has_a_page_and_files(
-    client: httpx2.AsyncClient, made: MadeFigures
-) -> None:
-    with cases() as case:
-        for chart in ("ended", "wait", "run", "flow"):
-            with case(chart):
-                made.asked.clear()
-                page = await home(
-                    client, f"/figures/{chart}?window=24h&queue=mail+%3Cb%3E&kind=a%26b"
-                )
-                assert made.asked == [("24h", "mail <b>", "a&b")]
-                assert page.one("figure").attributes["id"] == f"chart-{chart}"
-                assert "queue mail <b>" in page.one("h2").text
-                json = page.one("figure").link("JSON")
-                assert json == f"/figures/{chart}.json?window=24h&queue=mail+%3Cb%3E&kind=a%26b"
-                for link in (json, page.one("figure").link("CSV")):
-                    assert (await client.get(link)).status_code == 200
-                hits = page.all("a", class_="chart-hit")
-                assert hits[0].attributes["href"].startswith("/jobs?q=queue:%22mail%20%3Cb%3E%22")
-                assert (await client.get(hits[0].attributes["href"])).status_code == 200
-
-
-async def test_a_chart_as_json_says_what_it_is_of(
-    client: httpx2.AsyncClient, made: MadeFigures
-) -> None:
-    answer = await client.get("/figures/ended.json?queue=mail")
-    assert answer.headers["content-type"].startswith("application/json")
-    found = answer.json()
-    columns = found.pop("columns")
-    assert found.pop("read_at").endswith("Z")
-    assert found.pop("since").endswith("Z")
-    assert found == {
-        "chart": "ended",
-        "unit": "jobs",
-        "window": "1h",
-        "step": 60,
-        "queue": "mail",
-        "kind": None,
-        "complete": True,
-        "source": "the rows of jobs",
-        "trouble": None,
-    }
-    assert len(columns) == 60
-    assert columns[-2].pop("at").endswith(":00Z")
-    assert columns[-2] == {
-        "finished": True,
-        "sampled": 1,
-        "completed": 10,
-        "cancelled": 0,
-        "retried": 2,
-        "discarded": 1,
-    }
-    assert columns[-1]["finished"] is False
-
-
-async def test_what_is_capped_or_unknown_says_so_in_files(
-    client: httpx2.AsyncClient, made: MadeFigures
-) -> None:
-    def deep(window: Window, queue: str, kind: str) -> Figures:
-        return figures(
-            window,
-            lambda n: (
-                FigureColumn(at=datetime.now(UTC), tally=None, waiting=10_000, waiting_capped=True)
-                if n == 59
-                else None
-            ),
-        )
-
-    made.make = deep
-    columns = (await client.get("/figures/flow.json")).json()["columns"]
-    told = ("waiting", "in", "out", "waiting_capped")
-    assert [columns[-1][name] for name in told] == [10_000, None, None, True]
-    assert [columns[0][name] for name in told] == [None, None, None, False]
-    lines = (await client.get("/figures/flow.csv")).text.splitlines()
-    assert lines[0] == "at,finished,sampled,waiting,in,out,waiting_capped"
-    assert lines[-1].endswith(",false,1,10000,,,true")
-    assert len(lines) == 61
-
-
-async def test_a_csv_is_a_file(client: httpx2.AsyncClient, made: MadeFigures) -> None:
-    answer = await client.get("/figures/wait.csv?window=6h")
-    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-    assert answer.headers["content-disposition"] == 'attachment; filename="wait-6h.csv"'
-    head, first, *_ = answer.text.splitlines()
-    assert head == "at,finished,sampled,p50,p95,oldest"
-    assert first.endswith(",")
-
-
-async def test_a_chart_that_there_is_not(client: httpx2.AsyncClient, made: MadeFigures) -> None:
-    for path in ("/figures/x", "/figures/ended.xml", "/figures/.json"):
-        answer = await client.get(path)
-        assert answer.status_code == 404
-        assert "The charts are ended, wait, run, flow." in answer.text
-    told = await client.get("/figures/ended.json?window=2h")
-    assert told.status_code == 400
-    assert told.json()["message"].startswith("Unknown window")
 
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}\u202e"

@@ -17,7 +17,6 @@ from riverui.actions.new_jobs import LateInserter
 from riverui.actions.pilot import LatePilot
 from riverui.cli.api.client import Answer
 from riverui.cli.serve.dashboard import inserter, plain_pilot
-from riverui.domain.figures import WINDOWS
 from riverui.storage.connect import connect
 from riverui.web.app import build_app
 from riverui.web.auth.rights import Access
@@ -69,7 +68,7 @@ class LocalApi:
 
     async def _read_figures(self, until: float) -> None:
         collector = self._app.state.dashboard.figures.collector
-        while time.monotonic() < until and not collector.known(WINDOWS["1h"]).complete:
+        while time.monotonic() < until and not collector.complete:
             await collector.tick()
             while time.monotonic() < until and await collector.fill():
                 pass

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from riverui.engine.client_context import ClientContext
-from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.engine.work.completer import Completer
 from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.job_executor import JobExecutor
@@ -17,6 +16,7 @@ from riverui.engine.work.wanted_ends import WantedEnds
 
 if TYPE_CHECKING:
     from riverui.engine.work.processes.job_processes import JobProcesses
+    from riverui.features.figures.engine.attempt_tallies import AttemptTallies
 
 
 class JobRunner:

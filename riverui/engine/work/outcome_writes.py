@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd, Pilot
 from riverui.engine.work.attempt import Attempt
-from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.engine.work.outcome import Outcome, attempt_error, completed
 from riverui.errors import RiveruiError
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSetStateParams
+
+if TYPE_CHECKING:
+    from riverui.features.figures.engine.attempt_tallies import AttemptTallies
 
 
 class OutcomeWrites:

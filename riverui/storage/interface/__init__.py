@@ -20,7 +20,6 @@ from riverui.storage.interface.browse import BrowseExecutor
 from riverui.storage.interface.capabilities import SQL, Capability, Offering
 from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
-from riverui.storage.interface.figures import FIGURES, FigureExecutor
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
     MigrationDriver,
@@ -32,7 +31,6 @@ from riverui.storage.interface.notifications import (
     Listener,
     ListeningDriver,
 )
-from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
 from riverui.storage.interface.sync_driver import (
     SyncDriver,
     SyncListener,
@@ -46,10 +44,8 @@ from riverui.storage.interface.working import WORKING, WorkingDriver
 
 __all__ = [
     "CAPABILITIES",
-    "FIGURES",
     "LISTENING",
     "MIGRATIONS",
-    "ROLLUPS",
     "SQL",
     "WORKING",
     "AdminExecutor",
@@ -58,14 +54,12 @@ __all__ = [
     "Driver",
     "EngineExecutor",
     "Executor",
-    "FigureExecutor",
     "Listener",
     "ListeningDriver",
     "MigrationDriver",
     "MigrationSource",
     "MigrationSteps",
     "Offering",
-    "RollupExecutor",
     "SyncDriver",
     "SyncListener",
     "SyncListeningDriver",
@@ -82,8 +76,6 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     WORKING,
     LISTENING,
     SQL,
-    FIGURES,
-    ROLLUPS,
     MIGRATIONS,
 )
 """Every optional part of the interface; those that matter most to the work of jobs come first."""

@@ -23,9 +23,7 @@ from riverui.storage.postgres.browse.queues import QueueStatements
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
-from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
-from riverui.storage.postgres.own.rollups import Rollups
 from riverui.storage.postgres.statements import Statements
 
 if TYPE_CHECKING:
@@ -55,20 +53,13 @@ class PageOperations(
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(
-    FigureStatements,
-    Rollups,
-):
-    """What other databases may lack: the Protocols behind the capabilities."""
+class PostgresExecutor(PageOperations, EngineOperations):
+    """All operations, on one connection, in whatever transaction it is in."""
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
         """See EXECUTOR_CAPABILITIES."""
         return EXECUTOR_CAPABILITIES
-
-
-class PostgresExecutor(PageOperations, EngineOperations, OptionalOperations):
-    """All operations, on one connection, in whatever transaction it is in."""
 
     @property
     def sql(self) -> Statements:
@@ -98,12 +89,6 @@ class PostgresTransaction(PostgresExecutor):
 
 if TYPE_CHECKING:
 
-    def _offered(
-        executor: PostgresExecutor,
-    ) -> tuple[
-        interface.Executor,
-        interface.FigureExecutor,
-        interface.RollupExecutor,
-    ]:
-        """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 3
+    def _complete(executor: PostgresExecutor) -> interface.Executor:
+        """Type checkers see here that the executor has all operations."""
+        return executor

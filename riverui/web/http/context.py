@@ -14,6 +14,7 @@ from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.health import HealthReport
 from riverui.domain.periodic import PeriodicHistories
+from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.features.operations.runner import Operations
 from riverui.features.workflows.waits.expressions import Expressions
 from riverui.storage.interface import Driver
@@ -24,13 +25,11 @@ from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
-from riverui.web.live.figure_reader import FigureReader
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.read_replica import ReadReplica
 from riverui.web.live.refreshes import Refreshes
-from riverui.web.live.stored_figures import StoredFigures
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.view.kept_parts import KeptParts
@@ -58,7 +57,7 @@ class Dashboard:
     expressions: Expressions
     """Evaluates conditions of waits."""
     figures: FigureReader
-    """Tells what was done over time."""
+    """What was done over time."""
     health: KeptReading[HealthReport]
     """Tells whether the jobs are well, as of some seconds ago at most."""
     inserter: JobInserter | None
@@ -93,8 +92,6 @@ class Dashboard:
     """Lines of the help page."""
     signer: URLSafeTimedSerializer
     static: StaticFiles
-    stored_figures: StoredFigures
-    """Figures of riverui's own table, which go back further than rows do."""
     suggestions: Suggestions
     urls: Urls
     workers: int

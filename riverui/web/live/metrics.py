@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.errors import DatabaseError, DatabaseUnavailable
+from riverui.features.figures.reader.totals import EndedTotals
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
 from riverui.web.live.counts import Counts
-from riverui.web.live.ended_totals import EndedTotals
 from riverui.web.live.read_replica import ReadReplica
 from riverui.web.live.scraped import Durations, Scraped, ScrapedStandby
 from riverui.web.view.facts import fact

@@ -1,4 +1,4 @@
-"""The metrics as text for Prometheus. Nothing else of the dashboard loads its client."""
+"""The metrics as text for Prometheus. No other module imports its client."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from prometheus_client.core import (
 )
 
 from riverui import __version__
+from riverui.domain.figures import Tally
 from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
-from riverui.web.live import ended_totals
+from riverui.features.figures.domain import Pair
+from riverui.features.figures.reader import totals
 from riverui.web.live.counts import Snapshot
-from riverui.web.live.ended_totals import EndedTotal, Spans
-from riverui.web.live.figure_cells import Pair
 from riverui.web.live.scraped import BOUNDS, Durations, Scraped, ScrapedStandby
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
-_SPANS = (*map(str, ended_totals.BOUNDS), "+Inf")
+_SPAN_BUCKETS = (*map(str, totals.BOUNDS), "+Inf")
 
 
 def text(
     scraped: Scraped,
     snapshot: Snapshot,
     *,
-    ended: Mapping[Pair, EndedTotal],
+    ended: Mapping[Pair, Tally],
     requests: Durations,
     transactions: Durations,
 ) -> bytes:
@@ -42,13 +42,13 @@ def text(
 
 
 class _Collected:
-    """A collector of what was read and counted; all that is not known is left out."""
+    """A collector of what was read and counted; metrics without a value are left out."""
 
     def __init__(
         self,
         scraped: Scraped,
         snapshot: Snapshot,
-        ended: Mapping[Pair, EndedTotal],
+        ended: Mapping[Pair, Tally],
         requests: Durations,
         transactions: Durations,
     ) -> None:
@@ -130,7 +130,7 @@ def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:
     )
 
 
-def _ended_families(ended: Mapping[Pair, EndedTotal]) -> Iterator[Metric]:
+def _ended_families(ended: Mapping[Pair, Tally]) -> Iterator[Metric]:
     jobs = CounterMetricFamily(
         "river_jobs_ended", "Jobs that ended.", labels=["queue", "kind", "state"]
     )
@@ -149,26 +149,26 @@ def _ended_families(ended: Mapping[Pair, EndedTotal]) -> Iterator[Metric]:
         for state in ("completed", "cancelled", "discarded"):
             jobs.add_metric([*pair, state], getattr(total, state))
         failed.add_metric(pair, total.failed)
-        for family, spans in ((run, total.run), (wait, total.wait)):
-            family.add_metric(pair, _counted(_SPANS, spans), spans.total)
+        for family, sketch in ((run, total.run), (wait, total.wait)):
+            counted = zip(_SPAN_BUCKETS, totals.up_to_bounds(sketch), strict=True)
+            family.add_metric(pair, list(counted), sketch.sum_us / 1e6)
     yield from (jobs, failed, run, wait)
 
 
-def _counted(bounds: Sequence[str], spans: Spans) -> list[tuple[str, float]]:
-    return list(zip(bounds, accumulate(spans.buckets), strict=True))
-
-
 def _family(
-    name: str, told: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], float]]
+    name: str,
+    documentation: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[Sequence[str], float]],
 ) -> Metric:
-    family = GaugeMetricFamily(name, told, labels=labels)
+    family = GaugeMetricFamily(name, documentation, labels=labels)
     for values, number in samples:
         family.add_metric(values, float(number))
     return family
 
 
-def _histograms(name: str, told: str, durations: Durations) -> Metric:
-    family = HistogramMetricFamily(name, told, labels=durations.labels)
+def _histograms(name: str, documentation: str, durations: Durations) -> Metric:
+    family = HistogramMetricFamily(name, documentation, labels=durations.labels)
     for values, histogram in durations.histograms.items():
         counted = zip(_BUCKETS, accumulate(histogram.buckets), strict=True)
         family.add_metric(values, list(counted), histogram.total)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -123,6 +123,10 @@ class ReadReplica:
         return (
             not self.trouble and self.lag is not None and self.lag.total_seconds() > self.times.late
         )
+
+    def figure_lag(self) -> timedelta:
+        """Return how far what is read for figures is behind the standby's clock."""
+        return timedelta(0) if self.trouble or self.lag is None else self.lag
 
     @property
     def words(self) -> str:
@@ -309,6 +313,11 @@ class _StandbyExecutor:
         self._opened: Executor | None = None
         self._failed = False
 
+    @property
+    def sql(self) -> Any:
+        """The statements of features, which fall back on the primary as well."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._executor, name)
         return partial(self._call, name, found) if callable(found) else found
@@ -330,9 +339,3 @@ class _StandbyExecutor:
         if self._opened is None:
             self._opened = await self._primary()
         return await getattr(self._opened, name)(*given, **named)
-
-    async def figure_clock_get(self) -> Any:
-        """Return the time up to which the standby shows what was done, in place of its clock's."""
-        clock = await self._call("figure_clock_get", self._executor.figure_clock_get)  # type: ignore[attr-defined]
-        lag = self._replica.lag
-        return clock if self._failed or lag is None else replace(clock, now=clock.now - lag)

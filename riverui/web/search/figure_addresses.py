@@ -1,4 +1,4 @@
-"""Addresses that have to do with figures: their windows, their files, and the jobs of a column."""
+"""Addresses of figures: their windows, their files, and the jobs of a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from riverui.web.search.addresses import jobs_url
 
 _ENDED = tuple(state for state in JobState if state in FINALIZED)
 FILES = ("json", "csv")
-"""What any chart can be had as, besides a picture."""
+"""The formats in which a chart can be downloaded."""
 
 
 class WindowChoice(Struct, frozen=True, kw_only=True):
@@ -33,9 +33,7 @@ class WindowChoice(Struct, frozen=True, kw_only=True):
 
 
 def read_window(request: Request) -> Window:
-    """Return the window that the address asks for, the shortest where it asks for none. Raises
-    BadRequest for one that there is not.
-    """
+    """Return the window in the address, by default the shortest; BadRequest for an unknown one."""
     asked = request.query_params.get("window") or next(iter(WINDOWS))
     if asked not in WINDOWS:
         raise BadRequest(f"Unknown window; the windows are {', '.join(WINDOWS)}.")
@@ -43,16 +41,16 @@ def read_window(request: Request) -> Window:
 
 
 def with_window(address: str, window: Window, **given: str) -> str:
-    """Return an address with its window, which the shortest one does without, and with what else is
-    given and not empty.
+    """Return an address with its window, unless it is the shortest, and with the other parameters
+    that are not empty.
     """
     pairs = {"window": window.name if window is not next(iter(WINDOWS.values())) else "", **given}
-    told = urlencode({name: value for name, value in pairs.items() if value})
-    return f"{address}?{told}" if told else address
+    encoded = urlencode({name: value for name, value in pairs.items() if value})
+    return f"{address}?{encoded}" if encoded else address
 
 
 def window_choices(current: Window, address: Callable[[Window], str]) -> tuple[WindowChoice, ...]:
-    """Return every window as a link to the address that is made for it."""
+    """Return every window as a link to the address that the function returns for it."""
     return tuple(
         WindowChoice(
             name=window.name, label=window.label, url=address(window), current=window is current
@@ -64,8 +62,8 @@ def window_choices(current: Window, address: Callable[[Window], str]) -> tuple[W
 def chart_url(
     request: Request, chart: str, window: Window, *, queue: str = "", kind: str = ""
 ) -> str:
-    """Return the address of a chart by its name, of its file with `.json` or `.csv` behind."""
-    address = url(request, "overview.chart", chart=chart)
+    """Return the address of a chart, or of its file if the name ends in `.json` or `.csv`."""
+    address = url(request, "figures.show", chart=chart)
     return with_window(address, window, queue=queue, kind=kind)
 
 
@@ -82,8 +80,8 @@ def chart_files(
 def jobs_link(
     request: Request, *, queue: str = "", kind: str = ""
 ) -> Callable[[datetime, datetime], str] | None:
-    """Return what makes the address of the jobs that ended between two times, of one queue or kind
-    where they are named; None for viewers who may not see jobs.
+    """Return a function that returns the address of the jobs that ended between two times, of one
+    queue or kind if given; None for viewers who may not see jobs.
     """
     if not access(request).may("jobs.read"):
         return None

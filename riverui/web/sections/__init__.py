@@ -10,6 +10,7 @@ from typing import Any
 
 from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
+from riverui.features.figures import section as figures
 from riverui.features.heartbeats import section as workers
 from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
@@ -29,6 +30,7 @@ from riverui.web.view.job_cards import JobCard
 
 SECTIONS: tuple[Section, ...] = (
     overview.SECTION,
+    figures.SECTION,
     jobs.SECTION,
     queues.SECTION,
     kinds.SECTION,

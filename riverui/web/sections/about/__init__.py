@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.web.auth.access import SIGNED_IN
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.about import figures, help as help_page, index, preferences
+from riverui.web.sections.about import help as help_page, index, preferences
 from riverui.web.view.navigation import NavEntry, Shortcut
 
 SECTION = Section(
@@ -13,16 +13,10 @@ SECTION = Section(
     navigation=NavEntry(label="About", route="about", right="about.read", icon="info"),
     routes=(
         GuardedRoute("GET", "/about", "about", "about.read", index.index),
-        GuardedRoute(
-            "POST", "/about/figures/delete", "about.delete_figures", figures.RIGHT, figures.delete
-        ),
         GuardedRoute("GET", "/help", "help", SIGNED_IN, help_page.show),
         GuardedRoute("POST", "/preferences", "preferences", SIGNED_IN, preferences.update),
     ),
-    rights={
-        "about.read": "see versions, settings and the leader",
-        figures.RIGHT: "delete stored figures",
-    },
+    rights={"about.read": "see versions, settings and the leader"},
     shortcuts=(
         Shortcut(keys=(".",), does="refresh now"),
         Shortcut(keys=("?",), does="this help"),

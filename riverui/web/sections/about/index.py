@@ -25,7 +25,6 @@ from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import url
-from riverui.web.sections.about import figures
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
@@ -117,7 +116,7 @@ async def index(request: Request) -> Response:
             behind=_behind(source, migrations) if source else (),
             leader=None if isinstance(leader, DatabaseError) else leader,
             tables=() if isinstance(tables, DatabaseError) else tuple(tables),
-            deletes_figures=held.may(figures.RIGHT)
+            deletes_figures=held.may("figures.manage")
             and not isinstance(tables, DatabaseError)
             and "riverui_rollup" in (table.name for table in tables),
             missing=tuple(part.missing for part in missing(driver)),

@@ -1,11 +1,11 @@
-"""What there is, how much of it, and figures: the front page, charts, front ends and monitoring."""
+"""What there is and how much of it: the front page, front ends and monitoring."""
 
 from __future__ import annotations
 
 from riverui.web.auth.access import SIGNED_IN
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.overview import api, chart, health, index, metrics, overview_api
+from riverui.web.sections.overview import api, health, index, metrics, overview_api
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -16,11 +16,9 @@ SECTION = Section(
     routes=(
         # It leads those without the right to the list of jobs, rather than nowhere.
         GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
-        GuardedRoute("GET", "/figures/{chart}", "overview.chart", "figures.read", chart.show),
     ),
     api=(*api.ENDPOINTS, health.ENDPOINT, overview_api.ENDPOINT, metrics.ENDPOINT),
     rights={
-        "figures.read": "see figures, charts and the health report",
         "metrics.read": "read Prometheus metrics",
     },
 )

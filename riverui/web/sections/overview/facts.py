@@ -9,11 +9,11 @@ from starlette.requests import Request
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.errors import DatabaseError
+from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.live.figure_reader import promptly
 from riverui.web.view.facts import fact
 
 QUEUES_READ = 201

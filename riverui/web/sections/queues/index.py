@@ -15,12 +15,12 @@ from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import QueueListRow, QueueMinute, time_to_empty
 from riverui.errors import BadRequest, QueryTimeout
+from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
-from riverui.web.live.figure_reader import promptly
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.format import plain

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from riverui.domain.figures import Figures, Window
 from riverui.domain.jobs import FAILED, JobListRow, JobState
 from riverui.errors import NotFound, QueryTimeout
+from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface.params import Count, Field
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import url
-from riverui.web.live.figure_reader import promptly
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.figure_addresses import (

@@ -1,0 +1,1 @@
+"""What a client counts of its attempts, and how it stores that."""

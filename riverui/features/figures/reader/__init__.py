@@ -1,0 +1,1 @@
+"""Reads, keeps and stores the figures of a dashboard."""

@@ -1,0 +1,226 @@
+"""The figures of a dashboard, for its pages, reports and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import TypeVar
+
+from riverui.domain.figures import Figures, Tally, Window
+from riverui.domain.health.facts import UsualHour
+from riverui.domain.queues import QueueMinute
+from riverui.errors import DatabaseError
+from riverui.features.figures.domain import DAY, EPOCH, HOUR, MINUTE, Stretch, begin
+from riverui.features.figures.reader.collector import FigureCollector
+from riverui.features.figures.reader.limits import FigureLimits
+from riverui.features.figures.reader.totals import EndedTotals
+from riverui.features.figures.reader.windows import Gathered, Query, first_column
+from riverui.features.figures.reader.writer import FigureWriter
+from riverui.features.figures.store import RollupStore
+from riverui.storage.interface import Driver
+from riverui.web.config import DashboardConfig
+from riverui.web.live.cancelling import cancel_all
+
+T = TypeVar("T")
+
+OFF = "Charts are switched off (RIVERUI_CHARTS)."
+"""The trouble of figures that are not gathered."""
+_FRESH_SECONDS = 60.0
+"""How long a stored window is shown before it is read again: one minute is stored a minute."""
+_USABLE_SECONDS = 600.0
+"""How old a stored window may be that is shown while it is read again."""
+_WINDOWS = 32
+"""Windows that are remembered: those of the health report, and some for viewers. One of everything
+takes up to 2 MB, others less than one.
+"""
+_USUAL_DAYS = 7
+"""Days whose same hour is the usual one: a week has every weekday once."""
+_PROMPT_SECONDS = 0.005
+"""How long pages wait for figures that are beside the point: less than the page takes anyway."""
+
+
+async def promptly(reading: Awaitable[T]) -> T | None:
+    """Return what is known of figures at once; None if nothing is."""
+    try:
+        return await asyncio.wait_for(reading, _PROMPT_SECONDS)
+    except TimeoutError:
+        return None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Kept:
+    """The part of a window that was read last, without its newest minutes."""
+
+    base: Gathered = field(default_factory=Gathered)
+    until: datetime = EPOCH
+    """Up to when it reaches; EPOCH before it was read."""
+    made_of: object = None
+    """The state of the recent minutes that it was made of."""
+    read: float = -inf
+    """When it was read from the table, by the clock."""
+    trouble: str = ""
+    task: asyncio.Task[None] | None = None
+    figures: Figures | None = None
+    """The window as it was returned last."""
+    state: object = None
+    """The state that it was made of."""
+
+
+class FigureReader:
+    """Gathers figures while somebody looks, stores them if there is a table, and reads them."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        config: DashboardConfig,
+        limits: FigureLimits | None = None,
+        *,
+        primary: Driver | None = None,
+        totals: EndedTotals | None = None,
+        lag: Callable[[], timedelta] = timedelta,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make one that reads by `driver` and writes by `primary`, the same by default; see
+        FigureCollector.
+        """
+        self._driver = driver
+        self._config = config
+        self._limits = limits = limits or FigureLimits()
+        self._clock = clock
+        self.collector = FigureCollector(
+            driver, config, limits, totals=totals, lag=lag, clock=clock
+        )
+        self.table = self.collector.table
+        self.writer = FigureWriter(primary or driver, config, self.collector, limits)
+        self._kept: OrderedDict[Query, _Kept] = OrderedDict()
+
+    async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
+        """Return the figures of a window, of one queue or of one kind if they are given.
+
+        Returns what is known, after waiting a second at most for a first reading. Does not raise if
+        the database fails: `Figures.trouble` says so.
+        """
+        if not self.collector.look():
+            now = datetime.now(UTC)
+            return Gathered().figures(window, now, read_at=None, trouble=OFF, pairs=0)
+        if window.span > HOUR and await self.table.seen():
+            self.writer.watch()
+        await self.collector.first_reading()
+        return await self.known(window, queue=queue, kind=kind)
+
+    async def known(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
+        """Return what `read` does, without starting to read River's rows."""
+        collector, query = self.collector, Query(window, queue, kind)
+        kept = self._kept.setdefault(query, _Kept())
+        self._kept.move_to_end(query)
+        while len(self._kept) > _WINDOWS:
+            _, forgotten = self._kept.popitem(last=False)
+            if forgotten.task is not None:
+                forgotten.task.cancel()
+        stored = window.span > HOUR and await self.table.seen()
+        if stored:
+            await self._refresh(kept, query)
+        now = collector.now if collector.now > EPOCH else datetime.now(UTC)
+        state = (now, collector.recent.changes, collector.trouble, stored, kept.read)
+        if kept.figures is None or kept.state != state:
+            kept.figures, kept.state = await self._figures(kept, query, now, stored=stored), state
+        return kept.figures
+
+    async def read_queues(self) -> Mapping[str, Sequence[QueueMinute | None]]:
+        """Return the minutes of the last hour of each queue that has any figures, the oldest first
+        and the newest not over yet; None for unknown minutes.
+        """
+        return self.collector.recent.queue_minutes() if self.collector.look() else {}
+
+    async def usual_hour(
+        self, at: datetime, *, queue: str = "", kind: str = ""
+    ) -> UsualHour | None:
+        """Return what was done in the same hour of the last seven days, of one queue or kind if
+        given; None if nothing is known of it. Raises as the database does.
+        """
+        if not await self.table.seen():
+            return None
+        hour = begin(at, HOUR)
+        hours = [
+            Stretch(HOUR, hour - n * DAY, hour - n * DAY + HOUR) for n in range(1, _USUAL_DAYS + 1)
+        ]
+        async with self._driver.reading() as executor:
+            store = RollupStore(executor)
+            known = await store.rollup_list(hours)
+            if kind:
+                rows = await store.rollup_pair_list(hours, queue=queue, kind=kind)
+            else:
+                rows = await store.rollup_list(hours, queue=queue)
+        tally = Tally()
+        for row in rows:
+            tally.merge(row.tally)
+        return UsualHour(tally=tally, days=len(known)) if known else None
+
+    def watch(self) -> None:
+        """Begin to store figures, once there is a table for them."""
+        if self._config.charts:
+            self.writer.watch()
+
+    def forget(self) -> None:
+        """Read stored windows again: what was stored has been deleted."""
+        self._kept.clear()
+
+    async def close(self) -> None:
+        """Stop what runs in the background."""
+        await self.writer.close()
+        await self.collector.close()
+        tasks = [kept.task for kept in self._kept.values() if kept.task is not None]
+        self._kept.clear()
+        await cancel_all(tasks)
+
+    async def _figures(self, kept: _Kept, query: Query, now: datetime, *, stored: bool) -> Figures:
+        """Return a window: what was read of its past, and its newest minutes."""
+        collector, recent = self.collector, self.collector.recent
+        first, until = first_column(query.window, now), collector.settled
+        if not stored and kept.made_of != (first, until, recent.version):
+            kept.base, kept.until, kept.made_of = Gathered(), until, (first, until, recent.version)
+            await kept.base.add(recent, query, first, until)
+        found = kept.base.copy()
+        await found.add(recent, query, max(kept.until, first), now + MINUTE)
+        read_at = max(recent.now, kept.until)
+        return found.figures(
+            query.window,
+            now,
+            read_at=read_at if read_at > EPOCH else None,
+            complete=not (kept.trouble or collector.backlog) if stored else collector.complete,
+            source="stored figures" if stored else recent.source,
+            trouble=collector.trouble or (kept.trouble if stored else ""),
+            pairs=self._limits.pairs,
+        )
+
+    async def _refresh(self, kept: _Kept, query: Query) -> None:
+        """Read a stored window if it is a minute old. An older one is shown meanwhile."""
+        age = self._clock() - kept.read
+        if age < _FRESH_SECONDS:
+            return
+        task = kept.task
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            task = kept.task = asyncio.create_task(self._read_stored(kept, query))
+        if age >= _USABLE_SECONDS:
+            kept.trouble = kept.trouble or "They are still being read."
+            await asyncio.wait([task], timeout=self._limits.first_seconds)
+
+    async def _read_stored(self, kept: _Kept, query: Query) -> None:
+        base, now = Gathered(), datetime.now(UTC)
+        try:
+            async with self._driver.reading() as executor:
+                store = RollupStore(executor)
+                await base.add(store, query, first_column(query.window, now), now + MINUTE)
+                newest = (await store.rollup_newest_list()).get(MINUTE)
+            kept.base, kept.made_of, kept.trouble = base, None, ""
+            kept.until = EPOCH if newest is None else min(newest + MINUTE, now)
+        except DatabaseError as error:
+            self.table.ask_again()
+            kept.base, kept.made_of, kept.trouble = Gathered(), None, error.public
+            kept.until = EPOCH
+        kept.read = self._clock()

@@ -1,0 +1,139 @@
+"""Stores figures, whether or not somebody looks: one dashboard of a database does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from riverui.errors import DatabaseError
+from riverui.features.figures.domain import DAY, EPOCH, MINUTE, Stretch, begin
+from riverui.features.figures.reader.collector import FigureCollector
+from riverui.features.figures.reader.limits import FigureLimits
+from riverui.features.figures.store import JobFigures, RollupStore
+from riverui.storage.interface import Driver
+from riverui.web.config import DashboardConfig
+from riverui.web.live.cancelling import cancel_all
+
+log = logging.getLogger("riverui.figures")
+
+_BATCH = 20
+"""Minutes that one transaction stores: usually there are one or two, at the start sixty."""
+_TIMEOUT = timedelta(seconds=10)
+"""For each statement; the largest take some 10 milliseconds."""
+
+
+class FigureWriter:
+    """Stores the minutes of one database, if no other dashboard does."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        config: DashboardConfig,
+        collector: FigureCollector,
+        limits: FigureLimits,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._driver = driver
+        self._config = config
+        self._collector = collector
+        self._limits = limits
+        self._clock = clock
+        self._newest: datetime | None = None
+        """When the newest minute begins that this process has stored."""
+        self._trouble = ""
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        """Begin to store figures, unless that has begun already."""
+        task = self._watching
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            self._watching = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """Stop. Another dashboard goes on after `abandoned`."""
+        task, self._watching = self._watching, None
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            await cancel_all([task])
+
+    async def tick(self) -> bool:
+        """Store the minutes that have settled since the last time; return False, and do nothing, if
+        there is no table, if nothing may be written, or if another dashboard stores figures.
+
+        Raises as the database does.
+        """
+        collector = self._collector
+        if not await self._may_write() or not await self._is_due():
+            collector.backlog = self._newest = None
+            return False
+        collector.look()
+        if collector.backlog is None and collector.recent.now > EPOCH:
+            collector.backlog = await self._missing()
+        while batch := collector.recent.unstored(_BATCH):
+            rollups = [collector.recent.rollup(at) for at in batch]
+            async with self._driver.transaction(timeout=_TIMEOUT) as transaction:
+                if not await RollupStore(transaction).rollup_add(rollups):
+                    # Another dashboard is storing the same minutes.
+                    break
+            for at, version in batch.items():
+                if at in collector.recent.minutes:
+                    collector.recent.minutes[at].stored = version
+            self._newest = max(max(batch), self._newest or EPOCH)
+        return True
+
+    async def _may_write(self) -> bool:
+        if not self._config.charts or self._config.read_only:
+            return False
+        # Whether the database takes changes is known once it was asked something.
+        return await self._collector.table.there() and not self._driver.read_only
+
+    async def _is_due(self) -> bool:
+        """Return whether this process has stored the newest minute, or no other one has lately."""
+        async with self._driver.reading() as executor:
+            newest = (await RollupStore(executor).rollup_newest_list()).get(MINUTE)
+        if newest is None:
+            # Nothing is stored yet, or all was deleted.
+            self._collector.recent.forget_stored()
+            self._collector.backlog = None
+            return True
+        if self._newest is not None and newest <= self._newest:
+            return True
+        return self._clock() - newest >= self._limits.abandoned
+
+    async def _missing(self) -> list[datetime]:
+        """Return when the minutes begin of the day before the last hour that are not stored, as far
+        back as there are completed jobs, the newest first.
+        """
+        until = self._collector.recent.first
+        async with self._driver.reading() as executor:
+            oldest = await JobFigures(executor).job_first_completed_at(until - DAY)
+            since = until if oldest is None else begin(oldest, MINUTE)
+            rows = await RollupStore(executor).rollup_list([Stretch(MINUTE, since, until)])
+        stored = {row.at for row in rows}
+        minutes = [until - n * MINUTE for n in range(1, (until - since) // MINUTE + 1)]
+        return [at for at in minutes if at not in stored]
+
+    async def _watch(self) -> None:
+        limits = self._limits
+        while True:
+            pause = limits.store_seconds
+            try:
+                if await self.tick():
+                    if self._collector.backlog or self._newest is None:
+                        pause = limits.store_soon_seconds
+                elif not await self._collector.table.there():
+                    pause = limits.look_for_table_seconds
+                if self._trouble:
+                    log.info("figures are stored again")
+                self._trouble = ""
+            except DatabaseError as error:
+                self._collector.table.ask_again()
+                # Each error once, as it may last.
+                if str(error) != self._trouble:
+                    log.warning("figures could not be stored: %s", error)
+                self._trouble = str(error)
+            except Exception:
+                log.exception("storing figures failed")
+            await asyncio.sleep(pause)

@@ -1,1 +1,0 @@
-"""Figures out of the rows of jobs."""

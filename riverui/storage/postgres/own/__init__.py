@@ -1,1 +1,0 @@
-"""Operations on the tables of riverui's own."""

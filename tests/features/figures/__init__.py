@@ -1,0 +1,1 @@
+"""Figures: what is read, stored and shown."""

@@ -1,0 +1,101 @@
+"""Dashboards' figures that a test reads at the times it likes, and jobs that ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+
+from riverui.features.figures.reader.figure_reader import FigureReader
+from riverui.features.figures.reader.limits import FigureLimits
+from riverui.storage.interface import Driver
+from riverui.web.config import DashboardConfig
+from tests.factory import job
+from tests.web.stand_ins import Later
+
+Connection = AsyncConnection[DictRow]
+Make = Callable[..., FigureReader]
+
+
+class Clock:
+    """Seconds that only a test lets pass."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def later(driver: Driver) -> Later:
+    """Return a driver whose database may be at a later time."""
+    return Later(driver)
+
+
+@pytest.fixture
+async def make(later: Later, clock: Clock) -> AsyncIterator[Make]:
+    """Yield what makes the figures of one more dashboard."""
+    made = []
+
+    def make(
+        driver: Any = None,
+        *,
+        clock: Callable[[], float] = clock,
+        charts: bool = True,
+        **limits: Any,
+    ) -> FigureReader:
+        config = DashboardConfig(charts=charts)
+        made.append(FigureReader(driver or later, config, FigureLimits(**limits), clock=clock))
+        return made[-1]
+
+    yield make
+    for figures in made:
+        await figures.close()
+
+
+@pytest.fixture
+def figures(make: Make) -> FigureReader:
+    return make()
+
+
+async def read_all(figures: FigureReader) -> None:
+    """Read what is new and all of the past."""
+    await figures.collector.tick()
+    while await figures.collector.fill():
+        pass
+
+
+def ago(**span: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**span)
+
+
+async def ended(
+    connection: Connection,
+    at: datetime,
+    state: str = "completed",
+    *,
+    run: float = 1.0,
+    wait: float = 2.0,
+    **columns: Any,
+) -> int:
+    """Insert a job that ended then, after so many seconds of run and wait."""
+    began = at - timedelta(seconds=run)
+    given: dict[str, Any] = {
+        "attempt": 1,
+        "attempted_at": began,
+        "created_at": began - timedelta(seconds=wait),
+        "errors": [],
+        "finalized_at": at,
+        "scheduled_at": began - timedelta(seconds=wait),
+    }
+    return await job(connection, state, **(given | columns))
