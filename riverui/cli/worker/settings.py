@@ -81,7 +81,7 @@ WORKER_SETTINGS = (
         flag="--charts",
         metavar="on|off",
         default="on",
-        help="Tell charts of every attempt, where riverui's table of figures is there.",
+        help="Count attempts for charts, if riverui's table of figures exists.",
     ),
     Setting(
         name="soft_stop",

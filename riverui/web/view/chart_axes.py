@@ -1,6 +1,4 @@
-"""Axes of charts: three round ticks for counts, shares and spans, and whole minutes for the time
-that passes.
-"""
+"""Axes of charts: three round ticks for counts, shares and spans, and whole minutes for times."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from riverui.domain.time import duration
 from riverui.web.view.format import compact, number, percent
 
 _MANTISSAS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
-"""First digits of an axis's end, half of which is round as well."""
+"""First digits of an axis's end: half of each is round as well."""
 _SPANS = (
     (0.001, "1 ms"),
     (0.01, "10 ms"),
@@ -30,7 +28,7 @@ _SPANS = (
     (604_800.0, "7 d"),
     (2_592_000.0, "30 d"),
 )
-"""Spans that an axis of times may begin and end with, in seconds."""
+"""Spans at which a logarithmic axis may begin and end, in seconds."""
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _TIME_STEPS = tuple(
     timedelta(seconds=seconds)
@@ -40,9 +38,9 @@ _TIME_STEPS = tuple(
         *(days * _DAY for days in (1, 2, 7, 14, 28)),
     )
 )
-"""How far apart labels of the time axis may stand."""
+"""Possible distances of labels on the time axis."""
 _MOST_LABELS = 7
-"""Labels of the time axis: as many as a phone has room for."""
+"""Labels on the time axis at most: as many as fit on a phone."""
 
 
 class Unit(StrEnum):
@@ -60,11 +58,11 @@ class Axis(Struct, frozen=True, kw_only=True):
     low: float
     top: float
     ticks: Sequence[tuple[float, str]]
-    """Value and label of three round ticks, the lowest first."""
+    """The value and label of three ticks, the lowest first."""
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Return how far up a value stands, from 0 to 1; what is beyond an end stands there."""
+        """Return the position of a value, from 0 to 1; values beyond an end are placed there."""
         if self.log:
             value = max(value, self.low)
             share = log(value / self.low) / log(self.top / self.low)
@@ -74,9 +72,7 @@ class Axis(Struct, frozen=True, kw_only=True):
 
 
 def value_axis(values: Iterable[float], unit: Unit, *, logarithmic: bool = False) -> Axis:
-    """Return the axis on which all these values have their place; times may stand on a logarithmic
-    one.
-    """
+    """Return an axis for all these values, on request a logarithmic one."""
     found = list(values)
     if logarithmic:
         return _log_axis([value for value in found if value > 0])
@@ -104,8 +100,8 @@ def value_text(value: float, unit: Unit) -> str:
 
 
 def time_ticks(start: datetime, end: datetime) -> list[tuple[float, datetime, str]]:
-    """Return where labels of the time from `start` to `end` stand (from 0 to 1), their times, and
-    their texts in UTC: hours and minutes, or month and day where they are days apart.
+    """Return the labels of the time axis from `start` to `end`: position (from 0 to 1), time, and
+    text in UTC, which is month and day if labels are days apart, otherwise hours and minutes.
     """
     span = end - start
     step = next((step for step in _TIME_STEPS if span / step <= _MOST_LABELS), _TIME_STEPS[-1])
@@ -120,7 +116,7 @@ def time_ticks(start: datetime, end: datetime) -> list[tuple[float, datetime, st
 
 
 def _round_top(value: float, *, least: float) -> float:
-    """Return the first round number from `value` on, half of which is round too."""
+    """Return the smallest round number from `value` on of which half is round too."""
     value = max(value, least)
     power = 10.0 ** ceil(log10(value) - 1)
     for mantissa in _MANTISSAS:
@@ -135,7 +131,7 @@ def _log_axis(values: Sequence[float]) -> Axis:
     last = len(_SPANS) - 1
     begin = max((i for i, (span, _) in enumerate(_SPANS) if span <= low), default=0)
     end = next((i for i, (span, _) in enumerate(_SPANS) if span >= top), last)
-    # Three ticks need two steps; the wider axis has more room where jobs get slower.
+    # Three ticks need two steps; a wider axis has more room for slower jobs.
     while end - begin < 2:
         begin, end = (begin, end + 1) if end < last else (begin - 1, end)
     ticks = (_SPANS[begin], _SPANS[(begin + end) // 2], _SPANS[end])

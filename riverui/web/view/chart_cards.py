@@ -1,4 +1,4 @@
-"""Charts as pages show them: with a title that leads to their own page, files, links and marks."""
+"""Charts as pages show them: with a title that links to their own page, files, links and marks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ChartCard(Struct, frozen=True, kw_only=True):
 async def chart_cards(
     request: Request, names: Iterable[str], figures: Figures, *, queue: str = "", kind: str = ""
 ) -> tuple[ChartCard, ...]:
-    """Return charts by their names; the figures are of this queue or kind where they are named."""
+    """Return charts by their names; `queue` and `kind` say which jobs the figures are of."""
     board, window = dashboard(request), figures.window
     found = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
     link, marks = jobs_link(request, queue=queue, kind=kind), chart_marks(found)

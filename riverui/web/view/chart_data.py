@@ -26,20 +26,20 @@ class Series:
     """One value for each column."""
 
     name: str
-    """Names it in JSON and CSV."""
+    """Its name in JSON and CSV."""
     label: str
     css: str
     """A class of ours: `s-` and a state, or `series-1` to `series-7`."""
     values: Sequence[float | None]
-    """None where there is nothing to tell: a gap."""
+    """None without a value: a gap."""
     shape: Shape = Shape.LINE
     capped: Sequence[bool] = ()
-    """For each column whether it is at least that much; empty where none is."""
+    """For each column whether the value is a lower bound; empty if none is."""
     total: float | None = None
-    """What is told in the legend of all columns together."""
+    """The sum of all columns, shown in the legend."""
 
     def is_capped(self, column: int) -> bool:
-        """Return whether this column has at least what it shows."""
+        """Return whether the value of this column is a lower bound."""
         return bool(self.capped) and self.capped[column]
 
 
@@ -50,7 +50,7 @@ class Mark:
     at: datetime
     label: str
     url: str = ""
-    """Where it leads; of a trusted scheme."""
+    """What it links to; with a trusted scheme."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,9 +58,9 @@ class TimeChart:
     """What a chart shows."""
 
     name: str
-    """Of our own, and the only one of its page."""
+    """Unique within its page; not from a job."""
     label: str
-    """What it tells, for those who do not see it, and over its table."""
+    """A description for screen readers, and the caption of its table."""
     start: datetime
     step: timedelta
     """Of one column."""
@@ -68,18 +68,18 @@ class TimeChart:
     unit: Unit
     log: bool = False
     links: Sequence[str] = ()
-    """Where each column leads; empty where none leads anywhere."""
+    """What each column links to; empty for no links."""
     known: Sequence[bool] = ()
-    """For each column whether anything is known of it; empty where all are."""
+    """For each column whether anything is known of it; empty if all are."""
     sampled: Sequence[int] = ()
-    """For each column one in how many jobs was read; empty where all were."""
+    """For each column, one in how many jobs was read; empty if all were."""
     unfinished: bool = True
-    """Whether the time of the newest column is not over."""
+    """Whether the newest column is not over."""
     marks: Sequence[Mark] = ()
     files: Sequence[tuple[str, str]] = ()
-    """Names and addresses of the same as files."""
+    """Names and addresses of its files."""
     nothing: str = "Nothing to show of this time."
-    """What stands in the chart where no column has a value."""
+    """Text in the chart if no column has a value."""
 
     @property
     def columns(self) -> int:
@@ -93,7 +93,7 @@ class TimeChart:
 
     @property
     def empty(self) -> bool:
-        """Return whether there is nothing to see: no column has a value, or of jobs only zeros."""
+        """Return whether no column has a value, or only zeros if it counts jobs."""
         values = (value for series in self.series for value in series.values)
         if self.unit is Unit.JOBS:
             return not any(values)
@@ -105,7 +105,7 @@ class TimeChart:
 
 
 def column_words(chart: TimeChart, column: int) -> list[tuple[str, str]]:
-    """Return what a column shows, as the label and the value of each series in words."""
+    """Return the label and the value of each series in a column, in words."""
     return [
         (series.label, value_words(chart, series, column))
         for series in chart.series
@@ -114,7 +114,7 @@ def column_words(chart: TimeChart, column: int) -> list[tuple[str, str]]:
 
 
 def span_words(chart: TimeChart, column: int) -> str:
-    """Return the time of a column in words, in UTC: 14:02 to 14:03, with days where it is long."""
+    """Return the time of a column in UTC: 14:02 to 14:03, with the day in longer charts."""
     begin, end = chart.at(column).astimezone(UTC), chart.at(column + 1).astimezone(UTC)
     if chart.step >= timedelta(days=1):
         return f"{begin:%Y-%m-%d}"
@@ -123,7 +123,7 @@ def span_words(chart: TimeChart, column: int) -> str:
 
 
 def value_words(chart: TimeChart, series: Series, column: int) -> str:
-    """Return a value in words: what is at least so much says so, and so does a guess."""
+    """Return a value in words, with ≥ for a lower bound and ≈ for an estimate."""
     value = series.values[column]
     if value is None:
         return "–"
@@ -134,5 +134,5 @@ def value_words(chart: TimeChart, series: Series, column: int) -> str:
     )
     if series.is_capped(column):
         return f"≥ {text}"
-    guessed = chart.sampled and chart.sampled[column] > 1 and value
-    return f"≈ {text}" if guessed else text
+    estimated = chart.sampled and chart.sampled[column] > 1 and value
+    return f"≈ {text}" if estimated else text

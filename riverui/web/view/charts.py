@@ -1,5 +1,5 @@
-"""Small pictures drawn by the server as SVG: no script, coloured by classes, told in words for
-readers.
+"""Small pictures drawn by the server as SVG: no script, coloured by classes, described in words for
+screen readers.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ STATE_ICONS = {
     "discarded": "octagon-x",
     "cancelled": "ban",
 }
-"""The icon of each state, as the sprite names them."""
+"""The icon of each state, by its name in the sprite."""
 
 _SLOTS = 20
-"""Slots that are drawn one by one: more would be too small to count, and make one bar."""
+"""Slots that are drawn one by one at most: more are drawn as one bar."""
 _SLOTS_WIDTH = 160.0
-"""CSS pixels of that bar: what fits beside a queue's name in a card."""
+"""Width of that bar in CSS pixels: it fits beside a queue's name in a card."""
 _SLOT, _SLOT_GAP = 10.0, 2.0
-"""CSS pixels of one slot, and between two."""
+"""Width of a slot and of the gap between two, in CSS pixels."""
 
 
 def stacked_bar(
     parts: Sequence[tuple[str, int]], largest: int, *, width: int = 96, height: int = 8
 ) -> Markup:
-    """Draw shares of a total as one bar, coloured by state and as long as the total is beside
-    `largest`. States are our own words, never a job's.
+    """Return a bar of the parts of a total, coloured by state, whose length is the total's share of
+    `largest`. States are constants, never a job's text.
     """
     total = sum(value for _, value in parts)
     if total <= 0 or largest <= 0:
@@ -58,8 +58,8 @@ def stacked_bar(
     )
 
 
-def slot_bar(taken: int, most: int, told: str = "slots taken") -> Markup:
-    """Draw the slots that are taken of the most there are; told in words for readers."""
+def slot_bar(taken: int, most: int, label: str = "slots taken") -> Markup:
+    """Return a picture of the slots that are taken of all; `label` describes them in words."""
     taken = max(0, min(taken, most))
     if most <= 0:
         return Markup("")
@@ -75,7 +75,7 @@ def slot_bar(taken: int, most: int, told: str = "slots taken") -> Markup:
                 f' width="{width:.1f}" height="{_SLOT:.0f}" rx="1.5"/>'
             )
             left += width + (_SLOT_GAP if most <= _SLOTS else 0)
-    words = f"{taken:,} of {most:,} {told}"
+    words = f"{taken:,} of {most:,} {label}"
     return trusted(
         f'<svg class="slots" viewBox="0 0 {left:.0f} {_SLOT:.0f}" width="{left:.0f}"'
         f' height="{_SLOT:.0f}" role="img" aria-label="{words}">{drawn}</svg>'
@@ -83,33 +83,33 @@ def slot_bar(taken: int, most: int, told: str = "slots taken") -> Markup:
 
 
 class Icons:
-    """Icons out of the sprite at one address. Names and states are our own words, never a job's."""
+    """Icons of the sprite at an address. Names and states are constants, never a job's text."""
 
     def __init__(self, sprite: str) -> None:
         self._sprite = escaped(sprite)
 
     def icon(self, name: str) -> Markup:
-        """Return a picture beside a word that says the same."""
+        """Return an icon for use beside a word with the same meaning."""
         return trusted(
             f'<svg class="icon" aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
         )
 
     def within(self, name: str, x: float, y: float, size: float) -> Markup:
-        """Return a picture at a place of a larger drawing."""
+        """Return an icon at a position in a larger drawing."""
         return trusted(
             f'<svg class="icon" x="{x:.1f}" y="{y:.1f}" width="{size}" height="{size}"'
             f' aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
         )
 
     def state_icon(self, state: str) -> Markup:
-        """Return a state as a picture alone, in its colour."""
+        """Return the icon of a state alone, in its colour."""
         return trusted(
             f'<svg class="icon s-{state}" role="img" aria-label="{state}"><title>{state}</title>'
             f'<use href="{self._sprite}#{STATE_ICONS[state]}"/></svg>'
         )
 
     def state_badge(self, state: str) -> Markup:
-        """Return a state as picture and word."""
+        """Return a state as icon and word."""
         return trusted(
             f'<span class="badge s-{state}">{self.icon(STATE_ICONS[state])}{state}</span>'
         )

@@ -1,4 +1,4 @@
-"""The charts that are made of figures: what ended, what waited and ran how long, what came."""
+"""The charts of figures: jobs that ended, their waits and runs, and jobs that were inserted."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ JobsLink = Callable[[datetime, datetime], str]
 """Returns the address of the list of the jobs that ended from one time until before another."""
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
-"""Seconds of the units that steps of columns are told in."""
+"""Seconds of the units in which a column's length is written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FigureChart:
-    """A chart that any figures can be shown as."""
+    """A kind of chart of figures."""
 
     name: str
-    """Names it in addresses."""
+    """Its name in addresses."""
     label: str
-    """What it shows, in words that go on with how long a column is where `counts`."""
+    """Its title, to which the length of a column is added if it counts jobs."""
     summary: str
-    """The same as a sentence, for the documents."""
+    """A description for the documentation."""
     unit: Unit
     series: Callable[[Sequence[FigureColumn]], Sequence[Series]]
 
     @property
     def counts(self) -> bool:
-        """Return whether it counts jobs, so that a column has as many as it is long."""
+        """Return whether it counts jobs, so that its values depend on the length of a column."""
         return self.unit is Unit.JOBS
 
     def title(self, figures: Figures) -> str:
-        """Return what it shows: Ended per 10 minutes."""
+        """Return the title: Ended per 10 minutes."""
         return f"{self.label} per {step_words(figures.window.step)}" if self.counts else self.label
 
     def of(
@@ -49,7 +49,7 @@ class FigureChart:
         files: Sequence[tuple[str, str]] = (),
         marks: Sequence[Mark] = (),
     ) -> TimeChart:
-        """Return the chart of these figures, its columns with the links that `link` gives."""
+        """Return the chart of these figures; `link` returns the address of a column."""
         columns, window = figures.columns, figures.window
         return TimeChart(
             name=self.name,
@@ -70,7 +70,7 @@ class FigureChart:
 
 
 def chart_marks(marks: Iterable[DatedMark]) -> Sequence[Mark]:
-    """Return marks as charts show them, those of earlier times first."""
+    """Return marks as charts show them, the oldest first."""
     return [
         Mark(at=mark.at, label=mark.label, url=mark.url)
         for mark in sorted(marks, key=lambda mark: mark.at)
@@ -96,14 +96,14 @@ def nothing_words(figures: Figures) -> str:
 def each(
     columns: Iterable[FigureColumn], value: Callable[[Tally], float | None]
 ) -> list[float | None]:
-    """Return a value of each column; None where nothing is known."""
+    """Return a value of each column; None if nothing is known of it."""
     return [None if column.tally is None else value(column.tally) for column in columns]
 
 
 def percentiles(
     columns: Sequence[FigureColumn], of: Callable[[Tally], Sketch], q: float
 ) -> list[float | None]:
-    """Return a percentile of each column in seconds; None where no job tells."""
+    """Return a percentile of each column in seconds; None without any span."""
 
     def value(tally: Tally) -> float | None:
         found = of(tally).quantile(q)
@@ -113,7 +113,7 @@ def percentiles(
 
 
 def retried(tally: Tally) -> int:
-    """Return how many attempts failed without being their job's last."""
+    """Return how many failed attempts were not the last one of their job."""
     return max(tally.failed - tally.discarded, 0)
 
 
@@ -130,7 +130,7 @@ def _bars(
 
 
 def _ended(columns: Sequence[FigureColumn]) -> Sequence[Series]:
-    # Only riverui's workers tell of these, and not all programs have them.
+    # Only riverui's workers count these, so most programs have none.
     aside = (
         _bars(columns, "snoozed", "snoozed", "s-scheduled", lambda tally: tally.snoozed),
         _bars(columns, "interrupted", "interrupted", "s-running", lambda tally: tally.interrupted),

@@ -1,8 +1,8 @@
-"""Charts over time, drawn by the server as SVG: each column is a link, and below it all stands as a
-table.
+"""Charts over time, drawn by the server as SVG: each column is a link, and a table has the same
+values.
 
-Colours come from classes alone. What is stretched to the width at hand are the shapes; texts, lines
-and hatching keep their size.
+Colours come from classes alone. Shapes are stretched to the width of the page; texts, lines and
+hatching keep their size.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from riverui.web.view.chart_data import (
 from riverui.web.view.format import plain, short, trusted
 
 MOST_COLUMNS = 120
-"""Columns that a chart may have: more could not be told apart on a phone."""
+"""Columns of a chart at most: more cannot be distinguished on a phone."""
 _WIDE, _HIGH = 10, 1_000
-"""Of a column, and of the whole, in the units of what is stretched."""
+"""Width of a column and height of the chart, in the units of the stretched shapes."""
 _BAR = 8
-"""Width of a bar in these units; the rest keeps it apart from the next."""
+"""Width of a bar in these units; the rest is the gap to the next."""
 _LEAST = 15
 """Height of the lowest bar in these units, so that one failure among a million is seen."""
 _LABEL = 60
@@ -40,11 +40,11 @@ _MARK = 24
 _MARKS = 20
 """Marks that a chart shows, the newest: more would hide it."""
 _FIRST_LABEL = 0.05
-"""From where on labels of the time axis do not run into those of the other."""
+"""Position on the time axis from which labels do not overlap those of the other axis."""
 _ROWS = 3
-"""Rows that the labels of neighbouring marks are spread over."""
+"""Rows over which the labels of neighbouring marks are spread."""
 _LATE = 0.8
-"""From where on a mark's label stands before its line, as there is no room behind."""
+"""Position from which a mark's label is left of its line, as there is no room on the right."""
 
 
 def time_chart(chart: TimeChart) -> Markup:
@@ -82,7 +82,7 @@ def time_chart(chart: TimeChart) -> Markup:
 def sparkline(
     values: Sequence[float | None], *, label: str, unit: Unit, css: str = "series-1"
 ) -> Markup:
-    """Return a line as small as a word, told by `label`; nothing where there are no values."""
+    """Return a line as small as a word, described by `label`; empty without any values."""
     found = [value for value in values if value is not None]
     if not found:
         return Markup("")
@@ -103,7 +103,7 @@ def _bars(chart: TimeChart) -> bool:
 
 
 def _heights(chart: TimeChart) -> Iterator[float]:
-    """Yield what the axis has to reach: every value, and for bars their sums."""
+    """Yield the values that the axis must include: each one, and the sums of stacked bars."""
     stacked = [series for series in chart.series if series.shape is Shape.BAR]
     for column in range(chart.columns):
         if stacked:
@@ -111,7 +111,7 @@ def _heights(chart: TimeChart) -> Iterator[float]:
         for series in chart.series:
             value = series.values[column]
             if value is not None:
-                # What is more than a chart can tell reaches beyond it.
+                # A lower bound has room above it.
                 yield value * 1.25 if series.is_capped(column) else value
 
 
@@ -150,7 +150,7 @@ def _pattern(chart: TimeChart) -> str:
 
 
 def _hatched(chart: TimeChart, columns: Sequence[int], top: float) -> str:
-    """Return the hatching over neighbouring columns, from `top` (0 to 1) up or down to the rest."""
+    """Return the hatching over neighbouring columns, from the upper edge down to `top` (0 to 1)."""
     n = chart.columns
     return (
         f'<rect class="chart-hatch" fill="url(#hatch-{html.escape(chart.name)})"'
@@ -160,7 +160,7 @@ def _hatched(chart: TimeChart, columns: Sequence[int], top: float) -> str:
 
 
 def _gaps(chart: TimeChart) -> Iterator[str]:
-    """Yield a ground for the times of which nothing is known, which are not times of nothing."""
+    """Yield a background for columns of which nothing is known, which differ from zeros."""
     if not chart.known:
         return
     for known, run in groupby(range(chart.columns), lambda column: chart.known[column]):
@@ -178,7 +178,7 @@ def _unfinished(chart: TimeChart) -> Iterator[str]:
 
 
 def _capped(chart: TimeChart, axis: Axis) -> Iterator[str]:
-    """Yield a band over each run of columns that have at least what they show."""
+    """Yield hatching above each run of columns whose values are lower bounds."""
     for series in chart.series:
         if not series.capped:
             continue
@@ -248,7 +248,7 @@ def _line(values: Sequence[float | None], axis: Axis) -> str:
 
 
 def _dots(values: Sequence[float | None], axis: Axis) -> str:
-    """Return the points that stand alone, as lines without length: their round ends show."""
+    """Return single points as lines without length, of which the round ends are visible."""
     return "".join(f"M{run[0][0]} {run[0][1]}h0" for run in _runs(values, axis) if len(run) == 1)
 
 
@@ -286,9 +286,7 @@ def _marks(chart: TimeChart) -> Iterator[str]:
 
 
 def _hits(chart: TimeChart) -> Iterator[str]:
-    """Yield what takes pointer and keyboard, as high as the chart; the Tab key reaches the newest
-    column.
-    """
+    """Yield an area for pointer and keyboard over each column; the Tab key reaches the newest."""
     n = chart.columns
     for column in range(n):
         words = "; ".join(f"{label} {value}" for label, value in column_words(chart, column))
@@ -322,7 +320,7 @@ def _legend(series: Series) -> str:
 
 
 def _table(chart: TimeChart) -> str:
-    """Return the same as a table, the newest first: its form for who does not see it."""
+    """Return the values as a table, the newest first, also for screen readers."""
     heads = "".join(
         f'<th scope="col" class="num">{short(series.label, _LABEL)}</th>' for series in chart.series
     )
