@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,8 +19,12 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.engine.feature_list import plain_pilot
-from riverui.errors import QueryTimeout
+from riverui.errors import QueryTimeout, SchemaMissing
+from riverui.features.error_groups.store import ErrorGroupStore
+from riverui.features.figures.store import JobFigures
 from riverui.storage.interface.params import JobPageParams
+from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.statements import PostgresQueries
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
@@ -145,6 +149,23 @@ async def test_what_pages_show_is_read_from_the_standby(
         assert "the_leader" in about.text, "a standby cannot tell the leader, the primary can"
         assert "Read from a standby, " in about.one("footer").text
         assert not warning(about)
+
+
+async def test_blocks_of_features_are_read_from_the_primary_where_operations_are(
+    database: tuple[str, str],
+) -> None:
+    async with board(database) as (made, client):
+        await eventually(lambda: made.from_standby(client))
+        made.forget()
+        async with made.replica.steady.reading() as executor:
+            await JobFigures(executor).job_first_completed_at(datetime.now(UTC))
+            with suppress(SchemaMissing):
+                await ErrorGroupStore(executor).error_group_list(["none"])
+        names = ("job_first_completed_at", "error_group_list")
+        assert [[name in asked for name in names] for asked in made.asked] == [
+            [False, True],
+            [True, False],
+        ]
 
 
 async def test_who_acts_sees_it_at_once(
@@ -347,11 +368,10 @@ async def test_programs_name_a_standby_with_read(
         assert await state_of(client, job_id) == "cancelled"
 
 
-async def test_what_only_the_primary_tells_is_there_to_be_asked(database: tuple[str, str]) -> None:
-    driver = connect(database[0])
-    async with driver.reading() as executor:
-        assert [name for name in OF_THE_PRIMARY if not hasattr(executor, name)] == []
-    await driver.close()
+def test_what_is_read_from_the_primary_alone_exists() -> None:
+    blocks = PostgresQueries(None).names
+    operations = {name for name in OF_THE_PRIMARY if hasattr(PostgresExecutor, name)}
+    assert set(blocks) >= OF_THE_PRIMARY - operations
 
 
 def test_flushed_is_known_to_be_longer_than_the_servers_own_pause(servers: Servers) -> None:

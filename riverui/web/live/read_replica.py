@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, cast
 
@@ -32,9 +33,12 @@ log = logging.getLogger("riverui.replica")
 OF_THE_PRIMARY = frozenset(
     {"dashboard_list", "error_group_list", "job_lock_get", "leader_get", "server_get"}
 )
-"""Operations that tell of the server itself, its sessions, its locks and its unlogged tables, where
-the standby's own would mislead; and of what a dashboard writes down while it reads.
+"""Operations and SQL blocks that read about the server itself, its sessions, its locks and its
+unlogged tables, for which the standby's own would mislead; and what a dashboard writes while it
+reads.
 """
+_STATEMENTS = frozenset({"guarded", "prepared", "row", "rows"})
+"""Operations that run the SQL block which their first argument names."""
 
 _FORGIVEN = (DatabaseUnavailable, SchemaMissing, StandbyConflict, StandbyLacks)
 """What the primary is asked after: a standby may be away, lack what was migrated lately and what is
@@ -320,12 +324,13 @@ class _StandbyExecutor:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._executor, name)
-        return partial(self._call, name, found) if callable(found) else found
+        return partial(self._call, name, found) if iscoroutinefunction(found) else found
 
     async def _call(
         self, name: str, operation: Callable[..., Any], *given: Any, **named: Any
     ) -> Any:
-        if not self._failed and name not in OF_THE_PRIMARY:
+        read = given[0] if name in _STATEMENTS else name
+        if not self._failed and read not in OF_THE_PRIMARY:
             try:
                 answer = await operation(*given, **named)
             except DatabaseError as error:
