@@ -9,7 +9,6 @@ import click
 
 from riverui.cli.settings import choose, database_url, settings_options, texts
 from riverui.errors import ConfigError, NotSupported
-from riverui.storage.stores.candidates import CandidateStore
 
 if TYPE_CHECKING:
     from riverui.domain.partitions import Partition
@@ -70,6 +69,7 @@ def _change(
 
     from riverui.storage.connect import connect
     from riverui.storage.interface import WORKING
+    from riverui.storage.stores.candidates import CandidateStore
 
     values = choose(texts(flags), environ)
     driver = connect(
