@@ -342,6 +342,7 @@ def create_app(
     from riverui.web.app import build_app
     from riverui.web.auth.sign_in import SignIn
     from riverui.web.config import DashboardConfig
+    from riverui.web.http.context import AppOptions
 
     config = config or DashboardConfig()
     # A client brings the driver that it has; an engine of SQLAlchemy only the name of one.
@@ -398,13 +399,15 @@ def create_app(
         driver,
         sign_in,
         config,
-        hosts=hosts,
-        close_driver=is_own,
-        standby=standby,
-        close_standby=is_own_standby,
-        inserter=LateInserter(inserter),
         pilot=getattr(database, "pilot", None) or LatePilot(plain),
-        first_request=warn_of_unstarted,
+        options=AppOptions(
+            close_driver=is_own,
+            close_standby=is_own_standby,
+            first_request=warn_of_unstarted,
+            hosts=hosts,
+            inserter=LateInserter(inserter),
+            standby=standby,
+        ),
     )
 
 

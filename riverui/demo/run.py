@@ -37,6 +37,7 @@ from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
+from riverui.web.http.context import AppOptions
 
 _DATABASE = "shop"
 _INCIDENT_DATABASE = "incident"
@@ -118,10 +119,14 @@ async def _run(
         driver,
         SignIn(no_auth=True),
         badge,
-        hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
-        inserter=JobInserter(Client(driver)),
-        standalone=True,
         pilot=plain_pilot(),
+        options=AppOptions(
+            hosts=frozenset({"127.0.0.1", "::1", "localhost"})
+            if is_loopback(config.host)
+            else None,
+            inserter=JobInserter(Client(driver)),
+            standalone=True,
+        ),
     )
     server = DemoServer(
         uvicorn.Config(

@@ -1,19 +1,18 @@
-"""How much the dashboard does at once and how often: figures that programs have no reason to
-change, and tests have.
-"""
+"""How much the dashboard does at once and how often. Only tests have a reason to change it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from riverui.features.error_groups.reader import ErrorGroupLimits
 from riverui.features.figures.reader.limits import FigureLimits
-from riverui.features.operations.run import OperationLimits
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
 from riverui.web.live.read_replica import ReplicaTimes
 from riverui.web.live.refreshes import RefreshLimits
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,9 +25,7 @@ class DashboardLimits:
     where a statement of a page may take more than half of it.
     """
     counts: CountLimits = field(default_factory=CountLimits)
-    errors: ErrorGroupLimits = field(default_factory=ErrorGroupLimits)
     figures: FigureLimits = field(default_factory=FigureLimits)
-    operations: OperationLimits = field(default_factory=OperationLimits)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
     replica_times: ReplicaTimes = field(default_factory=ReplicaTimes)
     health_seconds: float = 5.0
@@ -49,3 +46,9 @@ class DashboardLimits:
     """Matching jobs that the preview of a bulk action looks at for its kinds."""
     preview_seconds: int = 15 * 60
     """For which such a preview may be acted on."""
+    features: tuple[object, ...] = ()
+    """Limits of features, a dataclass each, in place of their defaults."""
+
+    def get(self, kind: type[T]) -> T:
+        """Return the limits of a feature by their class."""
+        return next((found for found in self.features if isinstance(found, kind)), None) or kind()

@@ -14,6 +14,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.read_replica import ReplicaTimes
 from tests.browser.conftest import LOOP, Site, serving
@@ -46,7 +47,10 @@ async def site(servers: Servers) -> AsyncIterator[Site]:
     caught_up(servers)
     limits = DashboardLimits(replica_times=ReplicaTimes(late=0.2, look=0.05))
     app = build_app(
-        drivers[0], SignIn(no_auth=True), limits=limits, standby=drivers[1], pilot=plain_pilot()
+        drivers[0],
+        SignIn(no_auth=True),
+        pilot=plain_pilot(),
+        options=AppOptions(limits=limits, standby=drivers[1]),
     )
     async with (
         serving(app) as url,

@@ -20,6 +20,7 @@ from riverui.storage.connect import connect
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.auth.tokens import new_token
+from riverui.web.http.context import AppOptions
 from tests.test_cli import Run, run
 
 __all__ = ["run"]
@@ -91,9 +92,8 @@ def ways(shop: str) -> Iterator[Ways]:
     app = build_app(
         driver,
         SignIn(basic_auth=("ada", "s3cret word"), api_tokens=f"{line}\n{reader}"),
-        close_driver=True,
-        inserter=LateInserter(lambda: inserter(driver)),
         pilot=plain_pilot(),
+        options=AppOptions(close_driver=True, inserter=LateInserter(lambda: inserter(driver))),
     )
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

@@ -28,6 +28,7 @@ from riverui.storage.postgres.statements import PostgresQueries
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.read_replica import OF_THE_PRIMARY, ReadReplica, ReplicaTimes
 from tests.databases.conftest import caught_up
@@ -77,9 +78,11 @@ class Board:
             self.drivers[0],
             SignIn(no_auth=True),
             DashboardConfig(secret_key=secret_key or None),
-            limits=DashboardLimits(replica_times=times or ReplicaTimes()),
-            standby=self.drivers[1],
             pilot=plain_pilot(),
+            options=AppOptions(
+                limits=DashboardLimits(replica_times=times or ReplicaTimes()),
+                standby=self.drivers[1],
+            ),
         )
         replica = self.app.state.dashboard.replica
         assert isinstance(replica, ReadReplica)

@@ -40,6 +40,7 @@ from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError, DatabaseError
+from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
@@ -484,7 +485,7 @@ async def test_the_dashboard_of_a_client_goes_through_its_features(
             "/api/jobs/cancel", json={"query": f"id:{ids[2]}", "state": ["available"]}
         )
         assert (page.status_code, answer.status_code, operation.status_code) == (303, 200, 202)
-        await idle(app.state.dashboard.operations)
+        await idle(app.state.dashboard.get(OPERATIONS))
     assert [(await play.row(job_id))["state"] for job_id in ids] == ["cancelled"] * 3
     assert notes.heard.count("cancel") == 3
 

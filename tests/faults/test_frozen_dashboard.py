@@ -20,6 +20,7 @@ from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http.admission import AdmissionLimits
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests import factory
 from tests.faults.server import Server
@@ -72,14 +73,15 @@ async def test_every_address_answers_in_time_and_in_words(
     app = build_app(
         driver,
         SignIn(no_auth=True),
-        # A program's own list may take as long as the API's time limit, which is longer.
         DashboardConfig(api_timeout=timedelta(seconds=3)),
-        limits=DashboardLimits(
-            admission=AdmissionLimits(working=1_000),
-            answer_seconds=ANSWER_SECONDS,
-            health_seconds=0,
-        ),
         pilot=plain_pilot(),
+        options=AppOptions(
+            limits=DashboardLimits(
+                admission=AdmissionLimits(working=1_000),
+                answer_seconds=ANSWER_SECONDS,
+                health_seconds=0,
+            )
+        ),
     )
     left: set[asyncio.Future[None]] = set()
     gets = [path(entry) for entry in ENTRIES if method(entry) == "GET"]

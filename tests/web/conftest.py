@@ -13,6 +13,7 @@ from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.web.stand_ins import browser, dashboard
 
@@ -26,7 +27,12 @@ def dashboard_limits() -> DashboardLimits:
 @pytest.fixture
 async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterator[Starlette]:
     """Yield the dashboard, open to everybody."""
-    app = build_app(driver, SignIn(no_auth=True), limits=dashboard_limits, pilot=plain_pilot())
+    app = build_app(
+        driver,
+        SignIn(no_auth=True),
+        pilot=plain_pilot(),
+        options=AppOptions(limits=dashboard_limits),
+    )
     # A test may put others in their place, and what had them before goes on with these.
     figures = app.state.dashboard.figures
     yield app

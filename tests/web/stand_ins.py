@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from riverui import create_app
 from riverui.errors import DatabaseUnavailable, QueryTimeout
+from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.storage.interface import (
     CAPABILITIES,
     MIGRATIONS,
@@ -153,7 +154,7 @@ class _Browser(AsyncClient):
     async def __aexit__(self, *error: Any) -> None:
         await super().__aexit__(*error)
         for found in dashboards_in(self._app):
-            await found.error_groups.close()
+            await found.get(ERROR_GROUPS).close()
             await found.figures.close()
 
 

@@ -21,6 +21,8 @@ from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.admission import Admission, AdmissionLimits, Pulse
+from riverui.web.http.context import AppOptions
+from riverui.web.http.gate import ADMISSION
 from riverui.web.limits import DashboardLimits
 from tests.factory import Make
 from tests.test_together import until
@@ -33,8 +35,10 @@ Row = AsyncConnection[DictRow]
 def narrow(driver: Driver, **limits: Any) -> tuple[Starlette, Admission]:
     """Return a dashboard that takes on no more than this."""
     limited = DashboardLimits(admission=AdmissionLimits(**limits))
-    app = build_app(driver, SignIn(no_auth=True), limits=limited, pilot=plain_pilot())
-    return app, app.state.dashboard.admission
+    app = build_app(
+        driver, SignIn(no_auth=True), pilot=plain_pilot(), options=AppOptions(limits=limited)
+    )
+    return app, app.state.dashboard.get(ADMISSION)
 
 
 @pytest.fixture

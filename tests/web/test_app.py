@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from riverui import create_app, errors
 from riverui.web.http.routes import GuardedRoute
+from riverui.web.view.render import TEMPLATES
 from tests.web.stand_ins import DeadDriver, browser, dashboard
 
 FAILURES: list[tuple[Exception, int, str]] = [
@@ -97,8 +98,8 @@ async def test_an_error_page_that_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = failing(errors.NotFound("Job not found: 7."))
-    app.state.dashboard.environment.loader = None
-    app.state.dashboard.environment.cache.clear()
+    app.state.dashboard.get(TEMPLATES).environment.loader = None
+    app.state.dashboard.get(TEMPLATES).environment.cache.clear()
     async with browser(app) as client:
         answer = await client.get("/fail")
     assert (answer.status_code, answer.headers["content-type"]) == (

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import Environment, FileSystemLoader
 
 from riverui.web.assets import TEMPLATES
-from riverui.web.sections import TEMPLATE_GLOBALS
+from riverui.web.sections import SECTIONS
 from riverui.web.view import render
 from riverui.web.view.compiled_templates import CompiledTemplates
 
@@ -82,7 +82,7 @@ def test_pythons_own_place_for_compiled_files_is_used(
 
 
 async def test_every_template_is_loaded_at_the_start() -> None:
-    environment = render.environment(TEMPLATE_GLOBALS)
+    environment = render.environment(SECTIONS.template_globals)
     await render.load_templates(environment)
     assert environment.cache is not None
     assert {name for _, name in environment.cache} == {

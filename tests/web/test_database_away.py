@@ -13,6 +13,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.storage.connect import connect
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.conftest import drop_database, with_database
 from tests.engine.conftest import until
@@ -31,8 +32,8 @@ async def test_unreachable_is_not_without_tables(
     app = build_app(
         driver,
         SignIn(no_auth=True),
-        limits=DashboardLimits(tables_seconds=0.1),
         pilot=plain_pilot(),
+        options=AppOptions(limits=DashboardLimits(tables_seconds=0.1)),
     )
     gets = {path(entry): entry for entry in ENTRIES if method(entry) == "GET"}
     # The help and the reference explain commands, and insert nothing.

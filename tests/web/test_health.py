@@ -12,6 +12,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.errors import DatabaseUnavailable, LoginRefused, RiveruiError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.http.proxy import Prefix
 from riverui.web.limits import DashboardLimits
 from tests.web.stand_ins import DeadDriver, browser
@@ -55,7 +56,9 @@ async def test_a_database_that_hangs_is_not_waited_for() -> None:
 
     limits = DashboardLimits(probe_seconds=0.05)
     async with browser(
-        build_app(Hanging(), SignIn(no_auth=True), limits=limits, pilot=plain_pilot())
+        build_app(
+            Hanging(), SignIn(no_auth=True), pilot=plain_pilot(), options=AppOptions(limits=limits)
+        )
     ) as client:
         assert (await client.get("/api/health-checks/complete")).status_code == 503
 

@@ -18,6 +18,7 @@ from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from tests.databases.streaming import streaming
 from tests.factory import Make, job, leader, queue
 from tests.web.html import get
@@ -38,7 +39,9 @@ PAGES = (
 @asynccontextmanager
 async def dashboard(url: str) -> AsyncIterator[AsyncClient]:
     driver = connect(url)
-    app = build_app(driver, SignIn(no_auth=True), close_driver=True, pilot=plain_pilot())
+    app = build_app(
+        driver, SignIn(no_auth=True), pilot=plain_pilot(), options=AppOptions(close_driver=True)
+    )
     try:
         async with browser(app) as client:
             yield client

@@ -23,6 +23,7 @@ from riverui.engine.feature_list import plain_pilot
 from riverui.errors import ConfigError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.http.proxy import Prefix, TrustedProxy
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -212,7 +213,10 @@ async def test_a_mounted_dashboard_needs_no_lifespan_and_a_standing_one_closes_i
     driver = DeadDriver()
     for close_driver in (False, True):
         app = build_app(
-            driver, SignIn(no_auth=True), close_driver=close_driver, pilot=plain_pilot()
+            driver,
+            SignIn(no_auth=True),
+            pilot=plain_pilot(),
+            options=AppOptions(close_driver=close_driver),
         )
         async with lifespan(app):
             pass

@@ -10,6 +10,7 @@ from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui.features.operations.runner import OPERATIONS
 from tests.cases import cases
 from tests.factory import Make
 from tests.operations import idle
@@ -147,7 +148,7 @@ async def test_waiting_jobs_can_be_moved(client: AsyncClient, make: Make, htmx: 
 
 
 async def finished(app: Starlette) -> None:
-    await idle(app.state.dashboard.operations)
+    await idle(app.state.dashboard.get(OPERATIONS))
 
 
 async def test_all_that_match(app: Starlette, client: AsyncClient, make: Make) -> None:
@@ -161,7 +162,7 @@ async def test_all_that_match(app: Starlette, client: AsyncClient, make: Make) -
     data = dict(form.fields()) | {"queue": "slow", "priority": "4"}
     refused = await client.post(form.attributes["action"], data=data | {"queue": "!"})
     assert refused.status_code == 400
-    assert await app.state.dashboard.operations.list(limit=9) == []
+    assert await app.state.dashboard.get(OPERATIONS).list(limit=9) == []
     answer = await client.post(form.attributes["action"], data=data)
     await finished(app)
     page = parse((await client.get(answer.headers["location"])).text)

@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from riverui.features.figures.reader.limits import FigureLimits
 from riverui.features.operations.run import OperationLimits
+from riverui.features.operations.runner import OPERATIONS
 from riverui.web.limits import DashboardLimits
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
@@ -171,7 +172,7 @@ async def test_the_rest_of_a_list_is_there(client: AsyncClient, corpus: Corpus) 
     "dashboard_limits",
     [
         DashboardLimits(
-            operations=OperationLimits(running=20, look=timedelta(milliseconds=10)),
+            features=(OperationLimits(running=20, look=timedelta(milliseconds=10)),),
             figures=FigureLimits(abandoned=timedelta(0)),
         )
     ],
@@ -183,7 +184,7 @@ async def test_what_goes_on_behind_the_pages_goes_on(
     are stored, though there is a minute of the far future.
     """
     board = app.state.dashboard
-    board.operations.watch()
+    board.get(OPERATIONS).watch()
 
     async def ended() -> bool:
         found = await make.rows(

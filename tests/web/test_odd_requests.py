@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from riverui import Client, ClientConfig, create_app
 from riverui.errors import NotFound
+from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.storage.interface import Driver
 from riverui.web.api.endpoints import Endpoint
 from riverui.web.assets import TEMPLATES
@@ -144,7 +145,7 @@ async def walk(
     await connection.execute("insert into riverui_workflow (id) values ('1')")
     app = create_app(Client(driver, ClientConfig()), no_auth=True)
     yield Walk(app)
-    await app.state.dashboard.error_groups.close()
+    await app.state.dashboard.get(ERROR_GROUPS).close()
     await app.state.dashboard.figures.close()
     await app.state.dashboard.close()
 

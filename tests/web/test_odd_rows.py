@@ -18,6 +18,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from tests.cases import cases
@@ -321,8 +322,8 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
         asked = parse((await client.get(f"/jobs/bulk?verb={verb}&state={state}")).text)
         for form in asked.all("form", class_="ask"):
             await client.post(form.attributes["action"], data=dict(form.fields()) | MOVED)
-            await idle(app.state.dashboard.operations)
-    operations = await app.state.dashboard.operations.list(limit=99)
+            await idle(app.state.dashboard.get(OPERATIONS))
+    operations = await app.state.dashboard.get(OPERATIONS).list(limit=99)
     assert operations
     assert {str(operation.status) for operation in operations} == {"done"}, [
         o.error for o in operations

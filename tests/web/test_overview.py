@@ -16,6 +16,7 @@ from riverui import create_app
 from riverui.actions.job_verbs import DELETE
 from riverui.domain.figures import FigureColumn, Figures, Window
 from riverui.domain.jobs import JobState
+from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobFilter
 from riverui.storage.migrations import migrate
@@ -151,8 +152,8 @@ async def test_operations_are_told_with_who_did_what(
         await factory.job(connection, "completed")
     board = app.state.dashboard
     completed = JobFilter(states=(JobState.COMPLETED,))
-    await start(board.operations, board.driver, DELETE, completed, id="abc", user="ada <i>")
-    await idle(board.operations)
+    await start(board.get(OPERATIONS), board.driver, DELETE, completed, id="abc", user="ada <i>")
+    await idle(board.get(OPERATIONS))
     recently = card(await home(client), "recently")
     assert [line.text for line in recently.all("li")] == ["3 jobs deleted by ada <i>now"]
     assert recently.link("3 jobs deleted by ada <i>") == "/operations/abc"

@@ -27,6 +27,8 @@ from riverui.web.auth.rights import EVERYTHING, READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http.access_log import AccessLog
+from riverui.web.http.context import AppOptions
+from riverui.web.http.gate import REFRESHES
 from riverui.web.live.refreshes import Drawing, Refreshes, RefreshKey, RefreshLimits
 from riverui.web.view.preferences import Preferences
 from tests.factory import Make
@@ -69,7 +71,7 @@ async def counting(url: str, **options: Any) -> AsyncIterator[Counting]:
     try:
         yield found
     finally:
-        await found.app.state.dashboard.refreshes.close()
+        await found.app.state.dashboard.get(REFRESHES).close()
         await found.app.state.dashboard.counts.close()
         await found.driver.close()
 
@@ -116,7 +118,9 @@ async def test_whoever_else_asks_reads_the_database(
 
 async def test_each_refresh_shows_new_jobs_when_due(driver: Driver, make: Make) -> None:
     now = 0.0
-    app = build_app(driver, SignIn(no_auth=True), clock=lambda: now, pilot=plain_pilot())
+    app = build_app(
+        driver, SignIn(no_auth=True), pilot=plain_pilot(), options=AppOptions(clock=lambda: now)
+    )
     async with browser(app) as client:
         await client.get("/jobs", headers=live())
         job = await make.job()
@@ -156,12 +160,12 @@ async def test_nothing_new_is_told_in_a_few_bytes(counted: Counting, make: Make)
         assert again.headers["etag"] == name
         assert again.headers["cache-control"] == "no-store"
         assert "content-encoding" not in again.headers
-        counted.app.state.dashboard.refreshes.expire()
+        counted.app.state.dashboard.get(REFRESHES).expire()
         # Drawn anew, later, and the same but for how long ago everything was.
         await make.execute("update river_job set created_at = created_at where id = %s", [job])
         later = await client.get("/jobs", headers=live(more={"If-None-Match": name}))
         assert later.status_code == 304
-        counted.app.state.dashboard.refreshes.expire()
+        counted.app.state.dashboard.get(REFRESHES).expire()
         await make.execute("update river_job set priority = 4 where id = %s", [job])
         changed = await client.get("/jobs", headers=live(more={"If-None-Match": name}))
         assert changed.status_code == 200
@@ -205,7 +209,7 @@ async def test_shared_drawings_hold_nothing_of_a_viewer(driver: Driver, make: Ma
         "X-Request-Id": "secret-id",
     }
     shared_keys: list[RefreshKey] = []
-    refreshes = app.state.dashboard.refreshes
+    refreshes = app.state.dashboard.get(REFRESHES)
     answer = refreshes.answer
 
     async def seen(key: RefreshKey, *rest: Any, **more: Any) -> Any:
@@ -300,7 +304,7 @@ async def test_a_whole_page_is_never_shared(counted: Counting, make: Make) -> No
         page = await client.get("/jobs", headers=live("div#page"))
         assert "<!doctype html>" in page.text.lower()
         assert "etag" not in page.headers
-        assert counted.app.state.dashboard.refreshes.kept == {}
+        assert counted.app.state.dashboard.get(REFRESHES).kept == {}
 
 
 async def test_searches_by_steps_are_not_shared(database_url: str, make: Make) -> None:

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from psycopg import sql
 from starlette.applications import Starlette
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
 from riverui import create_app
 from riverui.features.error_groups.domain.fingerprints import error_signature
@@ -19,7 +19,7 @@ from riverui.storage.interface import Driver
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
-from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights
+from riverui.web.http.routes import GuardedRoute, GuardedRouter, guarded
 from tests.factory import Make
 from tests.own_tables import dead_letter
 from tests.web.stand_ins import DeadDriver, browser, dashboard
@@ -250,8 +250,10 @@ async def everything(make: Make) -> dict[str, list[str]]:
 def test_the_walk_would_notice_a_route_without_a_right() -> None:
     route = GuardedRoute("GET", "/x", "x", "jobs.everything", lambda request: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ValueError, match="names no right"):
-        check_rights([*ENTRIES, route], RIGHTS)
-    check_rights(ENTRIES, RIGHTS)
+        guarded([*ENTRIES, route], RIGHTS)
+    with pytest.raises(ValueError, match="is not a GuardedRoute"):
+        guarded([*ENTRIES, Route("/x", lambda request: None)], RIGHTS)
+    guarded(ENTRIES, RIGHTS)
 
 
 async def test_even_a_route_that_a_host_adds_by_itself_needs_sign_in() -> None:

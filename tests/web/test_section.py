@@ -11,6 +11,7 @@ from pathlib import Path
 
 from riverui.web.assets import TEMPLATES
 from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections import SECTIONS
 from tests.web import new_section
 
@@ -79,6 +80,7 @@ def test_each_entry_of_the_navigation_leads_to_a_page_that_its_right_opens() -> 
     assert len(entries) > 3
     for section, entry in entries:
         (route,) = [route for route in section.routes if route.name == entry.route]
+        assert isinstance(route, GuardedRoute)
         # The front page leads those without its right to the list of jobs.
         assert route.right == (SIGNED_IN if route.path == "/" else entry.right)
         assert (route.methods, route.param_convertors) == ({"GET", "HEAD"}, {})

@@ -18,6 +18,7 @@ from riverui.errors import ConfigError
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import AppOptions
 from riverui.web.http.cookies import preferences, write_preferences
 from riverui.web.http.forms import form
 from riverui.web.http.gate import HEADERS, same_origin
@@ -133,7 +134,10 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
     app = app_with(GuardedRoute("POST", "/change", "change", "jobs.read", change))
     headers = {"Origin": "http://jobs.example", "X-Forwarded-Host": "jobs.example"}
     alone = build_app(
-        DeadDriver(dead=False), SignIn(no_auth=True), standalone=True, pilot=plain_pilot()
+        DeadDriver(dead=False),
+        SignIn(no_auth=True),
+        pilot=plain_pilot(),
+        options=AppOptions(standalone=True),
     )
     async with browser(alone, base_url="http://10.0.0.7:8080") as client:
         told = (await client.post("/api/jobs/retry", headers=headers)).json()["message"]

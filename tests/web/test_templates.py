@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 from riverui.domain.jobs import JobState
 from riverui.web.assets import STATIC, TEMPLATES
 from riverui.web.http.bundles import ENTRIES, bundle
-from riverui.web.sections import SECTIONS, TEMPLATE_GLOBALS
+from riverui.web.sections import SECTIONS
 from riverui.web.view import charts, render
 
 FILES = sorted(TEMPLATES.rglob("*.html"))
@@ -22,7 +22,7 @@ def test_a_template_compiles_and_says_what_it_needs() -> None:
     for path in FILES:
         name = path.relative_to(TEMPLATES).as_posix()
         try:
-            render.environment(TEMPLATE_GLOBALS).get_template(name)
+            render.environment(SECTIONS.template_globals).get_template(name)
         except TemplateError as error:
             wrong.append(f"{name}: {error!r}")
         if not path.read_text().startswith("{# "):

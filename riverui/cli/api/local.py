@@ -22,6 +22,7 @@ from riverui.web.app import build_app
 from riverui.web.auth.rights import Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import AppOptions
 
 T = TypeVar("T")
 
@@ -46,8 +47,8 @@ class LocalApi:
             self._driver,
             SignIn(authenticate=lambda connection: Access(user=user)),
             DashboardConfig(),
-            inserter=LateInserter(lambda: inserter(self._driver)),
             pilot=LatePilot(plain_pilot),
+            options=AppOptions(inserter=LateInserter(lambda: inserter(self._driver))),
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api", daemon=True)

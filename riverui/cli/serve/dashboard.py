@@ -15,6 +15,7 @@ from riverui.web.app import build_app
 from riverui.web.auth.failures import Failures
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig, ServeConfig
+from riverui.web.http.context import AppOptions
 from riverui.web.process_name import process_name
 
 log = logging.getLogger("riverui")
@@ -66,15 +67,17 @@ class ServedDashboard:
             driver,
             sign_in,
             self.dashboard,
-            close_driver=True,
-            standby=standby,
-            close_standby=True,
-            hosts=self.hosts,
-            inserter=LateInserter(lambda: inserter(driver)),
-            name=name,
-            standalone=True,
-            workers=config.workers,
             pilot=LatePilot(plain_pilot),
+            options=AppOptions(
+                close_driver=True,
+                close_standby=True,
+                hosts=self.hosts,
+                inserter=LateInserter(lambda: inserter(driver)),
+                name=name,
+                standalone=True,
+                standby=standby,
+                workers=config.workers,
+            ),
         )
         return app, driver
 

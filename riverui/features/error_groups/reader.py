@@ -26,6 +26,7 @@ from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.error_groups.store import ErrorGroupStore
 from riverui.storage.interface import SQL, Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import Service
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.own_table import OwnTableWatch
 
@@ -321,3 +322,11 @@ def _joined(
         )
         for fingerprint, group in groups.items()
     }
+
+
+ERROR_GROUPS = Service(
+    make=lambda board: ErrorGroups(
+        board.reads, board.config, board.limits.get(ErrorGroupLimits), clock=board.clock
+    ),
+    close=ErrorGroups.close,
+)

@@ -18,10 +18,9 @@ from riverui.features.figures.verbs import figures_delete
 from riverui.storage.tables import REMEDY
 from riverui.web.api import serializers
 from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Section, dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.http.urls import only, url
 from riverui.web.live.notices import Notice
 from riverui.web.search.figure_addresses import (

@@ -11,6 +11,7 @@ from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.features.marks.store import MarkStore
 from riverui.storage.interface import Driver
+from riverui.web.http.context import Service
 from riverui.web.live.own_table import OwnTableWatch
 
 _SPAN = timedelta(days=91)
@@ -63,3 +64,6 @@ class Marks:
             self._table.ask_again()
         else:
             self._marks = tuple(reversed(found))
+
+
+MARKS = Service(make=lambda board: Marks(board.reads, clock=board.clock))

@@ -12,6 +12,7 @@ from riverui.actions.verbs import Given, JobVerb
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.features.operations import store
 from riverui.features.operations.domain import Pace
+from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.start import start
 from riverui.features.operations.store import OperationStatus
 from riverui.features.operations.verbs import OPERATION_VERBS
@@ -146,9 +147,13 @@ class Operations(Model, frozen=True, kw_only=True):
 
 async def index(request: Request) -> Response:
     """Answer the operations, newest first."""
-    found = await dashboard(request).operations.list(
-        before=requests.first(request, "before") or None,
-        limit=requests.limit(request, _LIMIT, least=1),
+    found = (
+        await dashboard(request)
+        .get(OPERATIONS)
+        .list(
+            before=requests.first(request, "before") or None,
+            limit=requests.limit(request, _LIMIT, least=1),
+        )
     )
     return serializers.reply(Operations(data=[Operation.of(each) for each in found]))
 
@@ -163,7 +168,7 @@ async def stop(request: Request) -> Response:
     await requests.payload(request)
     operation = await find(request)
     need(request, OPERATION_VERBS[operation.verb].right)
-    operations = dashboard(request).operations
+    operations = dashboard(request).get(OPERATIONS)
     stopped = await operations.stop(operation, user=access(request).user)
     return serializers.reply(OperationAnswer.of(stopped))
 
@@ -171,9 +176,9 @@ async def stop(request: Request) -> Response:
 async def find(request: Request) -> store.Operation:
     """Return the operation that the address names; NotFound."""
     board = dashboard(request)
-    if operation := await board.operations.get(request.path_params["id"]):
+    if operation := await board.get(OPERATIONS).get(request.path_params["id"]):
         return operation
-    shared = await board.operations.shared()
+    shared = await board.get(OPERATIONS).shared()
     when = "30 days after their end" if shared else "when the dashboard restarts"
     message = f"Operation not found: operations are forgotten {when}."
     if not shared and await other_dashboards(board):

@@ -34,6 +34,7 @@ from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL, Driver
 from riverui.storage.tables import installed
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import Service
 from riverui.web.live.cancelling import cancel_all
 
 log = logging.getLogger("riverui.operations")
@@ -291,3 +292,16 @@ def _summary(operation: Operation) -> str:
         f" {operation.requested} requested, skipped {skipped}, asked by {operation.user!r} for"
         f" {operation.query[:_LOGGED]!r}{error}"
     )
+
+
+OPERATIONS = Service(
+    make=lambda board: Operations(
+        board.primary,
+        board.config,
+        name=board.name,
+        limits=board.limits.get(OperationLimits),
+        pilot=board.pilot,
+    ),
+    start=Operations.watch,
+    close=Operations.close,
+)

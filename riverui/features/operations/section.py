@@ -15,15 +15,15 @@ from riverui.actions.verbs import JobVerb
 from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.features.operations import api
 from riverui.features.operations.run import filter_of_query
+from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access, need
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Section, dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
@@ -88,8 +88,8 @@ async def index(request: Request) -> Response:
     """Answer with a page of operations."""
     only(request, "before")
     board, before = dashboard(request), request.query_params.get("before") or None
-    found = await board.operations.list(before=before, limit=_ROWS + 1)
-    shown, shared = found[:_ROWS], await board.operations.shared()
+    found = await board.get(OPERATIONS).list(before=before, limit=_ROWS + 1)
+    shown, shared = found[:_ROWS], await board.get(OPERATIONS).shared()
     possible = SQL in board.driver.capabilities
     here = url(request, "operations.index")
     more = len(found) > len(shown)
@@ -119,7 +119,7 @@ async def stop(request: Request) -> Response:
     operation = await api.find(request)
     need(request, OPERATION_VERBS[operation.verb].right)
     posted, ended = await form(request), operation.ended_at is not None
-    await dashboard(request).operations.stop(operation, user=access(request).user)
+    await dashboard(request).get(OPERATIONS).stop(operation, user=access(request).user)
     title = "It had already finished" if ended else "Stopping after the current batch"
     here = url(request, "operations.show", id=operation.id)
     next_url = local_path(request, posted.get("next"), default=here)
@@ -168,4 +168,5 @@ SECTION = Section(
         GuardedRoute("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", stop),
     ),
     api=api.ENDPOINTS,
+    services=(OPERATIONS,),
 )

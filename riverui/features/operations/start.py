@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from riverui.actions.verbs import Given, JobVerb
 from riverui.features.operations.domain import Pace, Watch
+from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation
 from riverui.storage.interface.params import Count, JobCutoff, JobFilter, JobOrder
 from riverui.web.auth.access import access
@@ -31,7 +32,7 @@ async def start(
     """
     board = dashboard(request)
     by_time = JobOrder.TIME_DESC if verb.on_dead_letters else None
-    operation = await board.operations.start(
+    operation = await board.get(OPERATIONS).start(
         Operation(
             id=id or new_id(),
             verb=verb.name,

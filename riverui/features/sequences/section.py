@@ -20,10 +20,9 @@ from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import Id, Status
 from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Section, dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query

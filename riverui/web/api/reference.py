@@ -78,7 +78,8 @@ async def show(request: Request) -> Response:
 
 
 def _address(request: Request, endpoint: Endpoint) -> Address:
-    words, told = right_words(endpoint.right, dashboard(request).rights), endpoint.description
+    rights, told = dashboard(request).sections.rights, endpoint.description
+    words = right_words(endpoint.right, rights)
     return Address(
         anchor=endpoint.name.replace(".", "-"),
         method=endpoint.method,

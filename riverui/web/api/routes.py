@@ -8,32 +8,16 @@ from riverui.web.api import openapi, reference
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import Status
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
-from riverui.web.http.routes import GuardedRoute, Handler
+from riverui.web.http import health
+from riverui.web.http.routes import GuardedRoute
 
 ROUTES = (
-    GuardedRoute("GET", "/api", "api", SIGNED_IN, reference.show),
     Endpoint(
-        "GET",
-        "/api/openapi.json",
-        "api.openapi",
-        SIGNED_IN,
-        openapi.show,
-        Description(
-            group="This API", summary="This API as an OpenAPI 3.1 document.", extension=True
-        ),
-    ),
-)
-"""The reference, as a page and as a document."""
-
-
-def health(handler: Handler) -> Endpoint:
-    """Return the address of the health checks that a handler answers."""
-    return Endpoint(
         "GET",
         "/api/health-checks/{name}",
         "health",
         PUBLIC,
-        handler,
+        health.show,
         Description(
             group="Overview",
             summary="Health check; needs no sign-in.",
@@ -47,4 +31,17 @@ def health(handler: Handler) -> Endpoint:
             ),
             fails=(404,),
         ),
-    )
+    ),
+    GuardedRoute("GET", "/api", "api", SIGNED_IN, reference.show),
+    Endpoint(
+        "GET",
+        "/api/openapi.json",
+        "api.openapi",
+        SIGNED_IN,
+        openapi.show,
+        Description(
+            group="This API", summary="This API as an OpenAPI 3.1 document.", extension=True
+        ),
+    ),
+)
+"""The health checks, and the reference as a page and as a document."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import Service
 
 
 class ApiTimeLimits:
@@ -30,3 +31,8 @@ class ApiTimeLimits:
             yield self._config.api_timeout
         finally:
             self._lent -= 1
+
+
+API_TIME_LIMITS = Service(
+    make=lambda board: ApiTimeLimits(board.config, long_lists=board.limits.long_api_lists)
+)

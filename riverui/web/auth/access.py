@@ -36,4 +36,4 @@ def need(request: HTTPConnection, right: str) -> None:
     board = dashboard(request)
     if (request_context(request).access or NOBODY).may(right):
         raise ReadOnlyDatabase(board.driver.read_only)
-    raise Forbidden(f"You may not {board.rights[right]}.")
+    raise Forbidden(f"You may not {board.sections.rights[right]}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -14,11 +14,8 @@ from riverui.errors import ConfigError, Forbidden
 from riverui.web.auth.viewer import Viewer, reading
 from riverui.web.sections import SECTIONS
 
-RIGHTS: Mapping[str, str] = dict(
-    sorted(right for section in SECTIONS for right in section.rights.items())
-)
-"""Every right there is, and what it lets one do. A route needs exactly one of them, or
-SIGNED_IN, or is PUBLIC.
+RIGHTS = SECTIONS.rights
+"""Every right, and what it permits. A route needs exactly one of them, or SIGNED_IN, or is PUBLIC.
 """
 
 READ_ONLY = reading(RIGHTS)

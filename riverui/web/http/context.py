@@ -1,112 +1,201 @@
-"""What one dashboard app holds while it runs."""
+"""What a dashboard app is made of: its sections, their services, and what its requests share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from itsdangerous import URLSafeTimedSerializer
-from jinja2 import Environment
 from starlette.requests import HTTPConnection
+from starlette.routing import Route
 
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
-from riverui.domain.health import HealthReport
-from riverui.domain.periodic import PeriodicHistories
 from riverui.features.figures.reader.figure_reader import FigureReader
-from riverui.features.operations.runner import Operations
-from riverui.features.workflows.waits.expressions import Expressions
 from riverui.storage.interface import Driver
-from riverui.web.api.time_limits import ApiTimeLimits
 from riverui.web.config import DashboardConfig
-from riverui.web.http.admission import Admission
-from riverui.web.http.paths import Urls
-from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
-from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.read_replica import ReadReplica
-from riverui.web.live.refreshes import Refreshes
-from riverui.web.search.long_searches import Searches
-from riverui.web.search.suggestions import Suggestions
-from riverui.web.view.kept_parts import KeptParts
+from riverui.web.view.job_cards import JobCard
 from riverui.web.view.navigation import NavEntry, Shortcut
-from riverui.web.view.preferences import Preferences
 
-if TYPE_CHECKING:
-    from riverui.features.error_groups.reader import ErrorGroups
-    from riverui.features.marks.reader import Marks
-    from riverui.web.view.job_cards import JobCard
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+class Service(Generic[T]):
+    """State that a part of the dashboard keeps between requests, such as a cache or a background
+    task. Each app has its own, which `dashboard(request).get(SERVICE)` returns.
+    """
+
+    make: Callable[[Dashboard], T]
+    """Makes it, when it is first asked for; those of a section when the app is made."""
+    start: Callable[[T], object] | None = None
+    """Called when the server starts, if the app's lifespan is run."""
+    close: Callable[[T], Awaitable[None] | None] | None = None
+    """Stops its background tasks. It may be used again afterwards."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """One section: the `__init__.py` of its folder holds its record, the files beside it its pages
+    and handlers.
+    """
+
+    name: str
+    """The name of its folder in templates, and what the names of its routes begin with."""
+    navigation: NavEntry | None = None
+    """Its entry of the navigation; None for a section without pages of its own."""
+    routes: tuple[Route, ...] = ()
+    """Addresses of pages, each a `GuardedRoute`. If several match, the first of them answers."""
+    api: tuple[Route, ...] = ()
+    """Addresses for programs, all of them under /api (or /metrics), each an `Endpoint`."""
+    rights: Mapping[str, str] = field(default_factory=dict)
+    """Its rights, and what each permits, in words that follow “You may”. Those that end with
+    `.read` are all that a read-only dashboard grants.
+    """
+    shortcuts: tuple[Shortcut, ...] = ()
+    """Keys of its pages for the help page, besides those of its navigation entry."""
+    template_globals: Mapping[str, Any] = field(default_factory=dict)
+    """Names that its templates may use besides those of riverui.web.view.render."""
+    services: tuple[Service[Any], ...] = ()
+    """Its state: made with the app, started and closed with its lifespan."""
+    job_cards: tuple[JobCard, ...] = ()
+    """Cards that it adds to the page of a job."""
+
+
+class Sections:
+    """All sections of the dashboard, in the order of the navigation."""
+
+    def __init__(self, *sections: Section) -> None:
+        self._sections = sections
+        self.navigation = {item.name: item.navigation for item in sections if item.navigation}
+        """Entries of the navigation, by section."""
+        self.rights: Mapping[str, str] = dict(
+            sorted(right for section in sections for right in section.rights.items())
+        )
+        """Every right, and what it permits, in words that follow “You may”."""
+        self.template_globals = {
+            name: value for section in sections for name, value in section.template_globals.items()
+        }
+        self.services = tuple(service for section in sections for service in section.services)
+        self.job_cards = tuple(card for section in sections for card in section.job_cards)
+
+    def __iter__(self) -> Iterator[Section]:
+        return iter(self._sections)
+
+    def __len__(self) -> int:
+        return len(self._sections)
+
+    def shortcuts(self) -> Sequence[Shortcut]:
+        """Return the lines of the help page: each section's own, then the keys that open it."""
+        found: list[Shortcut] = []
+        for section in self._sections:
+            found += section.shortcuts
+            if section.navigation and section.navigation.keys:
+                entry = section.navigation
+                found.append(Shortcut(keys=tuple(entry.keys.split()), does=entry.label.lower()))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AppOptions:
+    """How the app of a dashboard is served."""
+
+    clock: Callable[[], float] = time.monotonic
+    """Returns seconds, for the age of counts, figures and live regions."""
+    close_driver: bool = False
+    """Whether the end of the app's lifespan closes the driver."""
+    close_standby: bool = False
+    """The same for the standby."""
+    first_request: Callable[[], None] | None = None
+    """Called at the first request."""
+    hosts: frozenset[str] | None = None
+    """The only host names that are served; None for all."""
+    inserter: JobInserter | None = None
+    """Inserts jobs; without it nobody can."""
+    limits: DashboardLimits | None = None
+    name: str = ""
+    """The name of this process, by which other dashboards of the database know it."""
+    standalone: bool = False
+    """Whether `riverui serve` runs it."""
+    standby: Driver | None = None
+    """A standby of the database, from which pages are read."""
+    workers: int = 1
+    """Processes that answer on the same port, this one included."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Dashboard:
-    """One dashboard: its database, settings and what its requests share."""
+    """One dashboard: its database, its settings, and the services of its sections."""
 
-    admission: Admission
-    api_time_limits: ApiTimeLimits
+    clock: Callable[[], float]
+    """Returns seconds, for the age of what is kept."""
     config: DashboardConfig
     counts: Counts
     driver: Driver
-    environment: Environment
-    error_groups: ErrorGroups
-    """Tells which failed jobs have the same error."""
-    expressions: Expressions
-    """Evaluates conditions of waits."""
+    """What handlers use: reads from the standby, if there is one, and measures transactions."""
     figures: FigureReader
-    """What was done over time."""
-    health: KeptReading[HealthReport]
-    """Tells whether the jobs are well, as of some seconds ago at most."""
     inserter: JobInserter | None
-    """Inserts jobs; None where this dashboard cannot."""
-    job_cards: Sequence[JobCard]
-    """What sections add to the page of a job."""
+    """Inserts jobs; None if this dashboard cannot."""
     limits: DashboardLimits
-    marks: Marks
     metrics: Metrics
     name: str
-    """This process's, by which other dashboards of the database know it."""
-    navigation: Mapping[str, NavEntry]
-    """Entries of the navigation in their order, by section."""
-    operations: Operations
+    """The name of this process, by which other dashboards of the database know it."""
     own_tables: OwnTableWatch
-    """Tables of riverui's own without which a section has nothing to show, by name."""
-    parts: KeptParts
-    """Parts of pages that were drawn lately."""
-    periodic: KeptReading[PeriodicHistories]
-    """Periodic jobs, as far as rows tell."""
+    """Whether the tables of riverui exist."""
     pilot: JobPilot
-    """Carries out the verbs on jobs: a client's features may take part."""
-    read_preferences: Callable[[str], Preferences]
-    """Reads a cookie of preferences; raises BadData for one that is not ours."""
-    refreshes: Refreshes
+    """Carries out the verbs on jobs; a client's features take part."""
+    primary: Driver
+    """The database itself, for what must not come from a standby."""
+    reads: Driver
+    """The same database or standby as `driver`, unmeasured: for reads in the background."""
     replica: ReadReplica | None
-    """What chooses between the database and a standby of it, where there is one."""
-    rights: Mapping[str, str]
-    """Every right, and what it lets one do, in words that go on from “You may”."""
-    searches: Searches
-    shortcuts: tuple[Shortcut, ...]
-    """Lines of the help page."""
+    """Chooses between the database and its standby, if there is one."""
+    sections: Sections
+    services: dict[Service[Any], Any] = field(default_factory=dict)
+    """The services that were made so far."""
     signer: URLSafeTimedSerializer
-    static: StaticFiles
-    suggestions: Suggestions
-    urls: Urls
+    """Signs cookies and forms."""
     workers: int
     """Processes that answer on the same port, this one included."""
 
+    def get(self, service: Service[T]) -> T:
+        """Return this dashboard's own instance of a service."""
+        found = self.services.get(service)
+        if found is None:
+            found = self.services[service] = service.make(self)
+        made: T = found
+        return made
+
+    def shows(self, entry: NavEntry) -> bool:
+        """Return whether an entry of the navigation has something to show."""
+        return self.own_tables.known or not entry.needs_tables
+
+    def start(self) -> None:
+        """Start the services that run in the background."""
+        # The navigation needs an answer before anybody opens a page that asks.
+        self.own_tables.watch(retry_seconds=self.limits.tables_seconds)
+        for service in self.services:
+            if service.start is not None:
+                service.start(self.services[service])
+
     async def close(self) -> None:
-        """Stop what runs in the background. Whoever asks again has it begin anew."""
+        """Stop everything that runs in the background. It starts again when it is next used."""
         if self.replica is not None:
             await self.replica.close()
-        await self.operations.close()
-        await self.refreshes.close()
+        for service, made in reversed(tuple(self.services.items())):
+            closing = service.close and service.close(made)
+            if closing is not None:
+                await closing
+        await self.own_tables.close()
         await self.counts.close()
-        await self.error_groups.close()
         await self.figures.close()
-        self.expressions.close()
 
 
 def dashboard(request: HTTPConnection) -> Dashboard:

@@ -13,7 +13,7 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Service, dashboard
 from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import base_path
 from riverui.web.view.preferences import Preferences, choose
@@ -41,12 +41,12 @@ def _read(request: Request) -> Preferences:
     if not cookie:
         return Preferences()
     try:
-        return dashboard(request).read_preferences(cookie)
+        return dashboard(request).get(_READER)(cookie)
     except BadData:
         return Preferences()
 
 
-def preferences_reader(signer: URLSafeTimedSerializer) -> Callable[[str], Preferences]:
+def _preferences_reader(signer: URLSafeTimedSerializer) -> Callable[[str], Preferences]:
     """Return what reads a cookie, and knows those that it read lately: live regions send theirs all
     the time. It raises BadData for one that is not ours.
     """
@@ -57,6 +57,9 @@ def preferences_reader(signer: URLSafeTimedSerializer) -> Callable[[str], Prefer
         return choose(kept if isinstance(kept, dict) else {})
 
     return read
+
+
+_READER = Service(make=lambda board: _preferences_reader(board.signer))
 
 
 def write_preferences(request: Request, response: Response, preferences: Preferences) -> None:

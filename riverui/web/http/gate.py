@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,15 +18,14 @@ from riverui.errors import BadRequest, DatabaseUnavailable, Forbidden
 from riverui.web.auth.access import PUBLIC
 from riverui.web.auth.rights import Authenticate, decide
 from riverui.web.auth.tokens import is_token
-from riverui.web.config import DashboardConfig
 from riverui.web.http import problems, refresh
 from riverui.web.http.admission import Admission
+from riverui.web.http.context import AppOptions, Dashboard, Service
 from riverui.web.http.deadline import Deadline
 from riverui.web.http.paths import Urls
 from riverui.web.http.request_context import CONTEXT, RequestContext
 from riverui.web.http.routes import GuardedRoute, RouteTable
 from riverui.web.http.urls import PATH_SAFE, is_api, own_path
-from riverui.web.live.metrics import Metrics
 from riverui.web.live.refreshes import Refreshes
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -54,34 +53,36 @@ _NAMES = frozenset(name for name, _ in _RAW_HEADERS)
 _REQUEST_ID = b"x-request-id"
 
 
+ADMISSION = Service(make=lambda board: Admission(board.limits.admission))
+REFRESHES = Service(
+    make=lambda board: Refreshes(board.limits.refreshes, clock=board.clock), close=Refreshes.close
+)
+
+
 class GateMiddleware:
     """The middleware before the routes: nothing but public routes is reached without a decision."""
 
     def __init__(
         self,
         app: ASGIApp,
-        *,
-        admission: Admission,
-        answer_seconds: float,
-        authenticate: Authenticate,
-        config: DashboardConfig,
-        first_request: Callable[[], None] | None,
-        hosts: frozenset[str] | None,
-        metrics: Metrics,
-        refreshes: Refreshes,
+        board: Dashboard,
         routes: tuple[GuardedRoute, ...],
-        standalone: bool,
+        *,
+        authenticate: Authenticate,
+        options: AppOptions,
     ) -> None:
-        self._admission = admission
-        self._answer_seconds = answer_seconds
+        self._admission = board.get(ADMISSION)
+        self._answer_seconds = max(
+            board.limits.answer_seconds, 2 * board.config.page_timeout.total_seconds()
+        )
         self._app = app
         self._authenticate = authenticate
-        self._config = config
-        self._first_request = first_request
-        self._hosts = hosts
-        self._metrics = metrics
-        self._refreshes = refreshes
-        self._standalone = standalone
+        self._config = board.config
+        self._first_request = options.first_request
+        self._hosts = options.hosts
+        self._metrics = board.metrics
+        self._refreshes = board.get(REFRESHES)
+        self._standalone = options.standalone
         self._urls = Urls(routes)
         self._table = RouteTable(routes)
 

@@ -262,7 +262,7 @@ def _back(request: Request) -> tuple[str, str] | None:
     asked = request_context(request).route.partition(".")[0]
     lists = {
         section: entry
-        for section, entry in dashboard(request).navigation.items()
+        for section, entry in dashboard(request).sections.navigation.items()
         if entry.route == f"{section}.index"
     }
     entry = lists.get(asked) or next(iter(lists.values()), None)

@@ -143,11 +143,18 @@ def _head(path: str) -> str:
     return "/".join(path.split("/", 3)[:3])
 
 
-def check_rights(routes: Iterable[GuardedRoute], rights: Collection[str]) -> None:
-    """Raise ValueError where a route needs a right that there is not: nobody could use it."""
+def guarded(routes: Iterable[Route], rights: Collection[str]) -> tuple[GuardedRoute, ...]:
+    """Return the routes. Raise ValueError for one that is reached without a decision about access,
+    or needs a right that does not exist, so that nobody could use it.
+    """
+    found = []
     for route in routes:
+        if not isinstance(route, GuardedRoute):
+            raise ValueError(f"route {route.name} is not a GuardedRoute")
         if route.right not in rights and route.right not in (SIGNED_IN, PUBLIC):
             raise ValueError(f"route {route.name} names no right: {route.right!r}")
+        found.append(route)
+    return tuple(found)
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path, PurePosixPath
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from riverui.web import assets
 from riverui.web.http.bundles import ENTRIES, bundle
+from riverui.web.http.context import Service, dashboard
 from riverui.web.http.urls import url
 
 MEDIA_TYPES = {
@@ -86,6 +88,15 @@ class StaticFiles:
             headers["Content-Encoding"] = "gzip"
             body = file.zipped
         return Response(body, headers=headers, media_type=media_type)
+
+
+STATIC = Service(make=lambda board: StaticFiles(assets.STATIC))
+"""The static files of this installation."""
+
+
+async def show(request: Request) -> Response:
+    """Answer with a static file."""
+    return await dashboard(request).get(STATIC).show(request)
 
 
 def content_hash(body: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -9,6 +10,7 @@ from contextlib import nullcontext, suppress
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver
 from riverui.storage.tables import installed
+from riverui.web.live.cancelling import cancel_all
 
 _BELIEVED_SECONDS = 30.0
 """How long an answer is believed: a running dashboard notices within this time that somebody has
@@ -27,6 +29,7 @@ class OwnTableWatch:
         self._answered = False
         self.known = False
         """Whether they were there when the database was last asked."""
+        self._watching: asyncio.Task[None] | None = None
 
     async def there(self) -> bool:
         """Return whether they are there. While the database is away the last answer counts;
@@ -50,3 +53,20 @@ class OwnTableWatch:
     def ask_again(self) -> None:
         """Ask the database at the next call: its last answer does not hold any more."""
         self._until = float("-inf")
+
+    def watch(self, *, retry_seconds: float) -> None:
+        """Find out in the background, for `known`; try again while the database does not answer."""
+        self._watching = asyncio.create_task(self._look(retry_seconds))
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._watching is not None:
+            await cancel_all([self._watching])
+            self._watching = None
+
+    async def _look(self, retry_seconds: float) -> None:
+        while True:
+            with suppress(DatabaseError):
+                await self.there()
+                return
+            await asyncio.sleep(retry_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from riverui.domain.periodic import PeriodicHistories
 from riverui.errors import DatabaseError, QueryTimeout
@@ -10,6 +11,8 @@ from riverui.features.heartbeats.store import ClientStore
 from riverui.storage.interface import Driver
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
 from riverui.storage.tables import installed
+from riverui.web.http.context import Service
+from riverui.web.live.kept_reading import KeptReading
 
 
 async def read_histories(driver: Driver) -> PeriodicHistories:
@@ -32,3 +35,12 @@ async def _schedules(driver: Driver) -> Mapping[str, str]:
             return await ClientStore(executor).client_schedule_list()
     except DatabaseError:
         return {}
+
+
+PERIODIC_HISTORIES = Service(
+    make=lambda board: KeptReading(
+        partial(read_histories, board.reads),
+        seconds=board.limits.periodic_seconds,
+        clock=board.clock,
+    )
+)

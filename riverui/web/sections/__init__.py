@@ -5,9 +5,6 @@ A section is added by a folder with its record, its templates, and one line belo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
 from riverui.features.figures import section as figures
@@ -16,7 +13,7 @@ from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
 from riverui.features.sequences import section as sequences
 from riverui.features.workflows import section as workflows
-from riverui.web.http.section import Section
+from riverui.web.http.context import Sections
 from riverui.web.sections import (
     about,
     jobs,
@@ -26,9 +23,8 @@ from riverui.web.sections import (
     queues,
     river_ui,
 )
-from riverui.web.view.job_cards import JobCard
 
-SECTIONS: tuple[Section, ...] = (
+SECTIONS = Sections(
     overview.SECTION,
     figures.SECTION,
     jobs.SECTION,
@@ -45,11 +41,4 @@ SECTIONS: tuple[Section, ...] = (
     marks.SECTION,
     river_ui.SECTION,
 )
-"""In the order of the navigation. The first one's list is where people without another aim go."""
-
-TEMPLATE_GLOBALS: Mapping[str, Any] = {
-    name: value for section in SECTIONS for name, value in section.template_globals.items()
-}
-"""Names that sections bring for their templates."""
-JOB_CARDS: tuple[JobCard, ...] = tuple(card for section in SECTIONS for card in section.job_cards)
-"""What sections add to the page of a job."""
+"""In the order of the navigation. Error pages link to the list of the first one."""

@@ -20,13 +20,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from riverui import __version__
 from riverui.domain.jobs import JsonText
 from riverui.domain.sealed_args import args_preview, sealed_args
-from riverui.web.assets import TEMPLATES
+from riverui.web import assets
 from riverui.web.auth.access import access as who
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Service, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.htmx import VARY, htmx
 from riverui.web.http.request_context import request_context
+from riverui.web.http.static import STATIC
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
@@ -34,6 +35,7 @@ from riverui.web.view import charts, format as shown, job_table, long_text, tabl
 from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.histogram import histogram
 from riverui.web.view.job_table import JobTable
+from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.preferences import (
     LIVE_SECONDS,
@@ -171,8 +173,8 @@ def environment(names: Mapping[str, Any]) -> Environment:
     `names` are those that sections bring.
     """
     env = _Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        bytecode_cache=CompiledTemplates(TEMPLATES),
+        loader=FileSystemLoader(assets.TEMPLATES),
+        bytecode_cache=CompiledTemplates(assets.TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         auto_reload=False,
@@ -227,12 +229,6 @@ def environment(names: Mapping[str, Any]) -> Environment:
     return env
 
 
-def _sealed(args: JsonText) -> str:
-    """Return what is told of args that are encrypted; empty for all others."""
-    found = sealed_args(args.text, args.size)
-    return "" if found is None else found.words
-
-
 async def load_templates(env: Environment) -> None:
     """Load every template, each in a turn of its own, so that no page is slow because it is the
     first.
@@ -240,6 +236,44 @@ async def load_templates(env: Environment) -> None:
     for name in env.list_templates(extensions=["html"]):
         env.get_template(name)
         await asyncio.sleep(0)
+
+
+class Templates:
+    """The templates of one dashboard, and the parts of pages that were drawn lately."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.environment = environment(names)
+        self.parts = KeptParts()
+        self._loading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Load all templates in the background."""
+        self._loading = asyncio.create_task(load_templates(self.environment))
+
+    async def close(self) -> None:
+        """Stop loading."""
+        if self._loading is not None:
+            self._loading.cancel()
+
+    def part(self, path: str, base: str, given: Mapping[str, Any]) -> str:
+        """Return what a template draws of these values for this base path; see PageContext."""
+        return self.parts.part(
+            (path, base, *given.values()),
+            lambda: shown.trusted(self.environment.get_template(path).render(given)),
+        )
+
+
+TEMPLATES = Service(
+    make=lambda board: Templates(board.sections.template_globals),
+    start=Templates.start,
+    close=Templates.close,
+)
+
+
+def _sealed(args: JsonText) -> str:
+    """Return what is told of args that are encrypted; empty for all others."""
+    found = sealed_args(args.text, args.size)
+    return "" if found is None else found.words
 
 
 _STANDBY = "Riverui-Standby"
@@ -307,7 +341,8 @@ def fail(
 def _notice_response(
     request: Request, notice: Notice, *, headers: Mapping[str, str], status: int = 200
 ) -> Response:
-    html = dashboard(request).environment.get_template("_notice.html").render(notice=notice)
+    template = dashboard(request).get(TEMPLATES).environment.get_template("_notice.html")
+    html = template.render(notice=notice)
     # The notice goes into the shell wherever the form that was sent wanted its answer. Only what is
     # wrong with a form that asks is told in the form, as the shell lies beneath its dialog.
     inside = status >= 400 and htmx(request).target == "ask-problem"
@@ -334,10 +369,8 @@ def _shell(request: Request, *, whole: bool) -> Shell:
                 icon=entry.icon,
                 keys=entry.keys,
             )
-            for section, entry in board.navigation.items()
-            if whole
-            and access.may(entry.right)
-            and (board.own_tables.known or not entry.needs_tables)
+            for section, entry in board.sections.navigation.items()
+            if whole and access.may(entry.right) and board.shows(entry)
         ),
         env_name=config.env_name,
         env_color=config.env_color or "grey",
@@ -366,24 +399,18 @@ def _read_only(request: Request) -> str:
 
 def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
     board = dashboard(request)
-
-    def part(path: str, given: Mapping[str, Any]) -> str:
-        return board.parts.part(
-            (path, shell.base, *given.values()),
-            lambda: shown.trusted(board.environment.get_template(path).render(given)),
-        )
-
+    templates, static = board.get(TEMPLATES), board.get(STATIC)
     _CONTEXT.set(
         PageContext(
             times=shown.Times(now=shell.now, mode=shell.preferences.time),
-            icons=charts.Icons(board.static.url(request, "icons.svg")),
+            icons=charts.Icons(static.url(request, "icons.svg")),
             url=partial(url, request),
-            static=partial(board.static.url, request),
+            static=partial(static.url, request),
             may=who(request).may,
-            part=part,
-            macros=lambda path: board.environment.get_template(path).module,
+            part=lambda path, given: templates.part(path, shell.base, given),
+            macros=lambda path: templates.environment.get_template(path).module,
         )
     )
     # Encoded piece by piece: in one string, a single "…" would widen every character of the page.
-    pieces = board.environment.get_template(template).generate(shell=shell, **more)
+    pieces = templates.environment.get_template(template).generate(shell=shell, **more)
     return b"".join(map(str.encode, pieces))

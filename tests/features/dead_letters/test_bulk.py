@@ -9,6 +9,7 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.interface import Driver
 from tests.factory import job
 from tests.features.dead_letters.test_section import Connection, dead, left
@@ -115,7 +116,7 @@ async def test_another_dashboard_goes_on(
     page = await preview(client, "verb=retry")
     address = await start(client, page, "retry", per_minute="1")
     await until_operation(client, f"/api{address}", lambda found: found["changed"] > 0)
-    await app.state.dashboard.operations.close()
+    await app.state.dashboard.get(OPERATIONS).close()
     await connection.execute("update riverui_operation set pace = '{}'")
     found = await ended(client, address)
     assert (found["status"], found["changed"]) == ("done", 3)

@@ -17,13 +17,16 @@ from starlette.applications import Starlette
 from riverui import create_app
 from riverui.engine.feature_list import plain_pilot
 from riverui.features.error_groups.domain.fingerprints import error_signature
-from riverui.features.error_groups.reader import ErrorGroupLimits, ErrorGroups
+from riverui.features.error_groups.reader import ERROR_GROUPS, ErrorGroupLimits, ErrorGroups
+from riverui.features.marks.reader import MARKS
+from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.rights import Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.cases import cases
 from tests.demo_errors import GO_REFUSED, PYTHON_TRACE
@@ -46,7 +49,7 @@ def dashboard_limits() -> DashboardLimits:
     limits = ErrorGroupLimits(
         fresh_seconds=0, rest=0, wait_seconds=30, program_wait_seconds=30, news_seconds=0
     )
-    return DashboardLimits(errors=limits)
+    return DashboardLimits(features=(limits,))
 
 
 @pytest.fixture
@@ -211,7 +214,7 @@ async def test_new_is_what_came_with_the_newest_deploy(
     await connection.execute(
         "insert into riverui_mark (at, label) values (%s, 'v1.4.2'), (%s, 'v1.4.1')", deploys
     )
-    app.state.dashboard.marks.expire()
+    app.state.dashboard.get(MARKS).expire()
     found = [row[0] for row in cells(await shown(client, "/errors"))]
     assert found == ["newthe newest", "newone in between", "an old one"]
     page = await shown(client, f"/errors/{error_signature('one in between').fingerprint}")
@@ -447,7 +450,7 @@ async def test_a_whole_group_is_retried_and_nothing_else(
     answer = await client.post("/jobs/bulk/retry", data=fields)
     assert answer.status_code == 303
     operation = await ended(
-        app.state.dashboard.operations, answer.headers["location"].split("/")[-1]
+        app.state.dashboard.get(OPERATIONS), answer.headers["location"].split("/")[-1]
     )
     assert (operation.status, operation.changed) == ("done", 130)
     rows = await connection.execute("select id from river_job where state <> 'available'")
@@ -464,7 +467,9 @@ async def test_five_thousand_jobs_go_through_the_shared_operations(
 ) -> None:
     """The text that names them all is kept in the table, and read again by whoever goes on."""
     await many(connection, 6_000)
-    app = build_app(kept, SignIn(no_auth=True), limits=dashboard_limits, pilot=plain_pilot())
+    app = build_app(
+        kept, SignIn(no_auth=True), pilot=plain_pilot(), options=AppOptions(limits=dashboard_limits)
+    )
     async with browser(app) as client:
         (found,) = (await client.get("/api/errors")).json()["data"]
         assert found["jobs"] == 5_000
@@ -475,11 +480,11 @@ async def test_five_thousand_jobs_go_through_the_shared_operations(
         }
         answer = await client.post("/jobs/bulk/retry", data=fields)
         board = app.state.dashboard
-        operation = await ended(board.operations, answer.headers["location"].split("/")[-1])
+        operation = await ended(board.get(OPERATIONS), answer.headers["location"].split("/")[-1])
         assert (operation.status, operation.changed) == ("done", 5_000)
         assert len((await client.get("/operations")).text) < 40_000
-    await board.operations.close()
-    await board.error_groups.close()
+    await board.get(OPERATIONS).close()
+    await board.get(ERROR_GROUPS).close()
     await board.counts.close()
 
 
@@ -550,7 +555,7 @@ async def test_pages_do_not_wait_for_the_whole_reading(
 
 async def test_a_database_that_is_away(app: Starlette, client: httpx2.AsyncClient) -> None:
     nowhere = connect("postgres://nobody@127.0.0.1:1/none")
-    app.state.dashboard.error_groups = ErrorGroups(
+    app.state.dashboard.services[ERROR_GROUPS] = ErrorGroups(
         nowhere, DashboardConfig(), ErrorGroupLimits(wait_seconds=10)
     )
     page = await shown(client, "/errors")
@@ -566,7 +571,7 @@ async def test_a_read_only_dashboard_writes_nothing(
     await failed(connection)
     for read_only, number in ((True, 0), (False, 1)):
         config = DashboardConfig(read_only=read_only)
-        groups = ErrorGroups(kept, config, dashboard_limits.errors)
+        groups = ErrorGroups(kept, config, dashboard_limits.get(ErrorGroupLimits))
         assert (await groups.read()).remembered
         rows = await (await connection.execute("select * from riverui_error_group")).fetchall()
         assert len(rows) == number
@@ -577,7 +582,10 @@ async def test_two_dashboards_count_once(
     kept: Driver, connection: Connection, dashboard_limits: DashboardLimits
 ) -> None:
     await many(connection, 40, errors=4)
-    two = [ErrorGroups(kept, DashboardConfig(), dashboard_limits.errors) for _ in range(2)]
+    two = [
+        ErrorGroups(kept, DashboardConfig(), dashboard_limits.get(ErrorGroupLimits))
+        for _ in range(2)
+    ]
     for _ in range(3):
         await asyncio.gather(*[groups.read() for groups in two])
     rows = await (await connection.execute("select number from riverui_error_group")).fetchall()

@@ -14,10 +14,12 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.engine.feature_list import plain_pilot
+from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.cases import cases
 from tests.factory import job
@@ -38,7 +40,7 @@ async def preview(client: httpx2.AsyncClient, query: str) -> Element:
 
 async def number(app: Starlette) -> int:
     """Return how many operations there are."""
-    return len(await app.state.dashboard.operations.list(limit=9))
+    return len(await app.state.dashboard.get(OPERATIONS).list(limit=9))
 
 
 async def states(connection: Connection) -> list[str]:
@@ -71,7 +73,7 @@ async def test_a_preview_and_its_operation(driver: Driver, connection: Connectio
             answer = await client.post(form.attributes["action"], data=dict(form.fields()))
             assert answer.status_code == 303
             addresses.add(answer.headers["location"])
-            await idle(app.state.dashboard.operations)
+            await idle(app.state.dashboard.get(OPERATIONS))
             page = parse((await client.get(answer.headers["location"])).text)
             assert "state:discarded kind:mail" in page.one(id="operation").text
             assert "6 of 6 processed" in page.one(id="operation").text
@@ -95,7 +97,7 @@ async def test_by_htmx_the_dialog_leads_to_the_operation(
         "/jobs/bulk/delete", data=dict(form.fields()), headers=htmx("notices")
     )
     assert answer.headers["hx-redirect"].startswith("/operations/")
-    await idle(app.state.dashboard.operations)
+    await idle(app.state.dashboard.get(OPERATIONS))
     assert await states(connection) == []
 
 
@@ -177,8 +179,8 @@ async def test_tokens_that_are_not_ours_start_nothing(
         driver,
         SignIn(no_auth=True),
         KEY,
-        limits=DashboardLimits(preview_seconds=-1),
         pilot=plain_pilot(),
+        options=AppOptions(limits=DashboardLimits(preview_seconds=-1)),
     )
     signer = app.state.dashboard.signer
     foreign = URLSafeTimedSerializer("another key of the same length", salt="riverui")
@@ -218,6 +220,6 @@ async def test_a_search_without_an_index_may_be_acted_on_before_anything_is_foun
     async with browser(app) as client:
         form = await preview(client, "verb=delete&state=available&order=-time&q=tag:rare")
         await client.post(form.attributes["action"], data=dict(form.fields()))
-        await idle(app.state.dashboard.operations)
+        await idle(app.state.dashboard.get(OPERATIONS))
     assert len(await states(connection)) == 1_999
     await app.state.dashboard.close()

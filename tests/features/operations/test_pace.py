@@ -17,6 +17,7 @@ from riverui.features.operations.run import OperationLimits
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.cases import cases
 from tests.factory import job
@@ -30,7 +31,10 @@ from tests.web.stand_ins import browser
 async def board(driver: Driver, **limits: Any) -> AsyncIterator[Starlette]:
     quick = OperationLimits(**QUICK | {"outcomes": timedelta(milliseconds=10)} | limits)
     app = build_app(
-        driver, SignIn(no_auth=True), limits=DashboardLimits(operations=quick), pilot=plain_pilot()
+        driver,
+        SignIn(no_auth=True),
+        pilot=plain_pilot(),
+        options=AppOptions(limits=DashboardLimits(features=(quick,))),
     )
     yield app
     await app.state.dashboard.close()

@@ -15,6 +15,7 @@ from riverui.actions.job_verbs import DELETE
 from riverui.domain.jobs import JobState
 from riverui.engine.feature_list import plain_pilot
 from riverui.features.operations.run import OperationLimits
+from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -22,6 +23,7 @@ from riverui.storage.interface.params import Count, JobFilter
 from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
+from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.factory import job
 from tests.features.operations.conftest import QUICK
@@ -42,9 +44,8 @@ async def board(
     app = build_app(
         driver,
         SignIn(**(sign_in or {"no_auth": True})),
-        limits=DashboardLimits(operations=limits),
-        name=name,
         pilot=plain_pilot(),
+        options=AppOptions(limits=DashboardLimits(features=(limits,)), name=name),
     )
     yield app
     await app.state.dashboard.close()
@@ -54,7 +55,7 @@ async def begin(app: Starlette, **given: Any) -> Operation:
     """Start to delete the running jobs, which skips them all."""
     asked = {"total": Count(value=3), "user": "ada <i>"} | given
     board = app.state.dashboard
-    return await start(board.operations, board.driver, DELETE, RUNNING, **asked)
+    return await start(board.get(OPERATIONS), board.driver, DELETE, RUNNING, **asked)
 
 
 async def test_the_list_and_one_operation(
@@ -63,7 +64,7 @@ async def test_the_list_and_one_operation(
     running = [await job(connection, "running") for _ in range(3)]
     async with board(keeping, name="web <1>") as app, board(keeping) as other:
         await begin(app)
-        await idle(app.state.dashboard.operations)
+        await idle(app.state.dashboard.get(OPERATIONS))
         async with browser(other if kept == "table" else app) as client:
             listed = parse((await client.get("/operations")).text).one(id="operations-list").text
             page = parse((await client.get("/operations/one")).text).one(id="operation")
@@ -105,7 +106,7 @@ async def test_stopping(keeping: Driver, kept: str, connection: AsyncConnection[
         if kept == "process":
             other = app
         await begin(app)
-        await reach(app.state.dashboard.operations, lambda found: found.processed)
+        await reach(app.state.dashboard.get(OPERATIONS), lambda found: found.processed)
         async with browser(other) as client:
             page = parse((await client.get("/operations/one")).text)
             assert page.one(id="operation").attributes["data-final"] == "0"
@@ -121,7 +122,7 @@ async def test_stopping(keeping: Driver, kept: str, connection: AsyncConnection[
                         assert (await reader.post(path, data={})).status_code == 403
             answer = await client.post(form.attributes["action"], data=dict(form.fields()))
             assert (answer.status_code, answer.headers["location"]) == (303, "/operations/one")
-            found = await ended(app.state.dashboard.operations)
+            found = await ended(app.state.dashboard.get(OPERATIONS))
             assert (found.status, found.processed) == ("stopped", 1_000)
             page = parse((await client.get("/operations/one")).text).one(id="operation")
             assert "stopped" in page.text
@@ -135,7 +136,7 @@ async def test_one_that_nobody_works_on_waits_and_goes_on(
     # Nobody takes it over: its features are those of another client.
     async with board(driver, pause=timedelta(minutes=1)) as app:
         await begin(app)
-        await reach(app.state.dashboard.operations, lambda found: found.processed)
+        await reach(app.state.dashboard.get(OPERATIONS), lambda found: found.processed)
     await connection.execute("update riverui_operation set features = 'Unknown'")
     async with board(driver) as other, browser(other) as client:
         answer = await client.post("/api/operations/one/stop", json={})
@@ -150,7 +151,7 @@ async def test_one_that_nobody_works_on_waits_and_goes_on(
         assert told["stopped_by"] == row["stopped_by"]
         await connection.execute("update riverui_operation set features = ''")
         # An app without lifespan goes on once it is asked.
-        await reach(other.state.dashboard.operations, lambda found: found.ended_at)
+        await reach(other.state.dashboard.get(OPERATIONS), lambda found: found.ended_at)
 
 
 async def test_history_by_pages(
@@ -158,7 +159,7 @@ async def test_history_by_pages(
 ) -> None:
     assert "No operations" in (await client.get("/operations")).text
     await begin(app)
-    await idle(app.state.dashboard.operations)
+    await idle(app.state.dashboard.get(OPERATIONS))
     await connection.execute(
         """insert into riverui_operation (id, created_at, ended_at, status, verb, allowed, query,
           sort, cutoff_id, cutoff_at, total, total_kind)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.features.dead_letters.section import api, bulk, index, pro_api, show, verbs
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 
 SECTION = Section(
     name="dead_letters",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.features.error_groups.section import api, decide, index, show
 from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -30,5 +31,6 @@ SECTION = Section(
         ),
     ),
     api=api.ENDPOINTS,
+    services=(ERROR_GROUPS,),
     rights={RIGHT: "resolve and ignore errors"},
 )

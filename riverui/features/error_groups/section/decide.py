@@ -15,6 +15,7 @@ from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.features.error_groups import verbs as actions
 from riverui.features.error_groups.domain.groups import ErrorGroup
+from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.features.error_groups.section.groups import find
 from riverui.features.error_groups.verbs import MOST_REASON, MOST_RELEASE, Asked, ErrorVerb
 from riverui.storage.tables import MISSING, REMEDY
@@ -96,7 +97,7 @@ async def decide(request: Request, verb: ErrorVerb, asked: Asked) -> ErrorGroup:
         username=user,
         time_limit=board.config.action_timeout,
     )
-    board.error_groups.expire()
+    board.get(ERROR_GROUPS).expire()
     log.info("error %s %s by %r: %s", group.fingerprint, verb.done, user, asked)
     return group
 

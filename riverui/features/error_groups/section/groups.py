@@ -12,9 +12,10 @@ from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotFound
 from riverui.features.error_groups.domain.fingerprints import FINGERPRINT
 from riverui.features.error_groups.domain.groups import NEW, ErrorGroup, ErrorState, FailedJob
-from riverui.features.error_groups.reader import ErrorReading
+from riverui.features.error_groups.reader import ERROR_GROUPS, ErrorReading
 from riverui.features.error_groups.section.charts import SPARK, counted
 from riverui.features.error_groups.section.table import ErrorLine
+from riverui.features.marks.reader import MARKS
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 
@@ -78,8 +79,8 @@ class View:
 async def view(request: Request, *, whole: bool = False) -> View:
     """Return the groups as they are known now, and the newest mark."""
     board, now = dashboard(request), datetime.now(UTC)
-    reading = await board.error_groups.read(whole=whole)
-    marks = await board.marks.read(now - DAY, now)
+    reading = await board.get(ERROR_GROUPS).read(whole=whole)
+    marks = await board.get(MARKS).read(now - DAY, now)
     return View(reading=reading, now=now, deploy=marks[-1] if marks else None)
 
 
@@ -141,7 +142,7 @@ def new_since(seen: View, group: ErrorGroup) -> str:
 async def find(request: Request) -> tuple[View, ErrorGroup]:
     """Return the group that the address names; NotFound where nothing is known of it."""
     board, asked = dashboard(request), request.path_params["fingerprint"]
-    group = await board.error_groups.find(asked) if FINGERPRINT.fullmatch(asked) else None
+    group = await board.get(ERROR_GROUPS).find(asked) if FINGERPRINT.fullmatch(asked) else None
     seen = await view(request)
     reading = seen.reading
     if group is None:

@@ -19,6 +19,7 @@ from riverui.features.error_groups.section.groups import find, line
 from riverui.features.error_groups.section.samples import Sample, samples
 from riverui.features.error_groups.section.table import ErrorLine
 from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT, ErrorVerb
+from riverui.features.marks.reader import MARKS
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
@@ -86,7 +87,7 @@ async def show(request: Request) -> Response:
     seen, group = await find(request)
     reading, now = seen.reading, seen.now
     shown = line(request, seen, group, group.jobs)
-    marks = await dashboard(request).marks.read(chart_start(group, now), now)
+    marks = await dashboard(request).get(MARKS).read(chart_start(group, now), now)
     chart, span = group_chart(group, now, since=reading.since, marks=chart_marks(marks))
     newest = [job.id for job in group.jobs[:_NEWEST]]
     oldest = [job.id for job in group.jobs[_NEWEST:][-_OLDEST:]]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from riverui.features.heartbeats.section import api, index, rescue
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(

@@ -15,6 +15,7 @@ from riverui.domain import marks
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 from riverui.features.marks import verbs as actions
+from riverui.features.marks.reader import MARKS
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
@@ -138,7 +139,7 @@ async def create(request: Request) -> Response:
         label=asked.label, at=at, release=asked.release, url=asked.url, user=user
     )
     mark, made = await actions.mark_insert(board.driver, params)
-    board.marks.expire()
+    board.get(MARKS).expire()
     log.info("mark %r by %r%s", mark.label, user, "" if made else ", there already")
     return serializers.reply(MarkAnswer(mark=Mark.of(mark), made=made))
 

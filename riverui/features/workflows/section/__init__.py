@@ -13,8 +13,9 @@ from riverui.features.workflows.section import (
     words,
 )
 from riverui.features.workflows.section.job_cards import started_workflows, workflow_card
+from riverui.features.workflows.section.own_waits import EXPRESSIONS
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.view.job_cards import JobCard
 from riverui.web.view.navigation import NavEntry
 
@@ -38,6 +39,7 @@ SECTION = Section(
     ),
     api=api.ENDPOINTS,
     rights={signals_api.RIGHT: "send signals to workflows"},
+    services=(EXPRESSIONS,),
     job_cards=(
         JobCard(template="workflows/_job_started.html", read=started_workflows),
         JobCard(template="workflows/_job_task.html", read=workflow_card),

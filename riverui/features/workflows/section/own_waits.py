@@ -20,6 +20,7 @@ from riverui.features.workflows.section.wait_models import (
     TermDiagnosis,
     TimerDiagnosis,
 )
+from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import WaitDep, WaitStore
 from riverui.features.workflows.waits.verbs import diagnosis as wait_diagnosis
 from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
@@ -27,7 +28,10 @@ from riverui.features.workflows.waits.verbs.waits import MOST_SCANNED
 from riverui.storage.interface import Executor
 from riverui.storage.tables import PRO_WORKFLOW_TABLES, installed, table_names
 from riverui.web.api import serializers
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Service, dashboard
+
+EXPRESSIONS = Service(make=lambda board: Expressions(), close=Expressions.close)
+"""Evaluates the conditions of waits."""
 
 
 async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
@@ -54,7 +58,7 @@ async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
 async def diagnostics(request: Request, executor: Executor, own: SignalSource) -> Diagnostics:
     """Return how far a task's wait is, evaluated now."""
     found = await wait_diagnosis.diagnose(
-        executor, dashboard(request).expressions, own.found.id, own.task.name
+        executor, dashboard(request).get(EXPRESSIONS), own.found.id, own.task.name
     )
     keys = workflow_waits.signal_keys(own.task)
     return Diagnostics(

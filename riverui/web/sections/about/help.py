@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,9 +21,9 @@ class Help:
     template: ClassVar[str] = "about/help.html"
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "about/_help.html"}
 
-    shortcuts: tuple[Shortcut, ...]
+    shortcuts: Sequence[Shortcut]
 
 
 async def show(request: Request) -> Response:
     """Answer with the help, as a page or in the dialog."""
-    return respond(request, Help(shortcuts=dashboard(request).shortcuts))
+    return respond(request, Help(shortcuts=dashboard(request).sections.shortcuts()))

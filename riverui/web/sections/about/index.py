@@ -122,7 +122,9 @@ async def index(request: Request) -> Response:
             missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
             rights=tuple(
-                words for right, words in dashboard(request).rights.items() if held.may(right)
+                words
+                for right, words in dashboard(request).sections.rights.items()
+                if held.may(right)
             ),
             self_url=url(request, "about"),
             problem=problem,

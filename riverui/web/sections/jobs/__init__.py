@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from riverui.actions.job_verbs import JOB_VERBS
+from riverui.web.api.time_limits import API_TIME_LIMITS
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.sections.jobs import (
     api,
     bulk,
@@ -42,6 +43,7 @@ SECTION = Section(
         GuardedRoute("GET", "/suggest", "suggest", "jobs.read", suggest.index),
     ),
     api=api.ENDPOINTS,
+    services=(API_TIME_LIMITS, search.SEARCHES, suggest.SUGGESTIONS),
     rights={
         **{verb.right: verb.allows for verb in JOB_VERBS.values()},
         new.RIGHT: "insert jobs",

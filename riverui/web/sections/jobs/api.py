@@ -35,6 +35,7 @@ from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path,
 from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
 from riverui.web.api.models import Id, Model, Refusal, Status
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
+from riverui.web.api.time_limits import API_TIME_LIMITS
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
@@ -126,7 +127,7 @@ async def index(request: Request) -> Response:
         limit, total = config.page_timeout, config.action_timeout
         return await _list(request, selection, wanted, limit=limit, total=total)
     async with EndsWithClient(request):
-        with dashboard(request).api_time_limits.lend() as limit:
+        with dashboard(request).get(API_TIME_LIMITS).lend() as limit:
             return await _list(request, selection, wanted, limit=limit, total=limit)
 
 

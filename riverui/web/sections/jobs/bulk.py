@@ -15,6 +15,7 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, NotFound, QueryTimeout
+from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.features.operations.bulk_tokens import (
     SAMPLES,
     BulkPreview,
@@ -125,7 +126,7 @@ async def _group(request: Request) -> GroupTerm | None:
     asked = request.query_params.get("group")
     if not asked:
         return None
-    group = await dashboard(request).error_groups.find(asked)
+    group = await dashboard(request).get(ERROR_GROUPS).find(asked)
     if group is None or not group.jobs:
         raise NotFound("No job of this error group was found: they were retried, or are gone.")
     return group_term(group)

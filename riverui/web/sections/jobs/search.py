@@ -15,17 +15,18 @@ from starlette.responses import RedirectResponse, Response
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import JobPage, JobPageParams, SearchedWindow
 from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Service, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import htmx
 from riverui.web.search import addresses, long_searches
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.columns import read_kept
-from riverui.web.search.long_searches import Going, SearchNote, SearchProgress, Turn
+from riverui.web.search.long_searches import Going, Searches, SearchNote, SearchProgress, Turn
 from riverui.web.sections.jobs.index import job_table
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.render import respond
 
+SEARCHES = Service(make=lambda board: Searches())
 _OWN = frozenset({"begin", "found", "looked", "search"})
 """Parameters of a step; all others are those of the list."""
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -53,7 +54,7 @@ async def step(request: Request) -> Response:
         return RedirectResponse(list_url(request, listing), status_code=302)
     viewer = access(request).user or progress.search
     here = _standing(listing)
-    turn = board.searches.turn(
+    turn = board.get(SEARCHES).turn(
         viewer,
         progress.search,
         begin="begin" in request.query_params,
@@ -83,7 +84,7 @@ async def step(request: Request) -> Response:
         reason = "Stopped: the database took too long."
         return await _answer(request, listing, here, progress, Going.STOPPED, reason=reason)
     finally:
-        board.searches.rest(viewer, progress.search, over=over)
+        board.get(SEARCHES).rest(viewer, progress.search, over=over)
     window = page.searched or here
     progress = replace(
         progress,

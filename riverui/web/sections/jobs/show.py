@@ -157,7 +157,7 @@ async def answer(
     if why_stuck or job.state in WAITING:
         explanation = await explain_row(board.driver, job)
     attempts = timeline.attempts(job, now)
-    cards = [(card.template, await card.read(request, job)) for card in board.job_cards]
+    cards = [(card.template, await card.read(request, job)) for card in board.sections.job_cards]
     return respond(
         request,
         JobsShow(

@@ -10,9 +10,11 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.web.http.context import dashboard
-from riverui.web.search.suggestions import Option
+from riverui.web.http.context import Service, dashboard
+from riverui.web.search.suggestions import Option, Suggestions
 from riverui.web.view.render import respond
+
+SUGGESTIONS = Service(make=lambda board: Suggestions(board.reads))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,5 +32,5 @@ async def index(request: Request) -> Response:
     text = request.query_params.get("q", "")
     caret = request.query_params.get("at", "")
     at = int(caret) if re.fullmatch(r"[0-9]{1,6}", caret) else len(text)
-    options = await dashboard(request).suggestions.get(text, min(at, len(text)))
+    options = await dashboard(request).get(SUGGESTIONS).get(text, min(at, len(text)))
     return respond(request, SuggestionsList(options=options))

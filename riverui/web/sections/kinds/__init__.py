@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.sections.kinds import index, show
 from riverui.web.view.navigation import NavEntry
 

@@ -16,11 +16,13 @@ from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseError, NotFound, RiveruiError
 from riverui.features.error_groups.domain.groups import ErrorState
+from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
+from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.figure_addresses import (
@@ -174,7 +176,7 @@ async def _errors(request: Request, kind: str) -> tuple[KindError, ...]:
     if not access(request).may("jobs.read"):
         return ()
     now, found = datetime.now(UTC), []
-    for group in (await dashboard(request).error_groups.read()).groups.values():
+    for group in (await dashboard(request).get(ERROR_GROUPS).read()).groups.values():
         jobs = [job for job in group.jobs if job.kind == kind]
         if jobs and group.state(now) is ErrorState.UNRESOLVED:
             found.append(
@@ -231,7 +233,7 @@ async def _periodic(request: Request, kind: str) -> tuple[str, ...]:
     if not access(request).may("jobs.read"):
         return ()
     try:
-        found = await dashboard(request).periodic.get()
+        found = await dashboard(request).get(PERIODIC_HISTORIES).get()
     except RiveruiError:
         return ()
     return tuple(each.id or each.kind for each in found.histories if each.kind == kind)[:_QUEUES]

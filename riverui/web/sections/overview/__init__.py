@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
-from riverui.web.sections.overview import api, health, index, metrics, overview_api
+from riverui.web.sections.overview import api, facts, health, index, metrics, overview_api
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -17,6 +17,7 @@ SECTION = Section(
         # It leads those without the right to the list of jobs, rather than nowhere.
         GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
     ),
+    services=(facts.HEALTH,),
     api=(*api.ENDPOINTS, health.ENDPOINT, overview_api.ENDPOINT, metrics.ENDPOINT),
     rights={
         "metrics.read": "read Prometheus metrics",

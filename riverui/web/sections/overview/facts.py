@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from starlette.requests import Request
 
+from riverui.actions.health import health_report
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.errors import DatabaseError
 from riverui.features.figures.reader.figure_reader import promptly
+from riverui.features.marks.reader import MARKS
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Service, dashboard
+from riverui.web.live.kept_reading import KeptReading
 from riverui.web.view.facts import fact
 
 QUEUES_READ = 201
@@ -26,6 +30,21 @@ _MINUTES = 5
 """Minutes over that a queue's pace is the mean of: long enough not to jump, short enough to be of
 now.
 """
+
+HEALTH = Service(
+    make=lambda board: KeptReading(
+        partial(
+            health_report,
+            board.primary,
+            board.figures,
+            usual=board.figures,
+            marks=board.get(MARKS),
+        ),
+        seconds=board.limits.health_seconds,
+        clock=board.clock,
+    )
+)
+"""The health report, at most some seconds old."""
 
 
 def queue_cap(request: Request) -> int:

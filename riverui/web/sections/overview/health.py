@@ -13,6 +13,7 @@ from riverui.web.api import requests, serializers
 from riverui.web.api.diagnoses import HealthReportAnswer
 from riverui.web.api.endpoints import JSON, Description, Endpoint, Parameter
 from riverui.web.http.context import dashboard
+from riverui.web.sections.overview.facts import HEALTH
 from riverui.web.view.finding_links import page_url
 
 Format = Literal["json", "text"]
@@ -24,7 +25,7 @@ async def show(request: Request) -> Response:
     if chosen not in get_args(Format):
         raise BadRequest("format must be json or text.")
     report = HealthReportAnswer.of(
-        await dashboard(request).health.get(), partial(page_url, request)
+        await dashboard(request).get(HEALTH).get(), partial(page_url, request)
     )
     if chosen == "text":
         return Response(report.text(), media_type="text/plain; charset=utf-8")

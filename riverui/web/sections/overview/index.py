@@ -16,6 +16,8 @@ from riverui.domain.marks import Mark
 from riverui.domain.queues import QueueListRow
 from riverui.domain.spikes import spikes
 from riverui.errors import DatabaseError
+from riverui.features.marks.reader import MARKS
+from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation, OperationStatus
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.web.auth.access import access
@@ -29,7 +31,7 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
-from riverui.web.sections.overview.facts import queue_cap, queue_rows
+from riverui.web.sections.overview.facts import HEALTH, queue_cap, queue_rows
 from riverui.web.sections.overview.verdict import VerdictLine, verdict_lines
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.figure_charts import step_words
@@ -126,7 +128,7 @@ async def index(request: Request) -> Response:
     # The front page finds out which sections there are.
     await board.own_tables.seen()
     figures = await board.figures.read(window)
-    marks = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
+    marks = await board.get(MARKS).read(figures.columns[0].at, datetime.now(UTC))
     queues, problem = await _queues(request)
     kinds = figures.by_kind
 
@@ -136,7 +138,7 @@ async def index(request: Request) -> Response:
     return respond(
         request,
         OverviewIndex(
-            verdict=tuple(verdict_lines(request, await board.health.get(), figures)),
+            verdict=tuple(verdict_lines(request, await board.get(HEALTH).get(), figures)),
             figures=figures,
             charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),
@@ -229,7 +231,7 @@ async def _happenings(
     found += _spikes(request, figures)
     if access(request).may("jobs.read"):
         try:
-            operations = await dashboard(request).operations.list(limit=_HAPPENINGS)
+            operations = await dashboard(request).get(OPERATIONS).list(limit=_HAPPENINGS)
         except DatabaseError:
             # The page says already that the database does not answer.
             log.debug("the newest operations could not be read")

@@ -22,6 +22,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only
 from riverui.web.sections.overview import facts
+from riverui.web.sections.overview.facts import HEALTH
 from riverui.web.view.finding_links import page_url
 
 
@@ -166,7 +167,7 @@ async def index(request: Request) -> Response:
     return serializers.reply(
         Overview(
             at=serializers.instant(datetime.now(UTC)),
-            health=HealthReportAnswer.of(await board.health.get(), partial(page_url, request)),
+            health=HealthReportAnswer.of(await board.get(HEALTH).get(), partial(page_url, request)),
             states=None
             if known is None
             else [StateCount.of(state, known[state]) for state in JobState if state in known],

@@ -6,8 +6,9 @@ from functools import partial
 
 from riverui.features.durable_periodic.section import table as durable
 from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, RIGHT
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
+from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.sections.periodic import api, index
 from riverui.web.view.navigation import NavEntry
 
@@ -35,4 +36,5 @@ SECTION = Section(
     ),
     rights={RIGHT: "pause, run and reschedule durable periodic jobs"},
     api=api.ENDPOINTS,
+    services=(PERIODIC_HISTORIES,),
 )

@@ -16,6 +16,7 @@ from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.http.context import dashboard
+from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 
 
 class SeenPeriodicJob(Model, frozen=True, kw_only=True):
@@ -112,7 +113,7 @@ class SeenPeriodicJobs(Model, frozen=True, kw_only=True):
 
 async def periodic_jobs(request: Request) -> Response:
     """Answer the periodic jobs that rows tell of, and those that are durable."""
-    found, now = await dashboard(request).periodic.get(), datetime.now(UTC)
+    found, now = await dashboard(request).get(PERIODIC_HISTORIES).get(), datetime.now(UTC)
     data = [SeenPeriodicJob.of(history, now) for history in found.histories]
     durable = await durable_api.read_all(request)
     return serializers.reply(

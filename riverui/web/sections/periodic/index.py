@@ -21,6 +21,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
+from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
@@ -92,7 +93,7 @@ async def index(request: Request) -> Response:
     board, now, status = dashboard(request), datetime.now(UTC), 200
     histories, problem = PeriodicHistories(histories=(), complete=True), None
     try:
-        histories = await board.periodic.get()
+        histories = await board.get(PERIODIC_HISTORIES).get()
     except QueryTimeout as error:
         status, told = error_page(request, error)
         problem = Problem(title=told.title, detail=told.detail)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from riverui.actions.queues import QUEUE_VERBS
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.sections.queues import api, index, limits, pause, show
 from riverui.web.view.navigation import NavEntry
 

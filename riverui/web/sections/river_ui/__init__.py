@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.section import Section
 from riverui.web.sections.river_ui import redirects
 
 SECTION = Section(
