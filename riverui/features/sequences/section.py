@@ -27,7 +27,7 @@ from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
-from riverui.web.view.job_cards import JobCard
+from riverui.web.view.contributions import JobCard
 from riverui.web.view.render import done
 
 log = logging.getLogger("riverui.actions")

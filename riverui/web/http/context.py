@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypeVar
 
 from itsdangerous import URLSafeTimedSerializer
 from starlette.requests import HTTPConnection
@@ -13,6 +14,8 @@ from starlette.routing import Route
 
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
+from riverui.domain.jobs import JobShowRow
+from riverui.domain.marks import Mark
 from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
@@ -21,7 +24,7 @@ from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.read_replica import ReadReplica
-from riverui.web.view.job_cards import JobCard
+from riverui.web.view.contributions import AttemptsLink, JobCard, JobGroup, KindCard
 from riverui.web.view.navigation import NavEntry, Shortcut
 
 T = TypeVar("T")
@@ -39,6 +42,14 @@ class Service(Generic[T]):
     """Called when the server starts, if the app's lifespan is run."""
     close: Callable[[T], Awaitable[None] | None] | None = None
     """Stops its background tasks. It may be used again afterwards."""
+
+
+class MarkReader(Protocol):
+    """Reads the moments that charts mark."""
+
+    async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
+        """Return the newest marks from `since` on and before `until`, the oldest first."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +76,16 @@ class Section:
     """Names that its templates may use besides those of riverui.web.view.render."""
     services: tuple[Service[Any], ...] = ()
     """Its state: made with the app, started and closed with its lifespan."""
+    marks: Service[Any] | None = None
+    """Its `MarkReader`: moments that charts mark, such as deploys."""
     job_cards: tuple[JobCard, ...] = ()
     """Cards that it adds to the page of a job."""
+    kind_cards: tuple[KindCard, ...] = ()
+    """Cards that it adds to the page of a kind."""
+    attempts_link: Callable[[HTTPConnection, JobShowRow], AttemptsLink | None] | None = None
+    """Returns the link that it adds to the attempts of a job; None for none."""
+    job_group: Callable[[HTTPConnection, str], Awaitable[JobGroup]] | None = None
+    """Finds the jobs that the parameter `group` of a bulk action names; raises NotFound."""
 
 
 class Sections:
@@ -84,7 +103,13 @@ class Sections:
             name: value for section in sections for name, value in section.template_globals.items()
         }
         self.services = tuple(service for section in sections for service in section.services)
+        self.marks = next((section.marks for section in sections if section.marks), None)
         self.job_cards = tuple(card for section in sections for card in section.job_cards)
+        self.kind_cards = tuple(card for section in sections for card in section.kind_cards)
+        self.attempts_links = tuple(
+            section.attempts_link for section in sections if section.attempts_link
+        )
+        self.job_group = next((item.job_group for item in sections if item.job_group), None)
 
     def __iter__(self) -> Iterator[Section]:
         return iter(self._sections)
@@ -172,6 +197,18 @@ class Dashboard:
             found = self.services[service] = service.make(self)
         made: T = found
         return made
+
+    @property
+    def marks(self) -> MarkReader | None:
+        """What reads the moments that charts mark; None if no section does."""
+        if self.sections.marks is None:
+            return None
+        reader: MarkReader = self.get(self.sections.marks)
+        return reader
+
+    async def marks_since(self, since: datetime) -> Sequence[Mark]:
+        """Return the moments that charts mark from this time until now, the oldest first."""
+        return [] if self.marks is None else await self.marks.read(since, datetime.now(UTC))
 
     def shows(self, entry: NavEntry) -> bool:
         """Return whether an entry of the navigation has something to show."""

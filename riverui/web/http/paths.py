@@ -86,6 +86,9 @@ class Urls:
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes = {route.name: (route.path_format, route.param_convertors) for route in routes}
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._routes
+
     def path(self, name: str, /, **params: Any) -> str:
         """Return the path of the route, its parameters quoted; KeyError for an unknown route."""
         path, convertors = self._routes[name]

@@ -35,6 +35,11 @@ def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
     return base_path(request) + request_context(request).urls.path(name, **params)
 
 
+def linked(request: HTTPConnection, name: str, /, **params: Any) -> str:
+    """Return the address of a route, or an empty string if no section has it."""
+    return url(request, name, **params) if name in request_context(request).urls else ""
+
+
 def here(request: HTTPConnection) -> str:
     """Return the address that was asked for; empty where it is too long to be repeated all over a
     page.

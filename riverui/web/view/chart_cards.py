@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from msgspec import Struct
 from starlette.requests import Request
 
 from riverui.domain.figures import Figures
-from riverui.features.marks.reader import MARKS
 from riverui.web.http.context import dashboard
 from riverui.web.search.figure_addresses import chart_files, chart_url, jobs_link
 from riverui.web.view.chart_data import TimeChart
@@ -29,7 +27,7 @@ async def chart_cards(
 ) -> tuple[ChartCard, ...]:
     """Return charts by their names; `queue` and `kind` say which jobs the figures are of."""
     board, window = dashboard(request), figures.window
-    found = await board.get(MARKS).read(figures.columns[0].at, datetime.now(UTC))
+    found = await board.marks_since(figures.columns[0].at)
     link, marks = jobs_link(request, queue=queue, kind=kind), chart_marks(found)
     cards = []
     for name in names:

@@ -19,6 +19,8 @@ class PageContext:
     icons: Icons
     url: Callable[..., str]
     """Returns the address of a route by its name and parameters."""
+    linked: Callable[..., str]
+    """The same, or an empty string if no section has the route."""
     static: Callable[[str], str]
     """Returns the address of a static file by its path."""
     may: Callable[[str], bool]

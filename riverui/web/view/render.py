@@ -28,7 +28,7 @@ from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.htmx import VARY, htmx
 from riverui.web.http.request_context import request_context
 from riverui.web.http.static import STATIC
-from riverui.web.http.urls import here, url
+from riverui.web.http.urls import here, linked, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
@@ -130,6 +130,10 @@ def _url(name: str, /, **params: Any) -> str:
     return _CONTEXT.get().url(name, **params)
 
 
+def _linked(name: str, /, **params: Any) -> str:
+    return _CONTEXT.get().linked(name, **params)
+
+
 def _static(path: str) -> str:
     return _CONTEXT.get().static(path)
 
@@ -214,6 +218,7 @@ def environment(names: Mapping[str, Any]) -> Environment:
     env.globals |= {
         "ago": _ago,
         "icon": _icon,
+        "linked": _linked,
         "job_rows": _job_rows,
         "job_table": _job_table,
         "may": _may,
@@ -405,6 +410,7 @@ def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
             times=shown.Times(now=shell.now, mode=shell.preferences.time),
             icons=charts.Icons(static.url(request, "icons.svg")),
             url=partial(url, request),
+            linked=partial(linked, request),
             static=partial(static.url, request),
             may=who(request).may,
             part=lambda path, given: templates.part(path, shell.base, given),

@@ -28,6 +28,7 @@ from riverui.web.http.urls import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view import timeline
+from riverui.web.view.contributions import AttemptsLink
 from riverui.web.view.render import respond
 from riverui.web.view.timeline import JobAttempt, Step
 
@@ -60,7 +61,8 @@ class DeadLettersShow(Struct, frozen=True, kw_only=True):
     back_url: str
     kind_url: str
     queue_url: str
-    error_url: str
+    attempts_links: tuple[AttemptsLink, ...]
+    """None: a dead letter belongs to no error group."""
     tag_urls: Mapping[str, str]
     worker_urls: Mapping[str, str]
 
@@ -99,7 +101,7 @@ async def show(request: Request) -> Response:
             back_url=home,
             kind_url=f"{home}?{urlencode({'kind': job.kind})}",
             queue_url=f"{home}?{urlencode({'queue': job.queue})}",
-            error_url="",
+            attempts_links=(),
             tag_urls={tag: jobs_url(request, (query.equal(Field.TAG, tag),)) for tag in job.tags},
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))

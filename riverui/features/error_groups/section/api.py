@@ -26,6 +26,7 @@ from riverui.features.error_groups.section.groups import (
     read_filter,
     view,
 )
+from riverui.features.error_groups.section.other_pages import group_term
 from riverui.features.error_groups.section.table import ErrorLine
 from riverui.features.error_groups.verbs import (
     ERROR_VERBS,
@@ -44,7 +45,6 @@ from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path,
 from riverui.web.api.models import Body, Count, Id, Model, NeededText, Refusal, Time
 from riverui.web.http.urls import only
 from riverui.web.search import time_terms
-from riverui.web.search.groups import group_term
 
 _GROUP = "Errors"
 _LIMIT = 100

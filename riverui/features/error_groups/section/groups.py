@@ -15,7 +15,6 @@ from riverui.features.error_groups.domain.groups import NEW, ErrorGroup, ErrorSt
 from riverui.features.error_groups.reader import ERROR_GROUPS, ErrorReading
 from riverui.features.error_groups.section.charts import SPARK, counted
 from riverui.features.error_groups.section.table import ErrorLine
-from riverui.features.marks.reader import MARKS
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 
@@ -80,7 +79,7 @@ async def view(request: Request, *, whole: bool = False) -> View:
     """Return the groups as they are known now, and the newest mark."""
     board, now = dashboard(request), datetime.now(UTC)
     reading = await board.get(ERROR_GROUPS).read(whole=whole)
-    marks = await board.get(MARKS).read(now - DAY, now)
+    marks = await board.marks_since(now - DAY)
     return View(reading=reading, now=now, deploy=marks[-1] if marks else None)
 
 

@@ -16,10 +16,10 @@ from riverui.errors import DatabaseError
 from riverui.features.error_groups.domain.groups import ErrorGroup, ErrorState
 from riverui.features.error_groups.section.charts import chart_start, group_chart
 from riverui.features.error_groups.section.groups import find, line
+from riverui.features.error_groups.section.other_pages import listed_term
 from riverui.features.error_groups.section.samples import Sample, samples
 from riverui.features.error_groups.section.table import ErrorLine
 from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT, ErrorVerb
-from riverui.features.marks.reader import MARKS
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
@@ -28,7 +28,6 @@ from riverui.web.http.cookies import preferences
 from riverui.web.http.urls import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
-from riverui.web.search.groups import listed_term
 from riverui.web.view.chart_data import TimeChart
 from riverui.web.view.facts import fact
 from riverui.web.view.figure_charts import chart_marks
@@ -87,7 +86,7 @@ async def show(request: Request) -> Response:
     seen, group = await find(request)
     reading, now = seen.reading, seen.now
     shown = line(request, seen, group, group.jobs)
-    marks = await dashboard(request).get(MARKS).read(chart_start(group, now), now)
+    marks = await dashboard(request).marks_since(chart_start(group, now))
     chart, span = group_chart(group, now, since=reading.since, marks=chart_marks(marks))
     newest = [job.id for job in group.jobs[:_NEWEST]]
     oldest = [job.id for job in group.jobs[_NEWEST:][-_OLDEST:]]

@@ -10,5 +10,6 @@ SECTION = Section(
     name="marks",
     api=api.ENDPOINTS,
     services=(MARKS,),
+    marks=MARKS,
     rights={"marks.write": "mark deploys in charts"},
 )

@@ -16,7 +16,7 @@ from riverui.features.workflows.section.job_cards import started_workflows, work
 from riverui.features.workflows.section.own_waits import EXPRESSIONS
 from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.view.job_cards import JobCard
+from riverui.web.view.contributions import JobCard
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(

@@ -15,7 +15,6 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, NotFound, QueryTimeout
-from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.features.operations.bulk_tokens import (
     SAMPLES,
     BulkPreview,
@@ -37,9 +36,9 @@ from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
 from riverui.web.search import addresses, query
 from riverui.web.search.addresses import Listing
-from riverui.web.search.groups import GroupTerm, group_term
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.sections.jobs.selected_jobs import suggestions
+from riverui.web.view.contributions import JobGroup
 from riverui.web.view.format import jobs_by_state
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
@@ -87,9 +86,7 @@ async def index(request: Request) -> Response:
             noun="job",
             found=jobs_by_state(counts),
             count=count,
-            filter_text=f"{len(group.term.values):,} jobs with the error “{group.title}”"
-            if group
-            else text,
+            filter_text=f"{len(group.term.values):,} jobs {group.title}" if group else text,
             cutoff_at=cutoff.at,
             samples=page.rows[:SAMPLES],
             token=bulk_token(request, verb, text, cutoff, count),
@@ -118,18 +115,17 @@ ROUTES = (
 """The preview, and an address that starts each verb."""
 
 
-async def _group(request: Request) -> GroupTerm | None:
-    """Return the jobs of the error group that the address names; None where it names none.
+async def _group(request: Request) -> JobGroup | None:
+    """Return the jobs that the parameter `group` names; None without it.
 
-    Raises NotFound where there are no jobs of that group.
+    Raise NotFound if there are none.
     """
-    asked = request.query_params.get("group")
+    find, asked = dashboard(request).sections.job_group, request.query_params.get("group")
     if not asked:
         return None
-    group = await dashboard(request).get(ERROR_GROUPS).find(asked)
-    if group is None or not group.jobs:
-        raise NotFound("No job of this error group was found: they were retried, or are gone.")
-    return group_term(group)
+    if find is None:
+        raise NotFound("This dashboard has no groups of jobs.")
+    return await find(request, asked)
 
 
 async def _counts(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,8 +17,6 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.explain.explanation import stuck
 from riverui.domain.findings import Diagnosis
 from riverui.domain.jobs import (
-    CUT,
-    FAILED,
     FINALIZED,
     MOST_NAME,
     WAITING,
@@ -27,13 +24,11 @@ from riverui.domain.jobs import (
     JobState,
     JsonText,
 )
-from riverui.domain.json import read_object
 from riverui.domain.queues import QueueRow
 from riverui.domain.sealed_args import sealed_args
 from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.features.dead_letters.store import DeadLetterStore
-from riverui.features.error_groups.domain.fingerprints import METADATA_KEY, error_signature
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access
@@ -46,6 +41,7 @@ from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.view import timeline
+from riverui.web.view.contributions import AttemptsLink
 from riverui.web.view.facts import fact
 from riverui.web.view.finding_links import check_links
 from riverui.web.view.render import respond
@@ -111,8 +107,8 @@ class JobsShow:
     """
     usual: tuple[BesideUsual, ...]
     """How long it waited and ran, where what is usual is known."""
-    error_url: str
-    """The group of failed jobs with the same error; empty for a job that has not failed."""
+    attempts_links: tuple[AttemptsLink, ...]
+    """Links that sections add to its attempts."""
     worker_urls: Mapping[str, str]
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
@@ -157,6 +153,7 @@ async def answer(
     if why_stuck or job.state in WAITING:
         explanation = await explain_row(board.driver, job)
     attempts = timeline.attempts(job, now)
+    links = [find(request, job) for find in board.sections.attempts_links]
     cards = [(card.template, await card.read(request, job)) for card in board.sections.job_cards]
     return respond(
         request,
@@ -189,7 +186,7 @@ async def answer(
             if job.attempt and job.state is not JobState.COMPLETED
             else "",
             usual=await beside_usual(request, job, now),
-            error_url=_error_url(request, job),
+            attempts_links=tuple(link for link in links if link is not None),
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)
@@ -205,21 +202,6 @@ def _open_url(request: Request, job: JobShowRow) -> str:
     if not able or sealed_args(job.args.text) is None:
         return ""
     return url(request, "jobs.opened", id=job.id)
-
-
-def _error_url(request: Request, job: JobShowRow) -> str:
-    """Return the address of the job's error group; empty where it has not failed, or its error is
-    too long to be here whole.
-    """
-    if job.state not in FAILED or not job.errors or job.errors[-1].error == CUT:
-        return ""
-    last = job.errors[-1]
-    given: object = None
-    if METADATA_KEY in job.metadata.text and job.metadata.complete:
-        with suppress(ValueError):
-            given = read_object(job.metadata.text).get(METADATA_KEY)
-    found = error_signature(last.error, last.trace, given if isinstance(given, str) else "")
-    return url(request, "errors.show", fingerprint=found.fingerprint)
 
 
 async def raw(request: Request) -> Response:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,8 +14,6 @@ from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally, Window
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseError, NotFound, RiveruiError
-from riverui.features.error_groups.domain.groups import ErrorState
-from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -44,8 +41,6 @@ _RUNS = 60
 """Newest jobs that are drawn as bars."""
 _NEWEST = 10
 """Newest jobs that are listed."""
-_ERRORS = 6
-"""Errors that are listed, the commonest."""
 _QUEUES = 8
 """Queues that are listed."""
 _ENDED = tuple(state for state in JobState if state in FINALIZED)
@@ -60,17 +55,6 @@ class KindQueue:
     url: str
     """Its page; empty for who may not see it."""
     tally: Tally
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KindError:
-    """An error that jobs of the kind have failed with."""
-
-    title: str
-    url: str
-    number: int
-    """Failed jobs of the kind, of those looked at."""
-    last_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,11 +77,8 @@ class KindsShow:
     queues: tuple[KindQueue, ...]
     bars: tuple[RunBar, ...]
     """The newest jobs that ended, the oldest first."""
-    errors: tuple[KindError, ...]
-    """The commonest of its failed jobs, as far as they are known just now; none for who may not see
-    jobs.
-    """
-    errors_url: str
+    cards: tuple[tuple[str, object], ...]
+    """Templates of the cards that sections add, and what each of them draws as `card`."""
     newest: tuple[JobListRow, ...]
     periodic: tuple[str, ...]
     """Names of the periodic jobs of this kind, as far as they are known."""
@@ -132,6 +113,7 @@ async def show(request: Request) -> Response:
     def address(other: Window) -> str:
         return with_window(url(request, "kinds.show", kind=kind), other)
 
+    cards = [(card.template, await card.read(request, kind)) for card in board.sections.kind_cards]
     return respond(
         request,
         KindsShow(
@@ -143,8 +125,7 @@ async def show(request: Request) -> Response:
             usual=await _usual(request, kind, window),
             queues=tuple(_queues(request, figures)),
             bars=() if isinstance(ended, DatabaseError) else _bars(request, ended.rows),
-            errors=await _errors(request, kind),
-            errors_url=f"{url(request, 'errors.index')}?{urlencode({'kind': kind})}",
+            cards=tuple((path, card) for path, card in cards if card is not None),
             newest=tuple(rows),
             periodic=await _periodic(request, kind),
             jobs_url=jobs_url(request, (term,)),
@@ -169,26 +150,6 @@ async def _jobs(
         window=board.config.search_window,
     )
     return await fact(board.driver, lambda executor: executor.job_list(wanted))
-
-
-async def _errors(request: Request, kind: str) -> tuple[KindError, ...]:
-    """Return the commonest errors of the kind that nobody has resolved or ignored."""
-    if not access(request).may("jobs.read"):
-        return ()
-    now, found = datetime.now(UTC), []
-    for group in (await dashboard(request).get(ERROR_GROUPS).read()).groups.values():
-        jobs = [job for job in group.jobs if job.kind == kind]
-        if jobs and group.state(now) is ErrorState.UNRESOLVED:
-            found.append(
-                KindError(
-                    title=group.signature.title,
-                    url=url(request, "errors.show", fingerprint=group.fingerprint),
-                    number=len(jobs),
-                    last_at=jobs[0].at,
-                )
-            )
-    found.sort(key=lambda error: error.number, reverse=True)
-    return tuple(found[:_ERRORS])
 
 
 async def _usual(request: Request, kind: str, window: Window) -> Sketch | None:

@@ -12,7 +12,6 @@ from riverui.domain.jobs import JobListRow, JobState
 from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.errors import DatabaseError
 from riverui.features.figures.reader.figure_reader import promptly
-from riverui.features.marks.reader import MARKS
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.auth.access import access
@@ -38,7 +37,7 @@ HEALTH = Service(
             board.primary,
             board.figures,
             usual=board.figures,
-            marks=board.get(MARKS),
+            marks=board.marks,
         ),
         seconds=board.limits.health_seconds,
         clock=board.clock,

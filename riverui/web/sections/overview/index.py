@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from starlette.requests import Request
@@ -16,7 +16,6 @@ from riverui.domain.marks import Mark
 from riverui.domain.queues import QueueListRow
 from riverui.domain.spikes import spikes
 from riverui.errors import DatabaseError
-from riverui.features.marks.reader import MARKS
 from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation, OperationStatus
 from riverui.features.operations.verbs import OPERATION_VERBS
@@ -128,7 +127,7 @@ async def index(request: Request) -> Response:
     # The front page finds out which sections there are.
     await board.own_tables.seen()
     figures = await board.figures.read(window)
-    marks = await board.get(MARKS).read(figures.columns[0].at, datetime.now(UTC))
+    marks = await board.marks_since(figures.columns[0].at)
     queues, problem = await _queues(request)
     kinds = figures.by_kind
 

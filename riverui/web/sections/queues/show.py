@@ -17,7 +17,7 @@ from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface.params import Count, Field
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import url
+from riverui.web.http.urls import linked, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.figure_addresses import (
@@ -97,6 +97,7 @@ async def show(request: Request) -> Response:
         return with_window(url(request, "queues.show", name=name), other)
 
     of_queue = query.equal(Field.QUEUE, name)
+    errors_url = linked(request, "errors.index")
     return respond(
         request,
         QueuesShow(
@@ -114,8 +115,8 @@ async def show(request: Request) -> Response:
                 for kind, counts in kinds
             ),
             failures=tuple(failures),
-            errors_url=f"{url(request, 'errors.index')}?{urlencode({'queue': name})}"
-            if failures
+            errors_url=f"{errors_url}?{urlencode({'queue': name})}"
+            if failures and errors_url
             else "",
             failures_url=jobs_url(request, (of_queue,), FAILED),
             limits=await limits_of(request, row.queue),

@@ -1,0 +1,48 @@
+"""What sections add to the pages of others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from riverui.domain.jobs import JobShowRow
+from riverui.storage.interface.params import Term
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobCard:
+    """A card on the page of a job."""
+
+    template: str
+    """Draws `card`, what `read` returned."""
+    read: Callable[[Request, JobShowRow], Awaitable[object | None]]
+    """Return what to draw for a job; None for no card."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindCard:
+    """A card on the page of a kind."""
+
+    template: str
+    """Draws `card`, what `read` returned."""
+    read: Callable[[Request, str], Awaitable[object | None]]
+    """Return what to draw for a kind; None for no card."""
+
+
+class AttemptsLink(NamedTuple):
+    """A link beside the attempts of a job."""
+
+    label: str
+    url: str
+    hint: str
+
+
+class JobGroup(NamedTuple):
+    """Jobs that a section finds by the name of their group, for a bulk action."""
+
+    term: Term
+    title: str
+    """Which jobs they are, in words that follow “3 jobs”."""
