@@ -54,8 +54,7 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     retentions = {name: queue.retention for name, queue in config.queues.items()}
     if own := {name: kept for name, kept in retentions.items() if kept != Retention()}:
         yield _retention(config, own)
-    if config.release:
-        yield ReleaseMarks()
+    yield ReleaseMarks()
     yield Workflows(
         beside_pro=config.workflows_beside_pro,
         retention=config.workflow_retention_period,

@@ -15,7 +15,8 @@ FEATURES = str(Path(riverui.features.__file__).parent)
 
 
 async def test_a_plain_job_runs_no_code_of_a_feature(play: Playground, own_tables: None) -> None:
-    await play.start(leader_election_disabled=True, heartbeat_interval=NO_LIMIT)
+    # Charts are configured unless they are switched off, and count each attempt.
+    await play.start(charts=False, leader_election_disabled=True, heartbeat_interval=NO_LIMIT)
     first = await play.client.insert(Task("first"))
     await play.in_state(first.job.id, "completed")
     called: set[str] = set()

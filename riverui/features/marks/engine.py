@@ -14,7 +14,9 @@ class ReleaseMarks(Feature):
     """Marks a client's `release`; the first client that starts with it makes the mark."""
 
     def client_services(self, client: ClientContext) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """Return what makes the mark, once."""
+        """Return what makes the mark, once; nothing without a release."""
+        if not client.config.release:
+            return {}
 
         async def mark() -> None:
             try:

@@ -155,7 +155,11 @@ async def test_a_client_is_known_from_its_first_job_to_its_stop(play: Playground
     await client.stop()
     assert await clients(play) == []
     await client.start()
-    assert len(await clients(play)) == 1
+
+    async def known_again() -> bool:
+        return len(await clients(play)) == 1
+
+    await play.until(known_again)
 
 
 async def test_without_the_table_there_is_nothing_to_tell_until_somebody_makes_it(
