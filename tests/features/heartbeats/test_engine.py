@@ -120,6 +120,17 @@ async def test_a_client_tells_by_which_rules_it_works_its_queues(
     }
 
 
+async def first_heartbeat(play: Playground) -> dict[str, Any]:
+    """Return the only client's row, once it is there."""
+    await play.until(lambda: _is_known(play))
+    (row,) = await clients(play)
+    return row
+
+
+async def _is_known(play: Playground) -> bool:
+    return len(await clients(play)) == 1
+
+
 @pytest.mark.usefixtures("line")
 async def test_a_client_is_known_from_its_first_job_to_its_stop(play: Playground) -> None:
     worker = Waiting()
@@ -156,10 +167,7 @@ async def test_a_client_is_known_from_its_first_job_to_its_stop(play: Playground
     assert await clients(play) == []
     await client.start()
 
-    async def known_again() -> bool:
-        return len(await clients(play)) == 1
-
-    await play.until(known_again)
+    await first_heartbeat(play)
 
 
 async def test_without_the_table_there_is_nothing_to_tell_until_somebody_makes_it(
@@ -198,7 +206,7 @@ async def test_a_job_that_blocks_the_event_loop_does_not_make_the_client_silent(
     play.worker(block)
     job_id = await play.insert()
     await play.start(heartbeat_interval=timedelta(seconds=0.1))
-    (first,) = await clients(play)
+    first = await first_heartbeat(play)
     await play.until(lambda: _is(play, job_id, "completed"))
     (row,) = await clients(play)
     assert row["registered_at"] == first["registered_at"]
@@ -352,6 +360,7 @@ async def test_who_was_declared_dead_cancels_its_jobs_and_begins_anew(
     job_id = await play.insert()
     client = await play.start(heartbeat_interval=BEAT)
     await play.until(lambda: worker.began == 1)
+    await first_heartbeat(play)
     async with play.connection.transaction():
         await play.connection.execute("update riverui_client set declared_dead_at = now()")
         if rescued:
@@ -387,7 +396,7 @@ async def test_who_is_cut_off_cancels_its_jobs_before_others_take_them(play: Pla
         job_id = await play.insert()
         await client.start()
         await play.until(lambda: worker.began == 1)
-        (first,) = await clients(play)
+        first = await first_heartbeat(play)
         passing.clear()
         await play.until(lambda: worker.interrupted == 1)
         (row,) = await clients(play)
