@@ -23,12 +23,13 @@ returning key;
 -- name: rate_take
 -- Rows are locked in the order of the keys, so that no two wait for each other, and read as they are once they are
 -- locked. A bucket that has been full for longer than it takes `spare` tokens to come has taken in nothing since. Where
--- the limit is another one by now, the tokens are those that were there.
+-- the limit is another one by now, the tokens are those that were there. Numbers are bounded: nothing may overflow or
+-- underflow, whoever wrote them.
 with held as materialized (
-  select r.key, least(r.pace, 1e9) as pace, least(r.burst, 1e9) as burst,
+  select r.key, case when r.pace > 1e-200 then least(r.pace, 1e9) else 0 end as pace, least(r.burst, 1e9) as burst,
     least(greatest(r.full_at, to_timestamp(0)), to_timestamp(1e11)) as full_at,
     least(greatest(r.spent_at, to_timestamp(0)), to_timestamp(1e11)) as spent_at,
-    least(r.limited_to, 1e9) / extract(epoch from r.per)::float8 as per_second
+    greatest(least(r.limited_to, 1e9), 1e-200) / extract(epoch from r.per)::float8 as per_second
   from /* schema */riverui_rate r
   where r.queue = :queue::text and r.key = any(:keys::text[])
   order by r.key

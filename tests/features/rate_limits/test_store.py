@@ -149,3 +149,15 @@ async def test_full_buckets_that_nobody_uses_are_forgotten(
             *await RateStore(db).rate_list("b", limit=9),
         ]
     assert [(row.queue, row.key) for row in left] == [("a", "2"), ("b", "2")]
+
+
+async def test_tiny_numbers_of_somebody_else_do_not_underflow(
+    driver: PostgresDriver, connection: AsyncConnection[DictRow]
+) -> None:
+    await take(driver, 10)
+    await connection.execute(
+        b"update riverui_rate set pace = 1e-308, limited_to = 1e-308,"
+        b" per = interval '9999999 years', spent_at = to_timestamp(0)"
+    )
+    # By that rate next to nothing is missing from the bucket.
+    assert await take(driver, 1) == 1
