@@ -89,3 +89,10 @@ async def table_names(executor: Executor) -> frozenset[str]:
 async def installed(executor: Executor) -> bool:
     """Return whether the database has all tables of riverui."""
     return await table_names(executor) >= OWN_TABLES
+
+
+def message(what: str) -> str:
+    """Return the message for a database without the tables of riverui: `what` names who needs them
+    and ends with the verb, such as `Sequences need`.
+    """
+    return f"{what} {MISSING}: run `{REMEDY}`."

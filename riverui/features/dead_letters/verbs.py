@@ -25,9 +25,9 @@ from riverui.errors import (
 )
 from riverui.features.dead_letters.domain import DeadJob
 from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage import tables
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.tables import MISSING, REMEDY
 
 UNDELETE = JobVerb(
     name="undelete",
@@ -97,7 +97,7 @@ def table_told() -> Iterator[None]:
     try:
         yield
     except SchemaMissing:
-        raise NotSupported(f"Dead letters need {MISSING}: run `{REMEDY}`.") from None
+        raise NotSupported(tables.message("Dead letters need")) from None
 
 
 async def get(executor: Executor, id: int) -> DeadJob:

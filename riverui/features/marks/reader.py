@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.features.marks.store import MarkStore
 from riverui.storage.interface import Driver
+from riverui.storage.tables import installed
 from riverui.web.http.context import Service
-from riverui.web.live.own_table import OwnTableWatch
 
 _SPAN = timedelta(days=91)
 """How far back marks are read: a day more than the longest chart."""
@@ -28,7 +29,6 @@ class Marks:
     def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
         self._clock = clock
-        self._table = OwnTableWatch(driver, clock=clock)
         self._marks: tuple[Mark, ...] = ()
         self._until = float("-inf")
         """Up to when (of the clock) they are believed."""
@@ -37,7 +37,8 @@ class Marks:
     async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
         """Return the newest marks from `since` on and before `until`, the oldest of them first.
 
-        None without their table, or before the database has once told; never raises for its sake.
+        There are none without the tables of riverui, or before the database has answered once;
+        errors of the database are not raised.
         """
         async with self._reading:
             if self._clock() >= self._until:
@@ -51,18 +52,14 @@ class Marks:
 
     async def _look(self) -> None:
         """Read the newest marks; without a database charts go on with what they had."""
-        if not await self._table.seen():
-            self._marks = ()
-            return
         now = datetime.now(UTC)
-        try:
+        with suppress(DatabaseError):
             async with self._driver.reading() as executor:
-                found = await MarkStore(executor).mark_list(
-                    since=now - _SPAN, until=now + timedelta(days=1), limit=_MOST
-                )
-        except DatabaseError:
-            self._table.ask_again()
-        else:
+                found: Sequence[Mark] = ()
+                if await installed(executor):
+                    found = await MarkStore(executor).mark_list(
+                        since=now - _SPAN, until=now + timedelta(days=1), limit=_MOST
+                    )
             self._marks = tuple(reversed(found))
 
 

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotSupported
 from riverui.features.marks.store import MarkInsertParams, MarkStore
+from riverui.storage import tables
 from riverui.storage.interface import SQL, Driver, Executor
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 WITHIN = timedelta(seconds=60)
 """Between the minutes of two marks of the same label: what tells of one deploy from many places at
@@ -87,4 +88,4 @@ def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
 
 async def _need_table(executor: Executor) -> None:
     if not await installed(executor):
-        raise NotSupported(f"Marks need {MISSING}: run `{REMEDY}`.")
+        raise NotSupported(tables.message("Marks need"))

@@ -88,7 +88,7 @@ class OperationLimits:
     look_for_table: timedelta = timedelta(seconds=30)
     """How often it looks whether the table was made meanwhile."""
     believe: timedelta = timedelta(seconds=5)
-    """How long pages believe what was found about the table."""
+    """How long it is believed that the tables of riverui are there, or missing."""
     keep: timedelta = timedelta(days=30)
     """How long ended operations stay in the table."""
     forget: timedelta = timedelta(hours=1)

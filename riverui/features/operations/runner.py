@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -32,10 +31,10 @@ from riverui.features.operations.store import (
 )
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL, Driver
-from riverui.storage.tables import installed
 from riverui.web.config import DashboardConfig
 from riverui.web.http.context import Service
 from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.operations")
 
@@ -63,9 +62,7 @@ class Operations:
         self._open = partial(open_store, term=self._limits.term)
         self._in_process = OperationsInProcess(remembered=self._limits.remembered)
         self._held: dict[str, tuple[OperationRun, asyncio.Task[None]]] = {}
-        self._shared = False
-        self._asked: float | None = None
-        """When (monotonic clock) the database last said whether it has the table."""
+        self._tables = OwnTableWatch(driver, seconds=self._limits.believe.total_seconds())
         self._deleted = float("-inf")
         """When (monotonic clock) old operations were last deleted."""
         self._trouble = ""
@@ -77,20 +74,14 @@ class Operations:
         return {name: task for name, (_, task) in self._held.items()}
 
     async def shared(self) -> bool:
-        """Return whether dashboards share operations: the database has the table for them.
+        """Return whether dashboards share operations: the database has the tables of riverui.
 
         While the database does not answer, its last answer counts; DatabaseError before the first.
         """
-        believed = self._limits.believe.total_seconds()
-        due = self._asked is None or time.monotonic() - self._asked >= believed
-        if due and SQL in self._driver.capabilities:
-            with suppress(DatabaseError) if self._asked is not None else nullcontext():
-                async with self._driver.reading() as executor:
-                    self._shared = await installed(executor)
-                self._asked = time.monotonic()
-        if self._shared:
-            self.watch()
-        return self._shared
+        if SQL not in self._driver.capabilities or not await self._tables.there():
+            return False
+        self.watch()
+        return True
 
     def watch(self) -> None:
         """Begin to look for operations that nobody holds, unless that goes on already."""

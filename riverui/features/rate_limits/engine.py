@@ -24,9 +24,10 @@ from riverui.errors import ConfigError, RiveruiError
 from riverui.features.rate_limits.buckets import Purse, fetch_again_in
 from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import BucketParams, RateStore, Take, Taken
+from riverui.storage import tables
 from riverui.storage.interface import SQL
 from riverui.storage.stores.candidates import Candidate
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -98,7 +99,7 @@ class RateChooser(Chooser):
             async with driver.autocommit() as executor:
                 if not await installed(executor):
                     raise ConfigError(
-                        f"rate_limit of queue {self._work.name!r} needs {MISSING}: run `{REMEDY}`."
+                        tables.message(f"rate_limit of queue {self._work.name!r} needs")
                     )
         self.learn(row)
 

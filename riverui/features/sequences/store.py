@@ -11,9 +11,6 @@ from riverui.features.sequences.domain import SequenceJob, SequencePlace
 from riverui.storage.postgres import array_literals
 from riverui.storage.store import Store
 
-PRO_SEQUENCE_TABLE = "river_job_sequence"
-"""River Pro's table of keys to look at."""
-
 
 class Claim(StrEnum):
     """What an insert finds of a key, and holds until its transaction ends."""

@@ -13,9 +13,10 @@ from riverui.domain.json import read_object
 from riverui.errors import BadRequest, NotFound, SchemaMissing
 from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE, SequencePlace
 from riverui.features.sequences.store import SequenceStore
+from riverui.storage import tables
 from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 
 async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
@@ -90,7 +91,7 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
     told = read_object(job.metadata.text) if job.metadata.complete else {}
     key = told.get(SEQ_KEY)
     if SEQUENCE in told:
-        raise SchemaMissing(f"Sequences need {MISSING}: run `{REMEDY}`.")
+        raise SchemaMissing(tables.message("Sequences need"))
     if not isinstance(key, str):
         return None
     return SequencePlace(
@@ -126,7 +127,7 @@ async def skip(
                 f"Job {job_id} is in a sequence of River Pro, which only its clients move on."
             )
         if not await installed(executor):
-            raise BadRequest(f"Sequences need {MISSING}: run `{REMEDY}`.")
+            raise BadRequest(tables.message("Sequences need"))
         await sequences.sequence_lock({found.key})
         if not await sequences.sequence_skip(found.key, job_id):
             raise BadRequest(

@@ -13,17 +13,24 @@ from riverui.storage.tables import installed
 from riverui.web.live.cancelling import cancel_all
 
 _BELIEVED_SECONDS = 30.0
-"""How long an answer is believed: a running dashboard notices within this time that somebody has
-made the tables.
+"""How long an answer is believed unless another time is given: a running dashboard notices within
+this time that somebody has made the tables.
 """
 
 
 class OwnTableWatch:
     """Keeps the answer of one database."""
 
-    def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        seconds: float = _BELIEVED_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._driver = driver
         self._clock = clock
+        self._seconds = seconds
         self._until = float("-inf")
         """Up to when (of the clock) the answer is believed."""
         self._answered = False
@@ -40,7 +47,7 @@ class OwnTableWatch:
             with suppress(DatabaseError) if self._answered else nullcontext():
                 async with self._driver.reading() as executor:
                     self.known = await installed(executor)
-                self._until = self._clock() + _BELIEVED_SECONDS
+                self._until = self._clock() + self._seconds
                 self._answered = True
         return self.known
 

@@ -12,9 +12,10 @@ from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
 from riverui.features.dead_letters.engine.config import DeadLetterConfig
 from riverui.features.dead_letters.store import DeadLetterStore
+from riverui.storage import tables
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 
 class DeadLetters(Feature):
@@ -31,7 +32,7 @@ class DeadLetters(Feature):
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError where the table of dead letters is missing."""
         if not await installed(executor):
-            raise ConfigError(f"dead_letter needs {MISSING}: run `{REMEDY}`.")
+            raise ConfigError(tables.message("dead_letter needs"))
 
     async def delete_before(
         self,

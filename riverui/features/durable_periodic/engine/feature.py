@@ -7,8 +7,9 @@ from riverui.engine.pilot import Feature, ProducerStatus
 from riverui.errors import ConfigError
 from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
 from riverui.features.durable_periodic.engine.plan import DurablePlan
+from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 
 class DurablePeriodicJobs(Feature):
@@ -24,4 +25,4 @@ class DurablePeriodicJobs(Feature):
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError where the table of periodic jobs is missing."""
         if not await installed(executor):
-            raise ConfigError(f"durable_periodic_jobs needs {MISSING}: run `{REMEDY}`.")
+            raise ConfigError(tables.message("durable_periodic_jobs needs"))

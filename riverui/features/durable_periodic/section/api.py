@@ -20,8 +20,8 @@ from riverui.features.durable_periodic.domain import (
 )
 from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, RIGHT, PeriodicVerb
+from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, Refusal, Time
@@ -131,7 +131,7 @@ async def show(request: Request) -> Response:
         async with dashboard(request).driver.reading() as executor:
             row = await _one(executor, job_id)
     except SchemaMissing:
-        raise NotFound(f"Durable periodic jobs need {MISSING}: run `{REMEDY}`.") from None
+        raise NotFound(tables.message("Durable periodic jobs need")) from None
     if row is None:
         raise NotFound(f"Durable periodic job not found: {job_id[:200]}.")
     return serializers.reply(DurablePeriodicJob.of(row))

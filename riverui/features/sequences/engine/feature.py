@@ -15,13 +15,14 @@ from riverui.features.sequences.domain import MARKED, sequence_key_of
 from riverui.features.sequences.engine.scheduler import SequenceScheduler
 from riverui.features.sequences.store import Claim, Claims, SequenceStore
 from riverui.features.workflows.domain.tasks import task_of
+from riverui.storage import tables
 from riverui.storage.interface import SQL, Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     unique_conflict,
 )
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.tables import MISSING, REMEDY, installed, table_names
+from riverui.storage.tables import installed, table_names
 
 _Placed = tuple[str, int]
 """A key and the id of a job."""
@@ -57,7 +58,7 @@ class Sequences(Feature):
         if not any(keys):
             return await do_inner(batch)
         if not await installed(executor):
-            raise SchemaMissing(f"Sequences need {MISSING}: run `{REMEDY}`.")
+            raise SchemaMissing(tables.message("Sequences need"))
         sequences = SequenceStore(executor)
         claims = await self._claim(sequences, {key for key in keys if key is not None})
         jobs = list(batch.jobs)

@@ -11,9 +11,10 @@ from riverui.errors import NotFound, OutputMissing, SchemaMissing
 from riverui.features.workflows.domain.dag import shown
 from riverui.features.workflows.domain.tasks import TaskState
 from riverui.features.workflows.store import TaskChoice, WorkflowHead, WorkflowStore
+from riverui.storage import tables
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 MOST = 10_000
 """Tasks that one call loads unless fewer are asked for: whole jobs, which all have to fit."""
@@ -87,7 +88,7 @@ async def head_of(executor: Executor, id: str) -> WorkflowHead:
 async def own(executor: Executor) -> WorkflowStore:
     """Return what reads workflows. SchemaMissing without the tables."""
     if not await installed(executor):
-        raise SchemaMissing(f"Workflows need {MISSING}: run `{REMEDY}`.")
+        raise SchemaMissing(tables.message("Workflows need"))
     return WorkflowStore(executor)
 
 

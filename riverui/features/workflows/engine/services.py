@@ -38,7 +38,7 @@ class _Finder:
         return _INTERVAL if self._there else _INTERVAL_WITHOUT_TABLE
 
     async def _ready(self, executor: Executor) -> bool:
-        self._there = self._there or await installed(executor)
+        self._there = await installed(executor)
         return self._there
 
 

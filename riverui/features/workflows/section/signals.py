@@ -33,8 +33,9 @@ from riverui.features.workflows.waits.store import (
     SignalPageRow,
     WaitStore,
 )
+from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
@@ -248,7 +249,7 @@ async def _page(
     asked = _whole(params.get("attempt", ""), "attempt")
     async with dashboard(request).driver.reading() as executor:
         if not await installed(executor):
-            raise NotFound(f"Signals of workflows need {MISSING}: run `{REMEDY}`.")
+            raise NotFound(tables.message("Signals of workflows need"))
         row = await WaitStore(executor).own_workflow_get(workflow_id)
         if row is None:
             raise NotFound(f"Workflow not found: {workflow_id[:200]}. It may have been removed.")

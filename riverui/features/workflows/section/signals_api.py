@@ -17,7 +17,8 @@ from riverui.features.workflows.section.models import Signal
 from riverui.features.workflows.section.required import WORKFLOW
 from riverui.features.workflows.waits.store import SignalInsertParams
 from riverui.features.workflows.waits.verbs import signals
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage import tables
+from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Body, NeededText, Refusal
@@ -79,7 +80,7 @@ async def send(request: Request, params: SignalInsertParams) -> SignalRow:
     board = dashboard(request)
     async with board.driver.transaction(timeout=board.config.action_timeout) as tx:
         if not await installed(tx):
-            raise NotSupported(f"Signals of workflows need {MISSING}: run `{REMEDY}`.")
+            raise NotSupported(tables.message("Signals of workflows need"))
         row = await signals.send(tx, params)
     user = access(request).user
     log.info("signal %r (%d) to workflow %r by %r", row.key, row.id, params.workflow_id, user)

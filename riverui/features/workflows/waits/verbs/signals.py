@@ -24,8 +24,9 @@ from riverui.features.workflows.waits.store import (
     WaitRow,
     WaitStore,
 )
+from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import installed
 
 MOST_PAYLOAD = 1_000_000
 """Bytes of a signal's payload in JSON: enough for any fact; what is larger belongs in a store."""
@@ -71,7 +72,7 @@ async def send(executor: Executor, params: SignalInsertParams) -> SignalRow:
 async def need(executor: Executor) -> WaitStore:
     """Return the executor for signals and waits; SchemaMissing, in words, without their table."""
     if not await installed(executor):
-        raise SchemaMissing(f"Signals of workflows need {MISSING}: run `{REMEDY}`.")
+        raise SchemaMissing(tables.message("Signals of workflows need"))
     return WaitStore(executor)
 
 
