@@ -39,7 +39,7 @@ class SideLoop:
             with suppress(RuntimeError):
                 self._home.call_soon_threadsafe(_settle, ended, error)
 
-        # With the context variables of here, by which code finds the client that it works for.
+        # With the current context variables, by which code finds the client that it works for.
         thread = threading.Thread(
             target=copy_context().run, args=(serve,), name=self._name, daemon=True
         )

@@ -25,7 +25,6 @@ from tests.engine.maintenance.conftest import service_parts, term
 from tests.storage.conftest import schema_database_url, schema_template, way, way_name, way_url
 from tests.web.api.conftest import api, get
 from tests.web.conftest import app, client, dashboard_limits, htmx, reader
-from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
 __all__ = [
@@ -155,13 +154,6 @@ async def pages(own: object, app: Starlette) -> AsyncIterator[httpx2.AsyncClient
     """Yield a browser for a dashboard whose database has riverui's own tables."""
     async with browser(app) as opened:
         yield opened
-
-
-async def shown(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
-    """Return the page at a path, which answers with this status."""
-    answer = await client.get(path)
-    assert answer.status_code == status, (path[:200], answer.status_code, answer.text[:500])
-    return parse(answer.text)
 
 
 def service_context(driver: Driver, **given: Any) -> ServiceContext:

@@ -13,9 +13,8 @@ from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from tests.factory import attempt_error, job
-from tests.features.conftest import shown
 from tests.web.api.test_openapi import validate
-from tests.web.html import Element, parse
+from tests.web.html import Element, get, parse
 
 Htmx = Callable[..., dict[str, str]]
 Connection = AsyncConnection[dict[str, Any]]
@@ -58,11 +57,11 @@ async def left(connection: Connection) -> list[int]:
 async def test_where_the_table_is_missing_it_says_how_to_have_it(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
-    page = await shown(client, PATH)
+    page = await get(client, PATH)
     assert "the tables of riverui" in page.text
     assert "riverui migrate-up --line riverui" in page.text
     assert "dead_letter=DeadLetterConfig(enabled=True)" in page.text
-    await shown(client, f"{PATH}/7", status=404)
+    await get(client, f"{PATH}/7", status=404)
     await job(connection, "discarded")
     assert PATH not in (await client.get("/jobs?state=discarded")).text
     found = (await client.get(API)).json()
@@ -82,7 +81,7 @@ async def test_where_the_table_is_missing_it_says_how_to_have_it(
 
 
 async def test_addresses_and_links(client: httpx2.AsyncClient, own_tables: None) -> None:
-    page = await shown(client, PATH)
+    page = await get(client, PATH)
     assert "ClientConfig(dead_letter=DeadLetterConfig(enabled=True))" in page.text
     assert f'href="{PATH}"' in (await client.get("/jobs?state=discarded")).text
     assert f'href="{PATH}"' not in (await client.get("/jobs?state=running")).text
@@ -108,21 +107,21 @@ async def test_the_list_and_its_search(
     mail = await dead(connection, driver, "SMTP: Mailbox <full>", kind="mail", queue="a")
     report = await dead(connection, driver, "KeyError", kind="report", queue="b", errors=None)
     other = await dead(connection, driver, "timeout", kind="mail", queue="b", args={"to": "ann"})
-    page = await shown(client, PATH)
+    page = await get(client, PATH)
     assert ids(page) == [other, report, mail]
     assert '{"to": "ann"}' in page.text
-    assert ids(await shown(client, f"{PATH}?kind=mail")) == [other, mail]
-    assert ids(await shown(client, f"{PATH}?kind=mail&queue=b")) == [other]
-    assert ids(await shown(client, f"{PATH}?match=mailbox+%3CFULL")) == [mail]
-    nothing = await shown(client, f"{PATH}?match=100%25")
+    assert ids(await get(client, f"{PATH}?kind=mail")) == [other, mail]
+    assert ids(await get(client, f"{PATH}?kind=mail&queue=b")) == [other]
+    assert ids(await get(client, f"{PATH}?match=mailbox+%3CFULL")) == [mail]
+    nothing = await get(client, f"{PATH}?match=100%25")
     assert ids(nothing) == []
     assert "No such dead letter" in nothing.text
     menus = {menu.attributes["id"]: menu.text for menu in page.all("details", name="menu")}
     assert menus["menu-kind"].split() == ["Any", "kind", "Any", "kind", "mail", "report"]
     assert menus["menu-queue"].split()[-2:] == ["a", "b"]
-    await shown(client, f"{PATH}?after=x", status=400)
-    await shown(client, f"{PATH}?after=999999999999999999~1", status=400)
-    await shown(client, f"{PATH}?kinds=mail", status=400)
+    await get(client, f"{PATH}?after=x", status=400)
+    await get(client, f"{PATH}?after=999999999999999999~1", status=400)
+    await get(client, f"{PATH}?kinds=mail", status=400)
 
 
 async def test_page_after_page(
@@ -131,12 +130,12 @@ async def test_page_after_page(
     for _ in range(105):
         await job(connection, "discarded", finalized_at=LONG_AGO, errors=None)
     await bury(driver)
-    first = await shown(client, PATH)
+    first = await get(client, PATH)
     assert len(ids(first)) == 100
-    second = await shown(client, first.link("Next"))
+    second = await get(client, first.link("Next"))
     assert len(ids(second)) == 5
     assert not set(ids(first)) & set(ids(second))
-    assert ids(await shown(client, second.link("First"))) == ids(first)
+    assert ids(await get(client, second.link("First"))) == ids(first)
 
 
 async def test_a_search_that_gives_up_says_how_far_it_went(
@@ -149,10 +148,10 @@ async def test_a_search_that_gives_up_says_how_far_it_went(
         " select 1000 + n, now(), now(), 1, 1, 1, 'k', 'q', 'discarded', '{}', '{}', '{}'"
         " from generate_series(1, 20000) n"
     )
-    page = await shown(client, f"{PATH}?match=rare")
+    page = await get(client, f"{PATH}?match=rare")
     assert ids(page) == []
     assert "were looked at: the search goes on" in page.text
-    assert ids(await shown(client, page.link("Next"))) == [rare]
+    assert ids(await get(client, page.link("Next"))) == [rare]
     answer = (await client.get(f"{API}?match=rare")).json()
     assert answer["data"] == []
     more = (await client.get(f"{API}?match=rare&cursor={answer['next_cursor']}")).json()
@@ -171,19 +170,19 @@ async def test_one_dead_letter(
         metadata={"trace": "a1", "river:log": [{"attempt": 1, "log": "connecting"}]},
         tags=["vip"],
     )
-    page = await shown(client, f"{PATH}/{found}")
+    page = await get(client, f"{PATH}/{found}")
     for text in ("boom <b>", "ann", "a1", "connecting", "vip", "kept"):
         assert text in page.text
     assert (await client.get(f"{PATH}/{found}/raw/args")).json() == {"to": "ann"}
     whole = (await client.get(f"{PATH}/{found}/raw/job")).json()
     assert (whole["id"], whole["reason"], len(whole["errors"])) == (found, "discarded", 1)
-    await shown(client, f"{PATH}/{found}/raw/kind", status=404)
-    await shown(client, f"{PATH}/{found}/raw/output", status=404)
-    await shown(client, f"{PATH}/999", status=404)
+    await get(client, f"{PATH}/{found}/raw/kind", status=404)
+    await get(client, f"{PATH}/{found}/raw/output", status=404)
+    await get(client, f"{PATH}/999", status=404)
     # The address of the job leads here.
     answer = await client.get(f"/jobs/{found}")
     assert (answer.status_code, answer.headers["location"]) == (302, f"{PATH}/{found}")
-    await shown(client, "/jobs/999", status=404)
+    await get(client, "/jobs/999", status=404)
 
 
 async def test_ticked_ones_are_retried(
@@ -225,10 +224,10 @@ async def test_who_may_only_look_changes_nothing(
     reader: httpx2.AsyncClient, connection: Connection, driver: Driver, own_tables: None
 ) -> None:
     found = await dead(connection, driver)
-    page = await shown(reader, PATH)
+    page = await get(reader, PATH)
     assert ids(page) == [found]
     assert not page.all("input", name="ids")
-    assert "Retry" not in (await shown(reader, f"{PATH}/{found}")).text
+    assert "Retry" not in (await get(reader, f"{PATH}/{found}")).text
     for verb in ("retry", "delete"):
         assert (await reader.post(f"{PATH}/{verb}", data={"ids": str(found)})).status_code == 403
         assert (await reader.post(f"{API}/{verb}", json={"ids": [found]})).status_code == 403

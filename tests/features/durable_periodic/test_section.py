@@ -16,10 +16,9 @@ from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from tests.cases import cases
 from tests.factory import Make
-from tests.features.conftest import shown
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import validate
-from tests.web.html import parse
+from tests.web.html import get, parse
 from tests.web.test_periodic import come
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -45,7 +44,7 @@ async def test_what_is_kept_is_shown(
 ) -> None:
     await come(make, "reports.hourly", 500, 440, 380)
     await keep(driver, "reports.hourly", "never.came")
-    page = await shown(client, PATH)
+    page = await get(client, PATH)
     names = [row.one("a", class_="mono").text for row in page.one("tbody").all("tr")]
     assert names == ["never.came", "reports.hourly"]
     assert "no job so far" in page.text
@@ -69,7 +68,7 @@ async def test_pausing_running_and_resuming(
     (row,) = await rows(driver)
     assert row.paused_at is not None
     assert row.run_requested_at is not None
-    page = await shown(client, PATH)
+    page = await get(client, PATH)
     assert "paused" in page.text
     assert "Resume" in page.text
     assert "changed" in page.text
@@ -90,7 +89,7 @@ async def test_another_schedule_is_asked_for(
     assert (await client.post(f"{PATH}/schedule", data=fields)).status_code == 303
     (row,) = await rows(driver)
     assert (row.schedule, row.next_run_at) == ("*/5 * * * *", None)
-    page = await shown(client, PATH)
+    page = await get(client, PATH)
     assert "*/5 * * * *" in page.text
     assert "rescheduled" in page.text
     await client.post(f"{PATH}/schedule", data={"id": "nightly", "schedule": ""})
@@ -125,7 +124,7 @@ async def test_who_may_only_look_is_offered_nothing(
     reader: httpx2.AsyncClient, driver: Driver, own_tables: None
 ) -> None:
     await keep(driver, "nightly")
-    page = await shown(reader, PATH)
+    page = await get(reader, PATH)
     assert "nightly" in page.text
     assert "Pause" not in page.text
     answer = await reader.post(f"{PATH}/pause", data={"id": "nightly"})

@@ -31,9 +31,8 @@ from riverui.web.limits import DashboardLimits
 from tests.cases import cases
 from tests.demo_errors import GO_REFUSED, PYTHON_TRACE
 from tests.factory import attempt_error, job
-from tests.features.conftest import shown
 from tests.operations import ended
-from tests.web.html import Element, parse
+from tests.web.html import Element, get, parse
 from tests.web.stand_ins import browser
 
 Htmx = Callable[..., dict[str, str]]
@@ -81,7 +80,7 @@ async def failed(
 
 
 async def titles(client: httpx2.AsyncClient, query: str = "") -> list[str]:
-    page = await shown(client, f"/errors{query}")
+    page = await get(client, f"/errors{query}")
     return [found.one("bdi").text for found in page.all("td", class_="c-main")]
 
 
@@ -102,7 +101,7 @@ async def test_failed_jobs_come_together_by_their_errors(
     await failed(connection, "KeyError: 'b'", minutes=2, trace=PYTHON_TRACE)
     await failed(connection, "ValueError: b", minutes=3_000, trace=PYTHON_TRACE)
     await job(connection, "completed", errors=[attempt_error()])
-    page = await shown(client, "/errors")
+    page = await get(client, "/errors")
     assert [row[:6] for row in cells(page)] == [
         ["newKeyError: <str>", "test_kind", "default", "2", "2", "2"],
         [
@@ -123,7 +122,7 @@ async def test_failed_jobs_come_together_by_their_errors(
     assert lines == ["2 in 24 hours, at most 2 in one", "2 in 24 hours, at most 1 in one"]
     (address,) = {link.attributes["href"] for link in page.all("a") if "tcp" in link.text}
     assert address == PATH
-    found = await shown(client, address or "")
+    found = await get(client, address or "")
     assert found.one("h2").text == "dial tcp <ip>: connect: connection refused"
     assert "2 failed jobs now" in found.one("p", class_="job-line").text
     assert "the tables of riverui" in found.text
@@ -147,10 +146,10 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
     ]
     (address,) = [
         link.attributes["href"] or ""
-        for link in (await shown(client, "/errors")).all("a")
+        for link in (await get(client, "/errors")).all("a")
         if "NoStock" in link.text
     ]
-    page = await shown(client, address)
+    page = await get(client, address)
     assert [item.text for item in page.one("ol", class_="frames").all("li")] == [
         "stock.py in take",
         "orders.py in work",
@@ -176,7 +175,7 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
     (link,) = [link for link in page.all("a") if link.text == "Show the jobs"]
     listed = parse_qs(urlsplit(link.attributes["href"] or "").query)["q"]
     assert listed == [f"id:{','.join(map(str, ids))}"]
-    jobs = await shown(client, link.attributes["href"] or "")
+    jobs = await get(client, link.attributes["href"] or "")
     assert len(jobs.all("tbody", class_="job")) == 15
 
 
@@ -195,7 +194,7 @@ async def test_the_chart_is_as_long_as_the_jobs_go_back(
                 await connection.execute("delete from river_job")
                 await failed(connection, minutes=2)
                 await failed(connection, minutes=minutes, state="retryable")
-                page = await shown(client, PATH)
+                page = await get(client, PATH)
                 assert span in page.one(id="failed-title").text
                 hits = [hit.attributes["aria-label"] or "" for hit in page.all(class_="chart-hit")]
                 assert len(hits) == columns
@@ -208,16 +207,16 @@ async def test_new_is_what_came_with_the_newest_deploy(
     await failed(connection, "an old one", minutes=200)
     await failed(connection, "one in between", minutes=90)
     await failed(connection, "the newest", minutes=5)
-    found = [row[0] for row in cells(await shown(client, "/errors"))]
+    found = [row[0] for row in cells(await get(client, "/errors"))]
     assert found == ["newthe newest", "one in between", "an old one"]
     deploys = [ago(minutes=each).replace(second=0, microsecond=0) for each in (120, 900)]
     await connection.execute(
         "insert into riverui_mark (at, label) values (%s, 'v1.4.2'), (%s, 'v1.4.1')", deploys
     )
     app.state.dashboard.get(MARKS).expire()
-    found = [row[0] for row in cells(await shown(client, "/errors"))]
+    found = [row[0] for row in cells(await get(client, "/errors"))]
     assert found == ["newthe newest", "newone in between", "an old one"]
-    page = await shown(client, f"/errors/{error_signature('one in between').fingerprint}")
+    page = await get(client, f"/errors/{error_signature('one in between').fingerprint}")
     assert "new since v1.4.2" in page.text
     assert len(page.all(class_="chart-mark")) == 2
 
@@ -247,8 +246,8 @@ async def test_filters_and_orders(client: httpx2.AsyncClient, connection: Connec
     assert await titles(client, "?queue=two") == ["a broke", "c broke"]
     assert await titles(client, "?queue=two&kind=x") == []
     assert await titles(client, "?match=B%20Br") == ["b broke"]
-    assert cells(await shown(client, "/errors?kind=x"))[0][5] == "1"
-    empty = await shown(client, "/errors?kind=none")
+    assert cells(await get(client, "/errors?kind=x"))[0][5] == "1"
+    empty = await get(client, "/errors?kind=none")
     assert "No such error" in empty.text
     assert "3 others are not shown" in empty.text
     for query in ("?order=worst", "?state=dead", "?colour=red"):
@@ -262,7 +261,7 @@ async def test_kinds_and_queues_lead_to_their_errors(
         await failed(connection, f"error {chr(97 + n)}", kind="mail_send", queue="mail")
     await failed(connection, "error c", kind="mail_send", queue="mail")
     await failed(connection, "error x", kind="another", queue="mail")
-    page = await shown(client, "/kinds/mail_send")
+    page = await get(client, "/kinds/mail_send")
     (card,) = [
         card
         for card in page.all("section", class_="card")
@@ -273,12 +272,12 @@ async def test_kinds_and_queues_lead_to_their_errors(
     assert len(rows) == 6
     links = [link.attributes["href"] or "" for link in card.all("a")]
     assert links[0] == "/errors?kind=mail_send"
-    assert "error c" in (await shown(client, links[1])).text
-    page = await shown(client, "/queues/mail")
+    assert "error c" in (await get(client, links[1])).text
+    page = await get(client, "/queues/mail")
     (link,) = [link for link in page.all("a") if link.text == "by error"]
     assert link.attributes["href"] == "/errors?queue=mail"
     assert len(await titles(client, "?queue=mail")) == 9
-    assert "by error" in (await shown(reader, "/queues/mail")).text
+    assert "by error" in (await get(reader, "/queues/mail")).text
     only = create_app(
         app.state.dashboard.driver,
         authenticate=lambda connection: Access(rights=frozenset({"figures.read", "queues.read"})),
@@ -291,8 +290,8 @@ async def test_kinds_and_queues_lead_to_their_errors(
 
 
 async def test_nothing_has_failed(client: httpx2.AsyncClient) -> None:
-    assert "No failed jobs" in (await shown(client, "/errors")).text
-    assert "Error not found" in (await shown(client, f"/errors/{REFUSED}", 404)).text
+    assert "No failed jobs" in (await get(client, "/errors")).text
+    assert "Error not found" in (await get(client, f"/errors/{REFUSED}", 404)).text
     for odd in ("fp1:zz", "x" * 3_000, "fp1%3A00"):
         assert (await client.get(f"/errors/{odd}")).status_code == 404
 
@@ -304,12 +303,12 @@ async def test_a_job_leads_to_its_group(client: httpx2.AsyncClient, connection: 
     noise = "".join(f'  File "/app/m{n}.py", line {n}, in work\n' for n in range(900))
     long = await failed(connection, "E: " + "é" * 9_000, trace=PYTHON_TRACE + noise + "E: end")
     for job_id in (plain, traced, given, long):
-        page = await shown(client, f"/jobs/{job_id}")
+        page = await get(client, f"/jobs/{job_id}")
         (link,) = [link for link in page.all("a") if link.text == "same error"]
-        group = await shown(client, link.attributes["href"] or "")
+        group = await get(client, link.attributes["href"] or "")
         assert f"#{job_id}" in group.text
     done = await job(connection, "completed", errors=[attempt_error()])
-    assert "same error" not in (await shown(client, f"/jobs/{done}")).text
+    assert "same error" not in (await get(client, f"/jobs/{done}")).text
 
 
 HOSTILE = [
@@ -352,7 +351,7 @@ async def test_what_may_be_done_with_few_rights(
     reader: httpx2.AsyncClient, kept: Driver, connection: Connection
 ) -> None:
     await failed(connection)
-    page = await shown(reader, f"/errors/{REFUSED}")
+    page = await get(reader, f"/errors/{REFUSED}")
     assert "Retry all" not in page.text
     assert "Resolve" not in page.text
     for verb in ("resolve", "ignore", "unresolve"):
@@ -374,7 +373,7 @@ async def test_a_group_is_resolved_and_comes_back(
         f"{PATH}/resolve", data={"confirmed": "1", "release": "v2", "reason": "<b>put right"}
     )
     assert answer.status_code == 303
-    page = await shown(client, answer.headers["location"])
+    page = await get(client, answer.headers["location"])
     assert "Resolved: dial tcp <ip>: connect: connection refused" in page.text
     assert "resolved in v2" in page.text
     assert "“<b>put right”" in page.text
@@ -384,20 +383,20 @@ async def test_a_group_is_resolved_and_comes_back(
     await failed(connection, minutes=-0.1, metadata={"riverui:release": "v1"})
     assert await titles(client) == []
     await failed(connection, minutes=-0.2, metadata={"riverui:release": "v2"})
-    (row,) = cells(await shown(client, "/errors"))
+    (row,) = cells(await get(client, "/errors"))
     assert row[0].startswith("back")
-    page = await shown(client, f"/errors/{REFUSED}")
+    page = await get(client, f"/errors/{REFUSED}")
     assert "It was resolved in v2" in page.text
     assert "and came back" in page.text
     # That stays, when its jobs are gone.
     await connection.execute("delete from river_job")
-    page = await shown(client, f"/errors/{REFUSED}")
+    page = await get(client, f"/errors/{REFUSED}")
     assert "and came back" in page.text
     assert "No job has this error now" in page.text
     assert "Retry all" not in page.text
     answer = await client.post(f"{PATH}/unresolve", headers=htmx(current=PATH), data={"next": PATH})
     assert answer.headers["HX-Trigger"] == "errors-changed"
-    assert "and came back" not in (await shown(client, f"/errors/{REFUSED}")).text
+    assert "and came back" not in (await get(client, f"/errors/{REFUSED}")).text
 
 
 _WRONG = (
@@ -418,7 +417,7 @@ async def test_a_group_is_ignored_until(
     for wrong in _WRONG:
         assert (await client.post(path, data=wrong | {"confirmed": "1"})).status_code == 400
     await client.post(path, data={"confirmed": "1", "until": "1d", "rate": "100", "total": "2"})
-    page = await shown(client, f"/errors/{REFUSED}")
+    page = await get(client, f"/errors/{REFUSED}")
     assert "until 100 an hour until 2 more" in page.text
     assert await titles(client) == []
     assert len(await titles(client, "?state=ignored")) == 1
@@ -436,10 +435,10 @@ async def test_a_whole_group_is_retried_and_nothing_else(
 ) -> None:
     ids = [await failed(connection, state=("discarded", "retryable")[n % 2]) for n in range(130)]
     other = await failed(connection, "another error")
-    page = await shown(client, f"/errors/{REFUSED}")
+    page = await get(client, f"/errors/{REFUSED}")
     (link,) = [link for link in page.all("a") if link.text == "Retry all 130…"]
     assert "Show the newest 100" in page.text
-    preview = await shown(client, link.attributes["href"] or "")
+    preview = await get(client, link.attributes["href"] or "")
     assert "Retry 130 jobs (65 retryable, 65 discarded)?" in preview.text
     assert "130 jobs with the error “dial tcp <ip>" in preview.text
     later = await failed(connection)
@@ -455,7 +454,7 @@ async def test_a_whole_group_is_retried_and_nothing_else(
     assert (operation.status, operation.changed) == ("done", 130)
     rows = await connection.execute("select id from river_job where state <> 'available'")
     assert {row["id"] for row in await rows.fetchall()} == {other, later}
-    page = await shown(client, answer.headers["location"])
+    page = await get(client, answer.headers["location"])
     assert "Show the jobs" not in page.text
     assert all(job_id not in (other, later) for job_id in ids)
     gone = await client.get(f"/jobs/bulk?verb=retry&group={REFUSED[:-1]}0")
@@ -473,7 +472,7 @@ async def test_five_thousand_jobs_go_through_the_shared_operations(
     async with browser(app) as client:
         (found,) = (await client.get("/api/errors")).json()["data"]
         assert found["jobs"] == 5_000
-        preview = await shown(client, f"/jobs/bulk?verb=retry&group={found['fingerprint']}")
+        preview = await get(client, f"/jobs/bulk?verb=retry&group={found['fingerprint']}")
         fields = {
             field.attributes["name"] or "": field.attributes.get("value") or ""
             for field in preview.one("form", class_="ask").all("input")
@@ -506,7 +505,7 @@ async def many(connection: Connection, number: int, *, errors: int = 1) -> None:
 
 async def test_ten_thousand_failed_jobs(client: httpx2.AsyncClient, connection: Connection) -> None:
     await many(connection, 10_000, errors=25)
-    page = await shown(client, "/errors")
+    page = await get(client, "/errors")
     assert len(cells(page)) == 25
     assert {row[5] for row in cells(page)} == {"200"}
     note = page.one("p", class_="note").text
@@ -558,7 +557,7 @@ async def test_a_database_that_is_away(app: Starlette, client: httpx2.AsyncClien
     app.state.dashboard.services[ERROR_GROUPS] = ErrorGroups(
         nowhere, DashboardConfig(), ErrorGroupLimits(wait_seconds=10)
     )
-    page = await shown(client, "/errors")
+    page = await get(client, "/errors")
     assert "Errors could not be read" in page.text
     assert "No failed jobs" not in page.text
     assert (await client.get("/api/errors")).status_code == 503

@@ -16,8 +16,8 @@ from riverui.features.workflows.waits.domain import AnyTerm, SignalTerm, Term, W
 from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver
 from tests import factory
-from tests.features.conftest import service_context, shown
-from tests.web.html import parse
+from tests.features.conftest import service_context
+from tests.web.html import get, parse
 from tests.workflows import DIAMOND, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -75,7 +75,7 @@ async def test_thousands_of_tasks_are_shown(
     page = parse(answer.text)
     assert len(page.one(id="wf-list").one("tbody").all("tr")) == 50
     assert 1 <= len(page.all("a", class_="wf-box")) <= 2_000
-    job = await shown(pages, f"/jobs/{1_000_000 + middle}")
+    job = await get(pages, f"/jobs/{1_000_000 + middle}")
     assert job.one("section", aria_labelledby="workflow-title").link(shape)
     answer = await pages.get(f"/api/pro/workflows/{shape}")
     assert len(answer.json()["tasks"]) == tasks
@@ -153,7 +153,7 @@ async def test_metadata_that_only_look_like_a_task(
     assert answer.status_code == 200
     assert HOSTILE not in answer.text
     assert not parse(answer.text).all(id="workflow-title")
-    page = await shown(pages, "/workflows/w1")
+    page = await get(pages, "/workflows/w1")
     assert len(page.all("a", class_="wf-box")) == 4
     for path in ("", "/w1", "/w1/task-wait-diagnostics?task_name=ship"):
         assert (await pages.get(f"/api/pro/workflows{path}")).status_code in (200, 404)

@@ -17,9 +17,9 @@ from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver
 from tests import factory
 from tests.drivers import connect
-from tests.features.conftest import service_context, shown
+from tests.features.conftest import service_context
 from tests.own_tables import OWN_TABLES
-from tests.web.html import Element, parse
+from tests.web.html import Element, get, parse
 from tests.web.stand_ins import browser
 from tests.workflows import DIAMOND, fan, workflow
 
@@ -37,7 +37,7 @@ def names(page: Element) -> list[str]:
 async def test_the_list_tells_how_far_each_is(pages: httpx2.AsyncClient, own: Connection) -> None:
     await workflow(own, DIAMOND, id="w1", name="Order 42")
     await workflow(own, {"a": ("discarded", ()), "b": ("cancelled", ("a",))}, id="w2")
-    page = await shown(pages, "/workflows")
+    page = await get(pages, "/workflows")
     assert names(page) == ["w2", "Order 42"]
     second = page.one(id="workflow-2")
     assert second.one(class_="c-status").text == "active"
@@ -56,21 +56,21 @@ async def test_the_list_is_searched_filtered_and_paged(
     for n in range(23):
         state = "completed" if n % 2 else "running"
         await workflow(own, {"a": (state, ())}, id=f"w{n:02}", name=f"Order {n}")
-    page = await shown(pages, "/workflows")
+    page = await get(pages, "/workflows")
     assert names(page)[:2] == ["Order 22", "Order 21"]
-    older = await shown(pages, page.link("Older"))
+    older = await get(pages, page.link("Older"))
     assert names(older) == ["Order 2", "Order 1", "Order 0"]
     assert older.link("First") == "/workflows"
-    found = await shown(pages, "/workflows?match=order+1&state=active")
+    found = await get(pages, "/workflows?match=order+1&state=active")
     assert names(found) == [f"Order {n}" for n in (18, 16, 14, 12, 10)]
     assert found.link("Ended") == "/workflows?match=order+1&state=inactive"
-    assert names(await shown(pages, "/workflows?match=kind:step"))[0] == "Order 22"
-    nothing = await shown(pages, "/workflows?match=kind:other")
+    assert names(await get(pages, "/workflows?match=kind:step"))[0] == "Order 22"
+    nothing = await get(pages, "/workflows?match=kind:other")
     assert "No such workflow" in nothing.text
-    done = await shown(pages, "/workflows?state=completed&match=order+1")
+    done = await get(pages, "/workflows?state=completed&match=order+1")
     assert names(done)[:2] == ["Order 19", "Order 17"]
     assert done.link("Failed") == "/workflows?match=order+1&state=failed"
-    assert "No workflow is failed" in (await shown(pages, "/workflows?state=failed")).text
+    assert "No workflow is failed" in (await get(pages, "/workflows?state=failed")).text
     # As River UI's own addresses have it.
     assert (await pages.get("/workflows?limit=40&state=inactive")).status_code == 200
     for wrong in ("state=some", "sort=name", "state=active&state=inactive"):
@@ -78,7 +78,7 @@ async def test_the_list_is_searched_filtered_and_paged(
 
 
 async def test_without_workflows_it_says_how_one_is_made(pages: httpx2.AsyncClient) -> None:
-    page = await shown(pages, "/workflows")
+    page = await get(pages, "/workflows")
     assert "No workflows yet" in page.text
     assert 'client.workflows.new(name="Order 42")' in page.text
 
@@ -87,20 +87,20 @@ async def test_the_navigation_has_them_where_there_is_a_table(
     app: Starlette, connection: Connection
 ) -> None:
     async with browser(app) as client:
-        assert not (await shown(client, "/")).all("a", href="/workflows")
+        assert not (await get(client, "/")).all("a", href="/workflows")
         answer = await client.get("/workflows")
         assert answer.headers["location"] == "/jobs"
-        page = await shown(client, "/jobs")
+        page = await get(client, "/jobs")
         assert "the tables of riverui" in page.one(id="notices").text
         await connection.execute(OWN_TABLES)
         app.state.dashboard.own_tables.ask_again()
-        assert (await shown(client, "/")).all("a", href="/workflows")
+        assert (await get(client, "/")).all("a", href="/workflows")
         assert (await client.get("/workflows")).status_code == 200
 
 
 async def test_a_workflow_is_drawn(pages: httpx2.AsyncClient, own: Connection) -> None:
     made = await workflow(own, DIAMOND, id="w1", name="Order 42")
-    page = await shown(pages, "/workflows/w1")
+    page = await get(pages, "/workflows/w1")
     boxes = page.all("a", class_="wf-box")
     assert [box.one(class_="wf-name").text for box in boxes] == ["charge", "pack", "read", "ship"]
     assert boxes[1].attributes["href"] == "/workflows/w1?task=pack"
@@ -111,13 +111,13 @@ async def test_a_workflow_is_drawn(pages: httpx2.AsyncClient, own: Connection) -
     listed = page.one(id="wf-list").one("tbody").all("tr")
     assert [row.all("a")[0].text for row in listed] == ["pack", "ship", "charge", "read"]
     assert page.one(id="workflow").attributes["data-final"] == "0"
-    await shown(pages, "/workflows/nowhere", 404)
+    await get(pages, "/workflows/nowhere", 404)
 
 
 async def test_the_task_that_is_looked_at(pages: httpx2.AsyncClient, own: Connection) -> None:
     made = await workflow(own, DIAMOND, id="w1", name="Order 42")
     for address in ("task=ship", f"selected={made['ship']}"):
-        page = await shown(pages, f"/workflows/w1?{address}")
+        page = await get(pages, f"/workflows/w1?{address}")
         task = page.one(id="wf-task")
         assert task.one("h3").text.endswith("ship")
         assert "It waits for pack (running)." in task.text
@@ -126,25 +126,25 @@ async def test_the_task_that_is_looked_at(pages: httpx2.AsyncClient, own: Connec
         (box,) = page.all("a", class_="on")
         assert box.attributes["aria-current"] == "true"
     assert "No task waits for it." in task.text
-    assert "no such task" in (await shown(pages, "/workflows/w1?task=x")).one(id="wf-task").text
+    assert "no such task" in (await get(pages, "/workflows/w1?task=x")).one(id="wf-task").text
 
 
 async def test_like_tasks_are_one_box(pages: httpx2.AsyncClient, own: Connection) -> None:
     await fan(own, 998, id="fan", name="Scan")
-    page = await shown(pages, "/workflows/fan")
+    page = await get(pages, "/workflows/fan")
     boxes = page.all("a", class_="wf-box")
     assert [box.one(class_="wf-name").text for box in boxes] == ["join", "998 × page", "split"]
     assert boxes[1].one("title").text == "998 × page: 798 of 998 done, 1 failed"
-    each = await shown(pages, page.link("Each task"))
+    each = await get(pages, page.link("Each task"))
     assert len(each.all("a", class_="wf-box")) == 1_000
-    one = await shown(pages, "/workflows/fan?task=page-0997")
+    one = await get(pages, "/workflows/fan?task=page-0997")
     task = one.one(id="wf-task")
     assert "998 × page" in task.text
     assert task.one("details").all("a")[0].text == "page-0997"
     assert len(one.all("a", class_="on")) == 1
-    further = await shown(pages, page.link("Further"))
+    further = await get(pages, page.link("Further"))
     assert "101–200 of 1,000" in further.one(id="wf-list").text
-    failed = await shown(pages, page.link("Discarded"))
+    failed = await get(pages, page.link("Discarded"))
     assert [row.all("a")[0].text for row in failed.one(id="wf-list").one("tbody").all("tr")] == [
         "page-0997"
     ]
@@ -164,7 +164,7 @@ async def test_names_out_of_jobs_are_never_markup(
         name=HOSTILE,
         jobs={name: {"kind": HOSTILE} for name in tasks},
     )
-    found = await shown(pages, "/workflows")
+    found = await get(pages, "/workflows")
     address = found.one(id="workflow-1").all("a")[0].attributes["href"]
     for name in tasks:
         answer = await pages.get(f"{address}?task={quote(name)}")
@@ -176,7 +176,7 @@ async def test_names_out_of_jobs_are_never_markup(
         assert not [each for each in page.walk() if "onload" in each.attributes]
         assert len(page.all("a", class_="on")) == 1
     for box in page.all("a", class_="wf-box"):
-        link = await shown(pages, box.attributes["href"])
+        link = await get(pages, box.attributes["href"])
         assert len(link.all("a", class_="on")) == 1
 
 
@@ -186,13 +186,13 @@ async def test_links_lead_through_a_wide_graph(pages: httpx2.AsyncClient, own: C
         for n in range(25)
     }
     made = await workflow(own, chain, id="w")
-    page = await shown(pages, "/workflows/w")
+    page = await get(pages, "/workflows/w")
     places = page.one("nav", aria_label="Go to").all("a")
     assert [(link.text, link.attributes["href"]) for link in places] == [
         ("first pending", f"#task-{made['s20']}"),
         ("first completed", f"#task-{made['s00']}"),
     ]
-    assert not (await shown(pages, "/workflows/w?zoom=fit")).all("nav", aria_label="Go to")
+    assert not (await get(pages, "/workflows/w?zoom=fit")).all("nav", aria_label="Go to")
 
 
 async def test_addresses_that_make_no_sense(pages: httpx2.AsyncClient, own: Connection) -> None:
@@ -207,14 +207,14 @@ async def test_edges_that_make_no_sense_are_drawn_all_the_same(
     pages: httpx2.AsyncClient, own: Connection
 ) -> None:
     await workflow(own, {"a": ("pending", ["b", "a", "gone"]), "b": ("pending", ["a"])}, id="w")
-    page = await shown(pages, "/workflows/w?task=a")
+    page = await get(pages, "/workflows/w?task=a")
     assert len(page.all("a", class_="wf-box")) == 2
 
 
 async def test_a_workflow_whose_jobs_are_gone(pages: httpx2.AsyncClient, own: Connection) -> None:
     await workflow(own, {"a": ("completed", ()), "b": ("running", ("a",))}, id="w")
     await own.execute("delete from river_job")
-    page = await shown(pages, "/workflows/w?task=a")
+    page = await get(pages, "/workflows/w?task=a")
     assert "is gone" in page.one(id="wf-task").text
     (second,) = (box for box in page.all("a", class_="wf-box") if "s-deleted" in str(box))
     assert second.one("title").text == "b: deleted, deleted"
@@ -222,13 +222,13 @@ async def test_a_workflow_whose_jobs_are_gone(pages: httpx2.AsyncClient, own: Co
 
 async def test_a_job_shows_its_workflow(pages: httpx2.AsyncClient, own: Connection) -> None:
     made = await workflow(own, DIAMOND, id="w1", name=HOSTILE)
-    page = await shown(pages, f"/jobs/{made['ship']}")
+    page = await get(pages, f"/jobs/{made['ship']}")
     card = page.one("section", aria_labelledby="workflow-title")
     assert card.link(HOSTILE) == "/workflows/w1?task=ship"
     assert card.link("pack") == f"/jobs/{made['pack']}"
     assert "It waits for “pack” (running)" in page.one(class_="explain").text
     other = await factory.job(own, metadata={"workflow_id": "w1"})
-    assert not (await shown(pages, f"/jobs/{other}")).all(id="workflow-title")
+    assert not (await get(pages, f"/jobs/{other}")).all(id="workflow-title")
 
 
 async def states(own: Connection) -> dict[str, str]:
@@ -242,7 +242,7 @@ async def test_a_workflow_is_cancelled_once_that_is_confirmed(
     pages: httpx2.AsyncClient, own: Connection
 ) -> None:
     await workflow(own, DIAMOND, id="a/b", name="Order 42")
-    page = await shown(pages, "/workflows/~a%252Fb")
+    page = await get(pages, "/workflows/~a%252Fb")
     (button,) = (each for each in page.all("form") if each.text == "Cancel…")
     address = button.attributes["action"]
     asked = parse((await pages.post(address, data=dict(button.fields()))).text)
@@ -252,7 +252,7 @@ async def test_a_workflow_is_cancelled_once_that_is_confirmed(
     assert "1 task of them runs and is asked to stop" in ask.text
     answer = await pages.post(address, data=dict(ask.fields()))
     assert answer.status_code == 303
-    told = await shown(pages, answer.headers["location"])
+    told = await get(pages, answer.headers["location"])
     assert "1 task of Order 42 cancelled" in told.one(id="notices").text
     assert "1 running task was asked to stop" in told.one(id="notices").text
     assert (await states(own))["ship"] == "cancelled"
@@ -271,7 +271,7 @@ async def test_a_retry_says_what_would_run_again_and_that_runs(
     pages: httpx2.AsyncClient, own: Connection
 ) -> None:
     await workflow(own, FAILED, id="w", name="Order 41")
-    page = await shown(pages, "/workflows/w")
+    page = await get(pages, "/workflows/w")
     (button,) = (each for each in page.all("form") if each.text == "Retry…")
     asked = parse((await pages.post("/workflows/w/retry", data=dict(button.fields()))).text)
     modes = {
@@ -288,7 +288,7 @@ async def test_a_retry_says_what_would_run_again_and_that_runs(
     assert answer.status_code == 303, answer.text
     found = list((await states(own)).values())
     assert found == ["completed", "available", "completed", "pending", "completed"]
-    again = await shown(pages, "/workflows/w")
+    again = await get(pages, "/workflows/w")
     assert "2 tasks of Order 41 run again" in again.one(id="notices").text
     assert "attempt 2" in again.text
 
@@ -307,7 +307,7 @@ async def test_who_may_only_look_is_offered_nothing(
     reader: httpx2.AsyncClient, own: Connection
 ) -> None:
     await workflow(own, DIAMOND, id="w")
-    page = await shown(reader, "/workflows/w")
+    page = await get(reader, "/workflows/w")
     assert not page.all("form", class_="job-actions")
     assert (await reader.post("/workflows/w/cancel", data={"next": ""})).status_code == 403
 
@@ -333,7 +333,7 @@ async def test_what_a_task_waits_for_of_its_own(
     await made.insert()
 
     async def fields() -> dict[str, str]:
-        task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
+        task = (await get(pages, "/workflows/w1?task=ship")).one(id="wf-task")
         assert "Its own wait: going on" in task.text
         return {
             line.one("dt").text.strip(): " ".join(line.one("dd").text.split())
@@ -351,10 +351,10 @@ async def test_what_a_task_waits_for_of_its_own(
     assert found["Over when"] == "(approved && named) || late || odd"
     assert "there is no 'ok'" in found["Error"]
     evaluator.close()
-    task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
+    task = (await get(pages, "/workflows/w1?task=ship")).one(id="wf-task")
     assert not task.all("script")
     await own.execute("update riverui_workflow_task set wait = '[]'")
-    task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
+    task = (await get(pages, "/workflows/w1?task=ship")).one(id="wf-task")
     assert "It is not the wait of a task" in task.text
 
 

@@ -8,8 +8,7 @@ import httpx2
 from psycopg import AsyncConnection
 
 from tests import factory
-from tests.features.conftest import shown
-from tests.web.html import Element
+from tests.web.html import Element, get
 from tests.workflows import DIAMOND, workflow
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -37,21 +36,21 @@ async def test_the_list_has_those_of_jobs_where_they_are_asked_for(
     await workflow(own, DIAMOND, id="01A", name="Upload")
     for number in range(30):
         await begun(own, f"02{number:02}", parent, f"File {number}")
-    page = await shown(pages, "/workflows")
+    page = await get(pages, "/workflows")
     assert listed(page) == ["Upload"]
     (link,) = [a for a in page.all("a") if a.text == "Show them here too"]
     assert link.attributes["href"] == "/workflows?below=1"
-    page = await shown(pages, "/workflows?below=1")
+    page = await get(pages, "/workflows?below=1")
     assert listed(page)[0] == "File 29"
     (older,) = [a for a in page.all("a") if a.text.strip() == "Older"]
-    page = await shown(pages, older.attributes["href"] or "")
+    page = await get(pages, older.attributes["href"] or "")
     assert listed(page)[-1] == "Upload"
     assert "Show them here too" not in page.text
     # Who searches finds all.
-    page = await shown(pages, "/workflows?match=File+7")
+    page = await get(pages, "/workflows?match=File+7")
     assert listed(page) == ["File 7"]
     assert "Show them here too" not in page.text
-    assert (await shown(pages, "/workflows?state=active")).text.count("File") == 0
+    assert (await get(pages, "/workflows?state=active")).text.count("File") == 0
 
 
 async def test_a_job_and_the_workflow_that_it_waits_for_link_to_one_another(
@@ -59,19 +58,19 @@ async def test_a_job_and_the_workflow_that_it_waits_for_link_to_one_another(
 ) -> None:
     parent = await factory.job(own, "scheduled", metadata={"snoozes": 1})
     await begun(own, "02A", parent, HOSTILE)
-    page = await shown(pages, f"/jobs/{parent}")
+    page = await get(pages, f"/jobs/{parent}")
     card = page.one("section", **{"aria-labelledby": "started-title"})
     assert card.one("h3").text == "It waits for 1 workflow"
     (link,) = card.all("a")
     assert (link.text, link.attributes["href"]) == (HOSTILE, "/workflows/02A")
     assert "1 of 2 done" in card.text
-    page = await shown(pages, "/workflows/02A")
+    page = await get(pages, "/workflows/02A")
     (back,) = [a for a in page.all("a") if a.text == f"job {parent}"]
     assert back.attributes["href"] == f"/jobs/{parent}"
 
     for number in range(6):
         await begun(own, f"03{number}", parent)
-    page = await shown(pages, f"/jobs/{parent}")
+    page = await get(pages, f"/jobs/{parent}")
     card = page.one("section", **{"aria-labelledby": "started-title"})
     assert card.one("h3").text == "It waits for more than 5 workflows"
     assert [a.text for a in card.all("a")] == ["035", "034", "033", "032", "031"]
@@ -86,4 +85,4 @@ async def test_other_jobs_and_workflows_say_nothing_of_it(
     assert "waits for it" not in (await pages.get("/workflows/01A")).text
     # Nor where the tables are missing.
     await own.execute("drop table riverui_workflow cascade")
-    await shown(pages, f"/jobs/{snoozed}")
+    await get(pages, f"/jobs/{snoozed}")

@@ -21,8 +21,8 @@ from riverui.features.workflows.waits.engine.service import WaitEvaluator
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
 from tests.cases import cases
-from tests.features.conftest import service_context, shown
-from tests.web.html import Element, parse
+from tests.features.conftest import service_context
+from tests.web.html import Element, get, parse
 from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[dict[str, Any]]
@@ -83,17 +83,17 @@ async def rows(connection: Connection) -> list[dict[str, Any]]:
 async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     ada: httpx2.AsyncClient, order: Workflow, connection: Connection, driver: Driver
 ) -> None:
-    page = await shown(ada, "/workflows/w1?task=ship")
+    page = await get(ada, "/workflows/w1?task=ship")
     card = page.one(id="wf-signal-card")
     assert "None has come yet." in card.text
-    form = await shown(ada, card.link("approval"))
+    form = await get(ada, card.link("approval"))
     filled = fields(form)
     assert (filled["key"], filled["task"], filled["attempt"]) == ("approval", "ship", "1")
     assert "ship waits for approval" in " ".join(form.one(id="send").text.split())
     address = form.one(id="send").one("form").attributes["action"]
     answer = await ada.post(address, data=filled | {"payload": '{"ok": true, "n": 1.50}'})
     assert (answer.status_code, answer.headers["location"]) == (303, "/workflows/w1?task=ship")
-    page = await shown(ada, answer.headers["location"])
+    page = await get(ada, answer.headers["location"])
     assert "Signal approval sent" in page.one(id="notices").text
     assert "ship waits for it and will look at it." in page.one(id="notices").text
     assert listed(page) == [("approval", '{"n": 1.50, "ok": true}', "ada")]
@@ -112,7 +112,7 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     )
     await evaluator.run_once()
     evaluator.close()
-    task = (await shown(ada, "/workflows/w1?task=ship")).one(id="wf-task")
+    task = (await get(ada, "/workflows/w1?task=ship")).one(id="wf-task")
     assert "1 of 1 signals “approval”" in task.text
     assert "has not been looked at yet" not in task.text
 
@@ -160,7 +160,7 @@ async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
 async def test_a_form_that_was_sent_can_send_another_once_that_is_meant(
     ada: httpx2.AsyncClient, order: Workflow, connection: Connection
 ) -> None:
-    filled = fields(await shown(ada, "/workflows/w1/signals")) | {"key": "approval"}
+    filled = fields(await get(ada, "/workflows/w1/signals")) | {"key": "approval"}
     assert (await ada.post("/workflows/w1/signals", data=filled)).status_code == 303
     answer = await ada.post("/workflows/w1/signals", data=filled | {"payload": "7"})
     assert answer.status_code == 409
@@ -193,18 +193,18 @@ async def test_signals_are_listed_by_attempt_and_key_and_paged(
         " from generate_series(1, 120) n"
     )
     await connection.execute("update riverui_workflow set attempt = 2 where id = 'w1'")
-    page = await shown(ada, "/workflows/w1/signals")
+    page = await get(ada, "/workflows/w1/signals")
     assert listed(page) == []
     assert page.link("Attempt 1") == "/workflows/w1/signals?attempt=1"
     found, path = [], "/workflows/w1/signals?attempt=1"
     for size in (50, 50, 20):
-        page = await shown(ada, path)
+        page = await get(ada, path)
         assert len(listed(page)) == size
         found += [int(payload) for _, payload, _ in listed(page)]
         links = [each.attributes["href"] for each in page.all("a") if "Earlier" in each.text]
         path = links[0] if links else ""
     assert (found, path) == ([*range(120, 0, -1)], "")
-    page = await shown(ada, "/workflows/w1/signals?attempt=1&key=odd")
+    page = await get(ada, "/workflows/w1/signals?attempt=1&key=odd")
     assert [payload for _, payload, _ in listed(page)][:2] == ["119", "117"]
     for wrong in (
         "attempt=x",
@@ -216,8 +216,8 @@ async def test_signals_are_listed_by_attempt_and_key_and_paged(
     ):
         assert (await ada.get(f"/workflows/w1/signals?{wrong}")).status_code == 400, wrong
     for fine in ("attempt=99", "before=9223372036854775807", "key=none"):
-        assert listed(await shown(ada, f"/workflows/w1/signals?{fine}")) == [], fine
-    await shown(ada, "/workflows/nowhere/signals", 404)
+        assert listed(await get(ada, f"/workflows/w1/signals?{fine}")) == [], fine
+    await get(ada, "/workflows/nowhere/signals", 404)
 
 
 async def test_odd_and_enormous_signals_are_shown_as_what_they_are(
@@ -236,12 +236,12 @@ async def test_odd_and_enormous_signals_are_shown_as_what_they_are(
         assert "<script>alert" not in answer.text
         assert "\u202e" not in answer.text
         assert len(answer.text) < 300_000
-    page = await shown(ada, "/workflows/w1/signals")
+    page = await get(ada, "/workflows/w1/signals")
     assert "Those with the first 100 keys" in page.text
-    page = await shown(ada, "/workflows/w1/signals?key=big")
+    page = await get(ada, "/workflows/w1/signals?key=big")
     ((key, payload, by),) = listed(page)
     assert (key, payload, by) == ("big", "900,006 bytes, too large for a list", "–")
-    (odd,) = listed(await shown(ada, f"/workflows/w1/signals?key={quote(ODD)}"))
+    (odd,) = listed(await get(ada, f"/workflows/w1/signals?key={quote(ODD)}"))
     assert "::1" in odd[2]
     assert odd[0].startswith("a/b?c=d&e <b>")
 
@@ -250,10 +250,10 @@ async def test_who_may_only_look_sees_signals_and_no_form(
     reader: httpx2.AsyncClient, order: Workflow, driver: Driver
 ) -> None:
     await Client(driver).workflows.signal("w1", "approval", {"ok": True})
-    page = await shown(reader, "/workflows/w1/signals")
+    page = await get(reader, "/workflows/w1/signals")
     assert len(listed(page)) == 1
     assert not page.all(id="send")
-    card = (await shown(reader, "/workflows/w1")).one(id="wf-signal-card")
+    card = (await get(reader, "/workflows/w1")).one(id="wf-signal-card")
     assert "Send…" not in card.text
     assert len(listed(card)) == 1
     assert "ship waits for approval" in " ".join(card.text.split())
@@ -267,15 +267,15 @@ async def test_workflows_without_waits_and_signals_have_no_card(
     workflow = Client(driver).workflows.new("plain", id="w2")
     workflow.add("a", JsonArgs("a", {}))
     await workflow.insert()
-    assert not (await shown(ada, "/workflows/w2")).all(id="wf-signal-card")
-    await shown(ada, "/workflows/w2/signals")
+    assert not (await get(ada, "/workflows/w2")).all(id="wf-signal-card")
+    await get(ada, "/workflows/w2/signals")
 
 
 async def test_without_their_table_it_is_said_which_migration_lacks(
     ada: httpx2.AsyncClient, order: Workflow, connection: Connection
 ) -> None:
     await connection.execute("drop table riverui_workflow_signal")
-    assert not (await shown(ada, "/workflows/w1?task=ship")).all(id="wf-signal-card")
+    assert not (await get(ada, "/workflows/w1?task=ship")).all(id="wf-signal-card")
     answer = await ada.get("/workflows/w1/signals")
     assert answer.status_code == 404
     assert "the tables of riverui" in answer.text
