@@ -74,6 +74,7 @@ def _paths(job: int) -> dict[str, str]:
         "no such error": "/errors?match=zzz",
         "error": f"/errors/{error_signature('it broke').fingerprint}",
         "workers": "/workers",
+        "no dead letters": "/dead-letters",
         "operations": "/operations",
         "about": "/about",
         "help": "/help",
