@@ -272,13 +272,17 @@ class RateChooser(Chooser):
             async with self._work.client.driver.autocommit() as executor:
                 await RateStore(executor).rate_give_back(self._params, tokens)
         except RiveruiError as error:
-            self._logger.debug("tokens of queue %s are lost: %s", self._work.name, error)
+            self._logger.debug("tokens of queue %s may be lost: %s", self._work.name, error)
+            # The answer may be all that was lost: the next fetch asks the database.
+            for key in tokens:
+                self._full_at.pop(key, None)
+                self._due.pop(key, None)
         else:
             for key, number in tokens.items():
                 if key in self._full_at:
                     self._full_at[key] -= number / rate.per_second
                 self._due.pop(key, None)
-            self._work.wake()
+        self._work.wake()
 
     def _set(self, limit: RateLimit) -> None:
         self._limit = limit

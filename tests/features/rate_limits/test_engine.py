@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,12 +16,12 @@ from riverui.engine.config import QueueConfig
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, DatabaseUnavailable
 from riverui.features.fair_shares.domain import FairShare
 from riverui.features.rate_limits import verbs as rates
 from riverui.features.rate_limits.domain import RateLimit, RateOverride
 from riverui.features.rate_limits.engine import RateCleaner
-from riverui.features.rate_limits.store import RateStore
+from riverui.features.rate_limits.store import BucketParams, RateStore
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.conftest import Playground, Task
 from tests.engine.ticking import Ticking
@@ -202,6 +203,32 @@ async def test_clients_that_want_the_same_jobs_give_back_what_they_do_not_use(
         return abs(row.tokens - 880) <= 0.6
 
     await play.until(settled)
+
+
+async def test_a_token_whose_return_was_not_confirmed_can_be_taken_again(
+    play: Playground, own_tables: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unconfirmed: list[float] = []
+    give_back = RateStore.rate_give_back
+
+    async def and_lose_the_answer(
+        self: RateStore, params: BucketParams, tokens: Mapping[str, float]
+    ) -> None:
+        await give_back(self, params, tokens)
+        unconfirmed.extend(tokens.values())
+        raise DatabaseUnavailable("The connection to the database was lost.")
+
+    monkeypatch.setattr(RateStore, "rate_give_back", and_lose_the_answer)
+    begun = Begun(play)
+    await insert(play, "a" * 6)
+    await play.start(**queue(limit=7, per=SLOW))
+    await play.until(lambda: len(begun.times) == 6)
+    # The next fetch takes the last token, for a job that it expects.
+    await play.notify("river_insert", '{"queue": "default"}')
+    await play.until(lambda: len(unconfirmed) > 0)
+    await insert(play, "a")
+    await play.notify("river_insert", '{"queue": "default"}')
+    await play.until(lambda: len(begun.times) == 7)
 
 
 async def test_connections_that_break_let_no_more_jobs_begin(
