@@ -1,1 +1,1 @@
-"""The worker engine: inserts jobs, works them, and looks after the queue."""
+"""The worker engine: inserts jobs, works them, and maintains the queue."""

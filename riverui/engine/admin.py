@@ -1,4 +1,4 @@
-"""Looking after jobs and queues through a client, with the same actions as the dashboard."""
+"""Inspect and change jobs and queues through a client, with the same actions as the dashboard."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class AdminMethods:
     """The administrating half of a Client.
 
     Methods with `_tx` work in a transaction of the caller's, who commits it: a psycopg
-    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. A job or queue that is not
-    there is NotFound.
+    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. NotFound is raised for a job
+    or queue that does not exist.
     """
 
     driver: Driver
@@ -60,11 +60,10 @@ class AdminMethods:
     async def job_count(
         self, params: JobListParams | None = None, *, limit: int = MOST_COUNTED
     ) -> Mapping[JobState, int]:
-        """Return how many jobs match in each state; their order, and where a list would begin and
-        end, do not matter.
+        """Return how many jobs match in each state; order, cursor and page size are ignored.
 
-        Every job that matches is read, up to `limit` of them, which together are then all that is
-        counted. QueryTimeout where that takes longer than the database's time limit.
+        Reads every matching job, and counts at most `limit` of them. QueryTimeout if that takes
+        longer than the database's time limit.
         """
         async with self.driver.autocommit() as executor:
             return await count_jobs(executor, params or JobListParams(), limit)
@@ -92,9 +91,8 @@ class AdminMethods:
     ) -> JobRow:
         """Give a waiting job another queue, another priority (1 to 4), or both.
 
-        Raise JobRunning while it is worked, and BadRequest once it has finished, or where the
-        queue's name or the priority is none. Its unique key stays as it is, also where that is of
-        its queue.
+        JobRunning if it is running; BadRequest if it has finished, or if the queue name or priority
+        is invalid. Its unique key does not change, even if the key includes the queue.
         """
         async with self.driver.transaction() as tx:
             return await jobs.apply_one(tx, MOVE, id, _move(queue, priority), pilot=self.pilot)
@@ -107,10 +105,10 @@ class AdminMethods:
         return await jobs.apply_one(executor, MOVE, id, _move(queue, priority), pilot=self.pilot)
 
     async def job_retry(self, id: int) -> JobRow:
-        """Make a job available now, whatever became of it, unless it runs or is available already.
+        """Make a job available now, unless it is running or already available.
 
-        One that has used up its attempts gets another. UniqueConflict where an existing job with
-        the same unique key is active.
+        One that has used up its attempts gets another. UniqueConflict if another active job has the
+        same unique key.
         """
         async with self.driver.transaction() as tx:
             return await jobs.apply_one(tx, RETRY, id, pilot=self.pilot)
@@ -121,29 +119,29 @@ class AdminMethods:
         return await jobs.apply_one(executor, RETRY, id, pilot=self.pilot)
 
     async def job_delete(self, id: int) -> JobRow:
-        """Delete a job and return it as it was. JobRunning while it is worked."""
+        """Delete a job and return its last row. JobRunning if it is running."""
         async with self.driver.transaction() as tx:
             return await jobs.delete_one(tx, id, pilot=self.pilot)
 
     async def job_delete_tx(self, tx: object, id: int) -> JobRow:
-        """Delete a job and return it as it was. JobRunning while it is worked."""
+        """Delete a job and return its last row. JobRunning if it is running."""
         return await jobs.delete_one(await self.driver.adopt(tx), id, pilot=self.pilot)
 
     async def job_delete_many(self, params: JobDeleteManyParams) -> Sequence[JobRow]:
-        """Delete what matches, by id, except running jobs and those that another transaction
-        holds.
+        """Delete matching jobs by id, except running jobs and those that another transaction
+        locks.
         """
         async with self.driver.transaction() as executor:
             return await _job_delete_many(executor, params, self.pilot)
 
     async def job_delete_many_tx(self, tx: object, params: JobDeleteManyParams) -> Sequence[JobRow]:
-        """Delete what matches, by id, except running jobs and those that another transaction
-        holds.
+        """Delete matching jobs by id, except running jobs and those that another transaction
+        locks.
         """
         return await _job_delete_many(await self.driver.adopt(tx), params, self.pilot)
 
     async def job_update(self, id: int, *, output: Any = _RECORDED) -> JobRow:
-        """Set a job's output, up to 32 MiB as JSON; without one, what the job at work has
+        """Set a job's output, up to 32 MiB as JSON; by default, the output that the current job has
         recorded.
         """
         async with self.driver.autocommit() as executor:
@@ -163,22 +161,16 @@ class AdminMethods:
         return await queues.get(await self.driver.adopt(tx), name)
 
     async def queue_list(self, *, first: int = 100) -> Sequence[QueueRow]:
-        """Return queues by name, up to 10,000: those that a client has served within the last
-        day.
-        """
+        """Return up to 10,000 queues by name: those that a client has served in the last day."""
         async with self.driver.autocommit() as executor:
             return await _queue_list(executor, first)
 
     async def queue_list_tx(self, tx: object, *, first: int = 100) -> Sequence[QueueRow]:
-        """Return queues by name, up to 10,000: those that a client has served within the last
-        day.
-        """
+        """Return up to 10,000 queues by name: those that a client has served in the last day."""
         return await _queue_list(await self.driver.adopt(tx), first)
 
     async def queue_pause(self, name: str) -> Sequence[str]:
-        """Keep jobs of a queue from being worked, `*` for every queue; return the names of those
-        that changed.
-        """
+        """Pause a queue, or every queue with `*`; return the names of those that changed."""
         return await queues.apply(self.driver, queues.PAUSE, name)
 
     async def queue_pause_tx(self, tx: object, name: str) -> Sequence[str]:
@@ -186,9 +178,7 @@ class AdminMethods:
         return await (await self.driver.adopt(tx)).queue_pause(name)
 
     async def queue_resume(self, name: str) -> Sequence[str]:
-        """Let jobs of a queue be worked again, `*` for every queue; return the names of those that
-        changed.
-        """
+        """Resume a queue, or every queue with `*`; return the names of those that changed."""
         return await queues.apply(self.driver, queues.RESUME, name)
 
     async def queue_resume_tx(self, tx: object, name: str) -> Sequence[str]:
@@ -196,7 +186,7 @@ class AdminMethods:
         return await (await self.driver.adopt(tx)).queue_resume(name)
 
     async def queue_update(self, name: str, *, metadata: Mapping[str, Any]) -> QueueRow:
-        """Replace a queue's metadata, and tell the clients."""
+        """Replace a queue's metadata, and notify the clients."""
         async with self.driver.autocommit() as executor:
             return await executor.queue_update(name, metadata=gojson.dump(metadata))
 
@@ -209,7 +199,7 @@ class AdminMethods:
         )
 
     async def request_resign(self) -> None:
-        """Ask the leader to resign and to stand for election again, as one of all."""
+        """Ask the leader to resign; it may be elected again."""
         async with self.driver.autocommit() as executor:
             await queues.request_resign(executor)
 
@@ -260,7 +250,7 @@ async def _queue_list(executor: Executor, first: int) -> Sequence[QueueRow]:
 
 
 def _recorded() -> str | None:
-    """Return the output that the job at work has recorded; None outside of a job, too."""
+    """Return the output that the current job has recorded; None outside a job."""
     at_work = attempt.running.get(None)
     return at_work.updates.get(OUTPUT) if at_work is not None and at_work.updates else None
 

@@ -1,6 +1,4 @@
-"""The client: inserts jobs, works them, does the maintenance, and lets a program look after its
-jobs and queues.
-"""
+"""The client: inserts jobs, works them, does the maintenance, and manages jobs and queues."""
 
 from __future__ import annotations
 
@@ -63,20 +61,20 @@ _NOT_OFFERED = frozenset(
         "runtime",
     }
 )
-"""What the engine's parts use of a client, and old names: an interactive prompt need not offer
+"""Attributes that the engine uses, and old names: left out of `dir()`, so that prompts do not offer
 them.
 """
 _MOST_HOST_BYTES = 60
-"""Of a client's id, so that there is room for the time: River's figure."""
+"""Bytes of the host name in a client's id, which leaves room for the time: River's figure."""
 
 
 class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
     """A client of one River database.
 
-    `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None
-    leaves it to libpq's `PG*` variables. A SQLAlchemy AsyncEngine will do for a client that works
-    no jobs. Nothing is connected before the first use. Without `config.queues` the client only
-    inserts; with them `start`, or `async with`, begins to work jobs:
+    `database` is a URL, a psycopg AsyncConnectionPool (which the client never closes) or a Driver;
+    None leaves it to libpq's `PG*` variables. A SQLAlchemy AsyncEngine works for a client that
+    works no jobs. It connects at first use. Without `config.queues` the client only inserts; with
+    them `start`, or `async with`, begins to work jobs:
 
         config = ClientConfig(queues={"default": QueueConfig(max_workers=100)}, workers=workers)
         async with Client(url, config) as client:
@@ -92,11 +90,11 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         terms: ElectionTimes | None = None,
         limits: EngineLimits | None = None,
     ) -> None:
-        """Make a client. `terms` says how long those of a leader last, `limits` how much is done at
-        once; River's figures and our own unless given.
+        """Make a client. `terms` are the lengths of a leader's terms (default: River's), `limits`
+        how much is done at once.
         """
         self.config: ClientConfig = config or ClientConfig()
-        """Its queues may be replaced until the start."""
+        """`queues` may be replaced until the start."""
         self.clock: Callable[[], datetime] = clock or _utc_now
         self.driver, self._owns_driver = _driver(database, self.config)
         self.extensions = self.config.extensions
@@ -106,17 +104,17 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
         self.pilot = Pilot(features_of(self.config))
         self.dead_letters = DeadLetterBundle(self)
-        """Jobs that were kept after their retention; see DeadLetterBundle."""
+        """Methods for dead letters; see DeadLetterBundle."""
         self.queues = QueueBundle(self)
         self.workflows = WorkflowBundle(self)
-        """Jobs that depend on one another; see WorkflowBundle."""
+        """Methods for workflows; see WorkflowBundle."""
         self._limits = limits or EngineLimits()
         self._terms = terms or ElectionTimes()
         self.runtime: ClientRuntime | None = None
-        """What works the jobs, from the start to the end of a stop."""
+        """The running parts of the client, from its start to the end of its stop."""
         self.results = JobResults(self, limits=self._limits, poll_only=self.config.poll_only)
         self._stopped = asyncio.Event()
-        """Set at the end of each life."""
+        """Set when the client has stopped."""
         self._stopping: asyncio.Task[None] | None = None
         self._init_insert_methods()
 
@@ -149,28 +147,28 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
 
     @property
     def started(self) -> bool:
-        """Whether it works jobs; also while it stops."""
+        """Whether the client works jobs; True also while it stops."""
         return self.runtime is not None
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind and alias that it has a worker for."""
+        """Every kind and alias that the client has a worker for."""
         return self.config.workers.kinds if self.config.workers is not None else ()
 
     @property
     def running(self) -> int:
-        """How many jobs it works right now."""
+        """How many jobs the client is working."""
         return self.runtime.running if self.runtime else 0
 
     @property
     def running_by_queue(self) -> dict[str, int]:
-        """How many jobs of each queue it works right now."""
+        """How many jobs of each queue the client is working."""
         producers = self.runtime.producers if self.runtime else {}
         return {name: producer.slots.running for name, producer in producers.items()}
 
     @property
     def slots_by_queue(self) -> dict[str, int]:
-        """How many jobs of each queue may be at work; while it stops, those that still are."""
+        """How many jobs of each queue may run; while the client stops, those still running."""
         runtime = self.runtime
         if runtime is None:
             return {}
@@ -187,30 +185,30 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
 
     @property
     def last_fetched_at(self) -> datetime | None:
-        """When the database last answered a question for jobs."""
+        """When the last fetch of jobs succeeded."""
         producers = self.runtime.producers.values() if self.runtime else ()
         return max((at for producer in producers if (at := producer.last_fetched_at)), default=None)
 
     @property
     def notifier(self) -> Notifier | None:
-        """What hears notifications, while it works jobs and unless `poll_only`."""
+        """The notifier, while the client works jobs; None with `poll_only`."""
         return self.runtime.notifier if self.runtime else None
 
     async def start(self) -> None:
-        """Begin to work jobs and to stand for election; do nothing when it does already.
+        """Start working jobs and standing for election; do nothing if already started.
 
-        While it stops, it waits until it has stopped, and begins anew. ConfigError without queues
-        or workers, DatabaseUnavailable, SchemaMissing and others for what the database has to say;
-        then nothing runs.
+        During a stop, wait until it is over and start again. ConfigError without queues or workers;
+        DatabaseUnavailable, SchemaMissing and other DatabaseErrors. After an error nothing is
+        running.
         """
         while self._stopping is not None:
-            # Whoever gives up waiting does not stop the stop.
+            # Cancelling the wait does not cancel the stop.
             await asyncio.shield(self._stopping)
         if self.runtime is not None:
             return
         if not self.config.queues:
             raise ConfigError("queues is empty: this client only inserts jobs.")
-        # Whatever is begun from here on finds its client in the context.
+        # Tasks started below find their client in the context.
         context = copy_context()
         context.run(attempt.client.set, self)
         leader = LeaderParts(inserts=self, periodic_jobs=self.periodic_jobs, terms=self._terms)
@@ -223,38 +221,37 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         except BaseException:
             self.runtime = None
             self._stopped.set()
-            await self._tell_stopped()
+            await self._run_stop_hooks()
             raise
         self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
 
     async def stop(self) -> None:
-        """Fetch no more jobs, and return once those at work have ended and are written.
+        """Stop fetching jobs, and return when the running ones have ended and their outcomes are
+        written.
 
-        They are cancelled after `config.soft_stop_timeout`, or with `stop_and_cancel`; what a
-        cancellation interrupts gets its attempt back and is available at once.
+        They are cancelled after `config.soft_stop_timeout`, or by `stop_and_cancel`; a cancelled
+        job gets its attempt back and is available at once.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._take_down(), name="riverui stop")
-        # Whoever gives up waiting does not stop the stop.
+        # Cancelling the wait does not cancel the stop.
         await asyncio.shield(self._stopping)
 
     async def stopped(self) -> None:
-        """Wait until the client has stopped, by whichever way; return at once where it does not
-        run.
-        """
+        """Wait until the client has stopped; return at once if it is not running."""
         if self.runtime is not None:
             await self._stopped.wait()
 
     async def stop_and_cancel(self) -> None:
-        """Stop, and cancel the jobs at work at once; also while `stop` is under way."""
+        """Stop, and cancel running jobs at once; also during a `stop`."""
         if self.runtime is not None:
             self.runtime.cancel_jobs()
         await self.stop()
 
     async def stop_and_abandon(self) -> None:
-        """Stop without waiting for jobs any longer; also while `stop` is under way.
+        """Stop without waiting for jobs any longer; also during a `stop`.
 
-        They go on as they please, but their outcomes are not written: the jobs are rescued later.
+        They keep running, but their outcomes are not written: the jobs are rescued later.
         """
         if self.runtime is not None:
             self.runtime.abandon()
@@ -269,8 +266,8 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         """Work jobs until SIGINT or SIGTERM, and stop in three phases, a further signal beginning
         the next.
 
-        Jobs may end, for `soft_stop_timeout` (the config's unless given); then they are cancelled;
-        and after another `hard_stop_timeout` the process exits without them. None waits for ever.
+        First it waits `soft_stop_timeout` for running jobs (default: the config's), then it cancels
+        them, and after another `hard_stop_timeout` the process exits. None waits for ever.
         """
         soft_stop = (
             self.config.soft_stop_timeout if soft_stop_timeout is None else soft_stop_timeout
@@ -278,15 +275,15 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         await serve(self, soft_stop=soft_stop, hard_stop=hard_stop_timeout)
 
     def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
-        """Return events of these kinds as they come, with room for `size` not taken yet, until the
-        client stops.
+        """Return a subscription to events of these kinds until the client stops; it buffers up to
+        `size` events.
         """
         if not self.config.queues:
             raise ConfigError("queues is empty: this client works no jobs, so it has no events.")
         return self.events.subscribe(*kinds, size=size)
 
     def context(self) -> ClientContext:
-        """Return what the parts of this client have in common, with the config as it is now."""
+        """Return what this client's parts share, with the current config."""
         return ClientContext(
             id=self.id,
             clock=self.clock,
@@ -300,13 +297,13 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         )
 
     def _wake(self, queue: str, *, notified: bool) -> None:
-        # Woken twice, it would fetch twice, and the second fetch would hold the next job up.
+        # Two wake-ups would cause two fetches, and the second would delay the next job.
         if self.runtime is not None and not (notified and self.notifier):
             producer = self.runtime.producers.get(queue)
             if producer is not None:
                 producer.wake()
 
-    async def _tell_stopped(self) -> None:
+    async def _run_stop_hooks(self) -> None:
         for hook in self.extensions.client_stop:
             try:
                 await settle(hook.client_stop(self))
@@ -317,7 +314,7 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
         try:
             if self.runtime is not None:
                 await self.runtime.stop()
-                await self._tell_stopped()
+                await self._run_stop_hooks()
                 self.logger.info("client %s has stopped", self.id)
         finally:
             self.runtime = None
@@ -332,12 +329,12 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
 
 
 AsyncClient = Client
-"""The name that River's own Python client has for it."""
+"""The name of this class in River's own Python client."""
 
 
 def client_from_context() -> Client:
-    """Return the client that works this job; OutsideJob elsewhere, and in threads, such as those of
-    synchronous jobs, which cannot await it.
+    """Return the client that works the current job. OutsideJob elsewhere, and in threads, such as
+    those of synchronous jobs, which cannot await it.
     """
     client = own_client()
     if in_job_without_loop():
@@ -349,7 +346,7 @@ def client_from_context() -> Client:
 
 
 class QueueBundle:
-    """The queues that a client works, also while it runs."""
+    """The queues that a client works; they can change while it runs."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -359,14 +356,15 @@ class QueueBundle:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those worked now, or from the start on."""
+        """Queues that are worked now, or will be after the start."""
         runtime = self._client.runtime
         return tuple(runtime.producers if runtime else self._client.config.queues)
 
     async def add(self, name: str, queue: QueueConfig) -> None:
-        """Begin to work a queue, at once or with the start. ConfigError where it cannot.
+        """Start working a queue, now or when the client starts. ConfigError if the settings do not
+        allow it.
 
-        QueueAlreadyAdded, which is one, where the client works it already.
+        QueueAlreadyAdded, a ConfigError, if the client works it already.
         """
         client = self._client
         if not client.config.queues:
@@ -379,8 +377,8 @@ class QueueBundle:
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def scale(self, name: str, max_workers: int) -> None:
-        """Work up to so many jobs of a queue at once, from now on; those that run beyond them end
-        as they please. QueueNotFound where it is not worked, ConfigError for other numbers.
+        """Set how many jobs of a queue run at once; excess running jobs are not interrupted.
+        QueueNotFound if the queue is not worked, ConfigError for an invalid number.
         """
         client = self._client
         queue = client.config.queues.get(name)
@@ -392,7 +390,7 @@ class QueueBundle:
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:
-        """Leave a queue, and return once its jobs have ended. QueueNotFound where it is not
+        """Stop working a queue, and return once its jobs have ended. QueueNotFound if it is not
         worked.
         """
         client = self._client
@@ -409,14 +407,14 @@ def _is_public(name: str) -> bool:
 
 
 def default_client_id(host: str, now: datetime) -> str:
-    """Return an id of host name and time, as River makes it: one word in most terminals."""
+    """Return an id of host name and time, in River's format: one word in most terminals."""
     host = host.replace(".", "_").encode()[:_MOST_HOST_BYTES].decode(errors="ignore")
     return f"{host or 'unknown_host'}_{now.astimezone(UTC):%Y_%m_%dT%H_%M_%S_%f}"
 
 
 def _driver(database: object, config: ClientConfig) -> tuple[Driver, bool]:
-    """Return the driver, and whether it is the client's own; ConfigError where it cannot work
-    jobs and is to.
+    """Return the driver, and whether the client owns it. ConfigError if the client has queues and
+    the driver cannot work jobs.
     """
     driver, is_own = driver_of(database, schema=config.schema)
     if config.queues and WORKING not in driver.capabilities:

@@ -1,4 +1,4 @@
-"""What all parts of a client at work have in common."""
+"""What the parts of a working client share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClientContext:
     id: str
     clock: Callable[[], datetime]
     config: ClientConfig
-    """As it was at the start."""
+    """The config at the start."""
     driver: Driver
     events: Events
     extensions: Extensions
@@ -33,7 +33,9 @@ class ClientContext:
     pilot: Pilot
 
     def connection(self) -> DedicatedConnection:
-        """Return a connection for one part of the client, its own or of the pool as configured."""
+        """Return a connection for one part of the client: a dedicated one, or the pool's, as
+        configured.
+        """
         return DedicatedConnection(
             self.driver,
             timeout=self.limits.statement_timeout,
@@ -41,11 +43,11 @@ class ClientContext:
         )
 
     def beside(self, name: str) -> SideLoop | SameLoop:
-        """Return where something runs beside the client's work: in a thread, with connections of
-        its own, or with those of the pool in the client's own loop.
+        """Return a runner for background work: a thread with its own connections, or the client's
+        own loop with the pool's.
         """
         return SideLoop(name) if self.config.dedicated_connections else SameLoop()
 
     def driver_beside(self) -> Driver:
-        """Return the driver for what runs there."""
+        """Return the driver for work in that runner."""
         return WORKING.on(self.driver).apart() if self.config.dedicated_connections else self.driver

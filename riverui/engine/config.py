@@ -35,12 +35,12 @@ _MOST_ID_CHARACTERS = 100
 _MOST_LOG_BYTES = 64 * 1024 * 1024
 """River's limit for the logs of all attempts at a job."""
 _SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
-"""For tests: in production a busy machine would be taken for dead."""
+"""For tests: in production a busy machine would be considered dead."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientConfig:
-    """Everything a Client can be told. ConfigError on creation names the setting that is wrong.
+    """All settings of a Client. On creation, ConfigError names the invalid setting.
 
     Without `queues` the client only inserts. Names, defaults and limits are those of River's
     Config; where a default differs, its line says why.
@@ -50,67 +50,65 @@ class ClientConfig:
     workers: Workers | None = None
     periodic_jobs: Sequence[PeriodicJob] = ()
     durable_periodic_jobs: DurablePeriodicJobsConfig | None = None
-    """Keeps when those with an id come next; off unless given."""
+    """Stores the next run of periodic jobs with an id. Default: off."""
     schema: str | None = None
     id: str | None = None
-    """Up to 100 characters, unique in the schema; None makes one of host name and time."""
+    """Up to 100 characters, unique in the schema. Default: made of host name and time."""
     logger: logging.Logger | None = None
-    """`riverui.engine` unless given."""
+    """Default: `riverui.engine`."""
     features: Sequence[Feature] = ()
-    """What takes part in inserting, fetching, finishing and the like, the outermost first; one of
+    """Features that take part in inserting, fetching, finishing and so on, outermost first; one of
     each type.
     """
 
     release: str = ""
-    """Version or commit that this process runs, told to charts once: where the table of marks is
-    there, the first client that starts with it makes a mark.
+    """Version or commit that this process runs. The first client that starts with it adds a mark to
+    the charts, if the table of marks exists.
     """
 
     charts: bool = True
-    """Tells charts how attempts ended, snoozes among them, where riverui's table of figures is
-    there.
+    """Records how attempts ended, including snoozes, for charts, if riverui's table of figures
+    exists.
     """
 
     # Fetching
     fetch_cooldown: timedelta = timedelta(milliseconds=100)
     fetch_poll_interval: timedelta = timedelta(seconds=1)
     fetch_only_known_kinds: bool = True
-    """Leaves jobs of other kinds to other clients, so that Go and Python can share a queue."""
+    """Fetches only jobs of kinds with a worker, so that Go and Python can share a queue."""
     poll_only: bool = False
     """No LISTEN: for poolers in transaction mode."""
     dedicated_connections: bool = True
-    """Connections of its own to fetch, complete, listen and stand for election. Without them a
-    client makes do with its pool, and with one connection to listen for all clients of that pool:
-    for many clients in one process.
+    """Whether the client has its own connections to fetch, complete, listen and stand for election.
+    Without them it uses its pool, and one listening connection for all clients of that pool: for
+    many clients in one process.
     """
     sequences_beside_pro: bool = False
-    """Allows sequences where River Pro's table of them is, which its own clients use: none may work
+    """Allows sequences in a database with River Pro's table of sequences. No Pro client may work
     there.
     """
     workflow_retention_period: timedelta | None = timedelta(days=7)
-    """How long a workflow is known at most after its last task has ended; None for as long as a job
-    of it is there. It goes with its last job. Its jobs are kept while it is open, and then as all
-    jobs are.
+    """How long a workflow is kept at most after its last task has ended; None keeps it as long as a
+    job of it exists. It is removed with its last job. While it is open, its jobs are kept; after
+    that, like all other jobs.
     """
     workflows_beside_pro: bool = False
-    """Allows workflows where River Pro's tables are, which its own clients use: none may work
-    there.
-    """
+    """Allows workflows in a database with River Pro's tables. No Pro client may work there."""
     workflow_timer_poller_interval: timedelta = timedelta(seconds=1)
-    """How often the leader looks at waits of workflows whose signals came or whose timers fire."""
+    """How often the leader checks workflow waits for signals that arrived and timers that fired."""
 
     # Working
     job_timeout: timedelta = _MINUTE
-    """NO_LIMIT for none; a worker's own wins."""
+    """A worker's own timeout takes precedence. NO_LIMIT disables it."""
     job_stuck_threshold: timedelta = timedelta(seconds=10)
-    """How long past its timeout a job may go on before it counts as stuck."""
+    """How long past its timeout a job may run before it counts as stuck."""
     stuck_handler: StuckHandler | None = None
     max_attempts: int = 25
     retry: Retry | None = None
-    """Whether and when failed jobs are tried again whose worker and args have no Retry."""
+    """The Retry of jobs whose worker and args have none."""
     retry_policy: RetryPolicy | None = None
-    """When failed jobs are tried again, where neither their worker nor a Retry says; River's own
-    unless given.
+    """When failed jobs are retried, if neither their worker nor a Retry says. Default: River's
+    policy.
     """
     error_handler: ErrorHandler | None = None
     soft_stop_timeout: timedelta | None = None
@@ -121,56 +119,58 @@ class ClientConfig:
     log_jobs: bool = True
     """Collects what a job logs into metadata `river:log` (River's riverlog)."""
     job_log_formatter: logging.Formatter | None = None
-    """How a record becomes a line of a job's log; time, level, logger and message unless given."""
+    """Formats a record as a line of a job's log. Default: time, level, logger and message."""
     job_log_bytes: int = 2 * 1024 * 1024
-    """Most that one attempt's log may hold."""
+    """Size limit of one attempt's log."""
     job_log_total_bytes: int = 8 * 1024 * 1024
-    """Most that all attempts' logs may hold; the oldest go first. At most 64 MiB."""
+    """Size limit of all attempts' logs together, at most 64 MiB; the oldest are dropped first."""
     threads: int | None = None
-    """Threads for synchronous workers; None makes as many as the queues have workers, up to 64."""
+    """Threads for synchronous workers. Default: as many as the queues have workers, up to 64."""
     isolation_processes: int | None = None
-    """Processes for workers with `isolation="process"`; None is one for each processor. They are
-    started when they are needed, and kept.
+    """Processes for workers with `isolation="process"`. Default: one per processor. They are
+    started on demand and reused.
     """
     isolation_max_jobs: int | None = None
-    """Jobs after which such a process is replaced; None never."""
+    """Jobs after which such a process is replaced. Default: never."""
     isolation_max_memory: int | None = None
-    """Bytes above which such a process is replaced once its job has ended; None never."""
+    """Bytes of memory above which such a process is replaced once its job has ended. Default:
+    never.
+    """
     isolation_kill_after: timedelta = timedelta(seconds=5)
-    """How long an isolated job may go on when it was asked to end, before its process is killed."""
+    """How long an isolated job may keep running after it was asked to end, before its process is
+    killed.
+    """
     skip_kind_validation: bool = False
     skip_unknown_job_check: bool = False
-    """Lets jobs be inserted whose kind has no worker here."""
+    """Allows inserting jobs whose kind has no worker in this client."""
 
     # Maintenance
     heartbeat_interval: timedelta = timedelta(seconds=20)
-    """Between two signs of life, where riverui's table of clients is there: jobs of a client that
-    gives none for three and a half times as long are rescued. NO_LIMIT gives none.
+    """Time between two heartbeats, if riverui's table of clients exists. Jobs of a client that
+    sends none for 3.5 times as long are rescued. NO_LIMIT disables heartbeats.
     """
     leader_election_disabled: bool = False
     discard_unknown_stuck_jobs: bool = False
-    """River's leader discards a stuck job of a kind it does not know. Ours leaves it alone unless
-    told so.
-    """
+    """Discards stuck jobs of kinds that the leader does not know, as River's leader does."""
     rescue_stuck_jobs_after: timedelta | None = None
-    """None is an hour, or an hour more than a `job_timeout` that is not the default."""
+    """Default: an hour, or an hour more than a `job_timeout` that is not the default."""
     cancelled_job_retention_period: timedelta = timedelta(hours=24)
     completed_job_retention_period: timedelta = timedelta(hours=24)
     discarded_job_retention_period: timedelta = timedelta(days=7)
     dead_letter: DeadLetterConfig | None = None
-    """Keeps discarded jobs after their retention; off unless given."""
+    """Keeps discarded jobs after their retention. Default: off."""
     job_cleaner_timeout: timedelta = timedelta(seconds=30)
     sequence_scheduler_interval: timedelta = timedelta(seconds=1)
-    """Between two looks of the leader at sequences that nobody else has moved on."""
+    """How often the leader looks for sequences that were not advanced."""
     reindexer_schedule: Schedule | None = None
-    """Daily at midnight UTC unless given."""
+    """Default: daily at midnight UTC."""
     reindexer_index_names: Sequence[str] | None = None
-    """None is River's list; an empty one rebuilds nothing."""
+    """Default: River's list. An empty list rebuilds nothing."""
     reindexer_timeout: timedelta = _MINUTE
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
-        # Not as typed, but what a program without type checks writes for "no queues".
+        # Outside the type, but programs without type checks write it for "no queues".
         queues: object = self.queues
         if queues is None:
             object.__setattr__(self, "queues", {})
@@ -239,7 +239,7 @@ class ClientConfig:
 
     @property
     def rescue_after(self) -> timedelta:
-        """When a running job counts as lost, from its start."""
+        """How long after its start a running job counts as lost."""
         if self.rescue_stuck_jobs_after is not None:
             return self.rescue_stuck_jobs_after
         explicit = self.job_timeout > _NOTHING and self.job_timeout != _MINUTE
@@ -247,12 +247,12 @@ class ClientConfig:
 
     @property
     def extensions(self) -> Extensions:
-        """Hooks and middleware by what they override."""
+        """Hooks and middleware, by the methods that they override."""
         return Extensions.collect(self.hooks, self.middleware, self.plugins)
 
     @property
     def retention(self) -> Retention:
-        """How long finished jobs of queues without periods of their own are kept."""
+        """How long finished jobs are kept in queues without their own periods."""
         return Retention(
             cancelled=self.cancelled_job_retention_period,
             completed=self.completed_job_retention_period,
@@ -260,7 +260,7 @@ class ClientConfig:
         )
 
     def check_queue(self, name: str, queue: QueueConfig) -> None:
-        """Raise ConfigError where a queue cannot be worked under this name with these settings."""
+        """Raise ConfigError if a queue cannot have this name or these settings."""
         if not is_queue_name(name):
             raise ConfigError(
                 f"queues: {name!r} is not a valid queue name: use up to 64 lower-case letters and"
@@ -281,8 +281,8 @@ class ClientConfig:
             )
 
     def check_kinds(self) -> None:
-        """Raise ConfigError where a worker's kind has a form that River refuses, unless
-        `skip_kind_validation`.
+        """Raise ConfigError if River would reject a worker's kind, unless kinds are not
+        validated.
         """
         if self.workers is None or self.skip_kind_validation:
             return

@@ -1,4 +1,4 @@
-"""A connection that one part of a client keeps to itself, or has from the pool."""
+"""A connection that one part of a client keeps for itself, or borrows from the pool."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 def is_outcome_unknown(error: BaseException) -> bool:
-    """Return whether a statement that failed so may have been carried out, or may still be."""
+    """Return whether the statement may have been executed despite this error, or may still be."""
     return not isinstance(error, DatabaseError) or isinstance(error, DatabaseUnavailable)
 
 
 class DedicatedConnection:
-    """A connection outside the pool, opened at first use and again after it was lost; unless it
-    `keeps` one, one of the pool for each call.
+    """A connection outside the pool, opened at first use and reopened when lost. Without `keeps`,
+    each call borrows one from the pool.
     """
 
     def __init__(self, driver: Driver, *, timeout: timedelta, keeps: bool = True) -> None:
@@ -33,9 +33,9 @@ class DedicatedConnection:
         self._timeout = timeout
 
     async def call(self, statement: Callable[[Executor], Awaitable[T]]) -> T:
-        """Return what the statement gives; one at a time, each committed by itself.
+        """Return the result of a statement; calls run one at a time, each committed by itself.
 
-        DatabaseUnavailable where there is no database.
+        DatabaseUnavailable if the database cannot be reached.
         """
         if not self._keeps:
             async with self._driver.autocommit(timeout=self._timeout) as executor:
@@ -48,13 +48,13 @@ class DedicatedConnection:
             try:
                 return await statement(self._executor)
             except BaseException as error:
-                # After a plain error the connection is as good as before; in doubt it is given up.
+                # After a plain error the connection is still usable; in doubt it is closed.
                 if is_outcome_unknown(error):
                     await self._disconnect()
                 raise
 
     async def call_in_transaction(self, statements: Callable[[Executor], Awaitable[T]]) -> T:
-        """Return what the statements give, which are kept or lost together.
+        """Return the result of statements that run in one transaction.
 
         They run on a connection of the pool, under the same time limit: a session commits each
         statement by itself.

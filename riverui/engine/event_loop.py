@@ -1,6 +1,4 @@
-"""The interpreter of processes that riverui runs by itself: its event loop and its garbage
-collector.
-"""
+"""Event loop and garbage collector of processes that riverui runs by itself."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 _NEW_OBJECTS = 50_000
-"""New objects between two looks of the garbage collector; Python's own 700 are a few jobs'."""
+"""New objects between two garbage collections; Python's default of 700 is a few jobs' worth."""
 
 
 def loop_factory() -> Callable[[], AbstractEventLoop] | None:
-    """Return uvloop's where it is installed, which it is but on Windows; None for Python's own."""
+    """Return uvloop's factory if installed (not on Windows), or None for Python's own loop."""
     if not find_spec("uvloop"):
         return None
     import uvloop
@@ -24,11 +22,11 @@ def loop_factory() -> Callable[[], AbstractEventLoop] | None:
 
 
 def spare_collector() -> None:
-    """Let the collector look less often, and no more at what is there by now; for a program that is
+    """Collect less often, and freeze the objects that exist now; call it when the program is
     loaded.
 
-    With thousands of jobs at work it would go through all of theirs every few hundred new objects,
-    and take a fifth of the processor for it; the engine leaves it nothing to collect.
+    With thousands of running jobs it would scan all their objects after every few hundred new ones,
+    which takes a fifth of the processor; the engine creates no cycles to collect.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What a client tells its subscribers: River's event kinds. Local to the process."""
+"""Events of a client for its subscribers: River's event kinds, local to the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from riverui.engine.service import WakeUp
 
 
 class EventKind(StrEnum):
-    """The events there are."""
+    """Kinds of events."""
 
     JOB_CANCELLED = "job_cancelled"
     JOB_COMPLETED = "job_completed"
@@ -27,7 +27,7 @@ class EventKind(StrEnum):
 
 
 class JobStats(NamedTuple):
-    """How long a job waited, ran, and took to be written."""
+    """How long a job waited, ran, and took to complete."""
 
     complete_duration: timedelta
     queue_wait_duration: timedelta
@@ -44,11 +44,10 @@ class Event(NamedTuple):
 
 
 class Subscription(AsyncIterator[Event]):
-    """Events as they come: iterate over it, and `close` it (or use it with `with`) when they are
-    not wanted.
+    """A stream of events: iterate over it, and `close` it (or use `with`) when done.
 
-    It holds `size` events that were not taken yet; further ones are dropped, and counted in
-    `dropped`. It ends by itself when the client has stopped and everything was taken.
+    It buffers `size` events; further ones are dropped and counted in `dropped`. It ends when the
+    client has stopped and the buffer is empty.
     """
 
     def __init__(self, events: Events, kinds: frozenset[EventKind], size: int) -> None:
@@ -78,13 +77,13 @@ class Subscription(AsyncIterator[Event]):
         self.close()
 
     def close(self) -> None:
-        """End it; what is held can still be taken. Safe to call twice."""
+        """End the subscription; buffered events can still be read. Safe to call twice."""
         self._closed = True
         self._events.subscriptions.discard(self)
         self._wake_up.set()
 
     def offer(self, event: Event) -> bool:
-        """Hold an event for whoever iterates; return False where there is no room."""
+        """Buffer an event; return False if the buffer is full."""
         if len(self._held) >= self._size:
             self.dropped += 1
             return False
@@ -94,9 +93,7 @@ class Subscription(AsyncIterator[Event]):
 
 
 class Listener(Subscription):
-    """A subscription of which each event is taken at once, by a function that must neither wait nor
-    raise.
-    """
+    """A subscription that passes each event to a function, which must neither block nor raise."""
 
     def __init__(
         self, events: Events, kinds: Iterable[EventKind], take: Callable[[Event], None]
@@ -105,21 +102,21 @@ class Listener(Subscription):
         self._take = take
 
     def offer(self, event: Event) -> bool:
-        """Have the event taken."""
+        """Pass the event to the function."""
         self._take(event)
         return True
 
 
 class Events:
-    """Hands the events of one client to its subscriptions."""
+    """Distributes the events of one client to its subscriptions."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self.subscriptions: set[Subscription] = set()
         self._logger = logger
 
     def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
-        """Return a new subscription to these kinds. ValueError for one that is not there, or no
-        kind at all.
+        """Return a new subscription to these kinds. ValueError for unknown kinds, or none at
+        all.
         """
         if not kinds:
             raise ValueError(
@@ -132,21 +129,21 @@ class Events:
         return subscription
 
     def listen(self, kinds: Iterable[EventKind], take: Callable[[Event], None]) -> None:
-        """Have events of these kinds taken as they come, until the client stops."""
+        """Pass events of these kinds to a function until the client stops."""
         self.subscriptions.add(Listener(self, kinds, take))
 
     def wants(self, kind: EventKind) -> bool:
-        """Return whether anybody listens for this kind, so that it is worth making."""
+        """Return whether this kind has subscribers; if not, the event need not be made."""
         return any(kind in subscription.kinds for subscription in self.subscriptions)
 
     def publish(self, event: Event) -> None:
-        """Give an event to the subscriptions for its kind; never wait for anybody."""
+        """Give an event to the subscriptions for its kind, without waiting."""
         for subscription in self.subscriptions:
             if (
                 event.kind in subscription.kinds
                 and not subscription.offer(event)
                 and (
-                    # The first one is told, then ever fewer.
+                    # Log at 1, 2, 4, 8 … dropped events.
                     subscription.dropped & (subscription.dropped - 1) == 0
                 )
             ):

@@ -1,6 +1,4 @@
-"""The features of a client, as its config asks for them, and the methods that clients have for
-features.
-"""
+"""The features that a client's config asks for, and the client's methods for features."""
 
 from __future__ import annotations
 
@@ -34,19 +32,19 @@ __all__ = [
 
 
 def features_of(config: ClientConfig) -> tuple[Feature, ...]:
-    """Return the features of a client, the outermost first: those that were given, then ours."""
+    """Return the features of a client, outermost first: those of the config, then riverui's own."""
     return (*config.features, *_own(config))
 
 
 def plain_pilot() -> Pilot:
-    """Return the pilot of a program without a client: riverui's own features take part."""
+    """Return a pilot for a program without a client, with riverui's own features."""
     return Pilot(features_of(ClientConfig()))
 
 
 def _own(config: ClientConfig) -> Iterator[Feature]:
     if config.fetch_only_known_kinds and config.workers is not None:
         yield FetchOnlyKnownKinds(config.workers)
-    # First whose turn it is, then whether there is room; a token is taken only for what begins.
+    # Fair shares choose first, then concurrency limits; a token is taken only for jobs that start.
     yield FairShares()
     if config.queues:
         yield ConcurrencyLimits()
@@ -68,13 +66,13 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     if (durable := config.durable_periodic_jobs) is not None and durable.enabled:
         yield DurablePeriodicJobs(durable)
     if (dead_letter := config.dead_letter) is not None and dead_letter.enabled:
-        # The innermost: finished jobs are removed by its statement.
+        # Innermost, as its statement removes finished jobs.
         yield DeadLetters(dead_letter)
 
 
 def _retention(config: ClientConfig, queues: Mapping[str, Retention]) -> QueueRetention:
-    """Return what keeps queues for periods of their own; ConfigError for a queue that the client's
-    own QueueRetention has too.
+    """Return the retention of queues with their own periods; ConfigError for a queue that the
+    config's QueueRetention contains too.
     """
     for feature in config.features:
         if isinstance(feature, QueueRetention) and (twice := feature.queues.keys() & queues):

@@ -1,9 +1,8 @@
-"""What a program can hang into inserting and working: River's hooks, middleware and plugins.
+"""Extension points of inserting and working: River's hooks, middleware and plugins.
 
-Subclass and override what is wanted; what is not overridden costs nothing. Order, outermost first,
-while working: the worker's own middleware, resumable steps, `ClientConfig.plugins`,
-`ClientConfig.middleware`, plugins of the job args; then WorkBegin hooks, decoding, the timeout,
-`work`, WorkEnd hooks.
+Subclass and override what you need; the rest costs nothing. Order while working, outermost first:
+the worker's own middleware, resumable steps, `ClientConfig.plugins`, `ClientConfig.middleware`,
+plugins of the job args; then WorkBegin hooks, decoding, the timeout, `work`, WorkEnd hooks.
 """
 
 from __future__ import annotations
@@ -38,42 +37,42 @@ class Metric:
 
 
 class WorkingClient(Protocol):
-    """A Client that works jobs, as far as hooks need it."""
+    """The part of a working Client that hooks can use."""
 
     id: str
     events: Events
 
     @property
     def kinds(self) -> Sequence[str]:
-        """The kinds that it has workers for."""
+        """The kinds that the client has workers for."""
         ...
 
     @property
     def is_leader(self) -> bool:
-        """Whether it does the maintenance."""
+        """Whether the client does the maintenance."""
         ...
 
     @property
     def running_by_queue(self) -> Mapping[str, int]:
-        """How many jobs of each queue it works right now."""
+        """How many jobs of each queue the client is working."""
         ...
 
     @property
     def slots_by_queue(self) -> Mapping[str, int]:
-        """How many jobs of each queue may be at work."""
+        """How many jobs of each queue may run at once."""
         ...
 
 
 class DoInner(Protocol):
-    """Goes on with a job's work; given a changed row, with that one."""
+    """Continues the work of a job, optionally with a changed row."""
 
     def __call__(self, job: JobRow | None = None, /) -> Awaitable[None]:
-        """Work the job, as `job` where one is given. ValueError for the row of another job."""
+        """Work the job, as `job` if given. ValueError for the row of another job."""
         ...
 
 
 class Hook:
-    """Is called at single points; an exception ends what it was called for."""
+    """Called at single points; an exception aborts the operation."""
 
     def insert_begin(self, request: InsertRequest) -> Awaitable[None] | None:
         """Run before each job is inserted; it may change the request."""
@@ -91,23 +90,23 @@ class Hook:
         """Run when this client, as leader, begins to insert periodic jobs."""
 
     def client_start(self, client: WorkingClient) -> Awaitable[None] | None:
-        """Run before a client begins to work jobs; an exception keeps it from it."""
+        """Run before a client starts working jobs; an exception aborts the start."""
 
     def client_stop(self, client: WorkingClient) -> Awaitable[None] | None:
-        """Run once a client works no more jobs, also where it did not come to start."""
+        """Run when a client has stopped, also after a failed start."""
 
     def metric_emit(self, metric: Metric) -> None:
-        """Take one measurement; it runs in hot paths, so it must not wait."""
+        """Take one measurement. It runs in hot paths, so it must not block."""
 
     def log_emit(self, record: LogRecord) -> None:
-        """Take one record of what a job logs, in the job's context, as it goes to the job's log.
+        """Take one log record of a job, in the job's context, as it is added to the job's log.
 
-        It may come from any thread, and must not wait or log.
+        Called from any thread; it must not block or log.
         """
 
 
 class Middleware:
-    """Is wrapped around whole operations."""
+    """Wraps whole operations."""
 
     async def insert_many(
         self,
@@ -120,25 +119,25 @@ class Middleware:
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
         """Run around the work of each job.
 
-        `do_inner(job._replace(args=…))` changes what is worked, such as the args of an older
-        version. The row in the database keeps its own.
+        `do_inner(job._replace(args=…))` changes the job that is worked, such as the args of an
+        older version. The row in the database does not change.
         """
         await do_inner()
 
 
 class Plugin(Hook, Middleware):
-    """A hook that is middleware as well: one class for a plugin that needs both."""
+    """A hook and middleware in one class."""
 
     def opened(self, job: JobRow) -> JobRow:
-        """Return the job with the args that its worker gets. The leader asks for them to decide
-        about a stuck job; an error means that it decides without.
+        """Return the job with the args as its worker gets them. The leader calls it to decide about
+        a stuck job; after an error it decides without.
         """
         return job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extensions:
-    """Hooks and middleware by what they override, in the order in which they are called."""
+    """Hooks and middleware by the method that they override, in calling order."""
 
     client_start: tuple[Hook, ...] = ()
     client_stop: tuple[Hook, ...] = ()
@@ -167,7 +166,7 @@ class Extensions:
 
 
 async def settle(given: Awaitable[_Any] | _Any) -> _Any:
-    """Return what a hook gave, awaited where it is a coroutine."""
+    """Return a hook's result, awaited if it is a coroutine."""
     return await given if isawaitable(given) else given
 
 

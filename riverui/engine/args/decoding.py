@@ -1,9 +1,9 @@
 """Read JSON values into dataclasses and the types of their fields: the inverse of `gojson`.
 
-As in Go, a key in another case is used where none has the case of the type, and keys that the type
-does not have are ignored. Missing fields have their default, and so do those with null whose type
-has no None: Go writes null for empty slices and maps. `msgspec.convert` has no such rules, no
-unions of two dataclasses and no Go durations, so it serves msgspec's own structs alone.
+As in Go, a key in another case is used if none matches exactly, and unknown keys are ignored.
+Missing fields get their default, and so do null fields whose type does not allow None: Go writes
+null for empty slices and maps. `msgspec.convert` supports neither these rules nor unions of two
+dataclasses nor Go durations, so it is used for msgspec's own structs only.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def reader(annotation: Any) -> Reader:
 
 
 def output_as(value: Any, output_type: Any) -> Any:
-    """Return a job's output as a type. OutputError where it does not fit, ConfigError for a type
-    that has no JSON form.
+    """Return a job's output as a type. OutputError if it does not fit, ConfigError if the type has
+    no JSON form.
     """
     name = getattr(output_type, "__name__", output_type)
     try:
@@ -318,7 +318,7 @@ class _Slot(NamedTuple):
     name: str
     attribute: str
     plain: type | None
-    """The type whose values need no reader; None where all do."""
+    """The type whose values need no reader; None if all values do."""
     read: Reader
     nullable: bool
     required: bool
@@ -360,7 +360,7 @@ def _struct(cls: Any, building: dict[type, list[Reader]]) -> Reader:
 def _bare(hint: Any, required: bool) -> tuple[bool, Any]:
     """Return whether a TypedDict must have the field, and the field's type.
 
-    `required` is from `__required_keys__`, which is wrong where the hints are text.
+    `required` is from `__required_keys__`, which is wrong if the hints are text.
     """
     origin = get_origin(hint)
     return (
@@ -420,8 +420,8 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
 
 
 def _in_other_case(value: Mapping[str, Any], name: str, names: frozenset[str]) -> Any:
-    """Return the value of a key that differs from the name in case alone: of several the last, as
-    in Go.
+    """Return the value of a key that differs from the name in case only; the last of several, as in
+    Go.
     """
     lowered, found = name.lower(), _MISSING
     for key in value:

@@ -126,7 +126,7 @@ def _msgspec_fields(cls: Any) -> list[StructField | None]:
 
 
 def hints_of(cls: Any) -> dict[str, Any]:
-    """Return annotations as types, `Annotated` kept; TypeError where a name in them is unknown."""
+    """Return annotations as types, `Annotated` kept; TypeError if a name in them is unknown."""
     try:
         return get_type_hints(cls, include_extras=True)
     except NameError as error:
@@ -134,7 +134,7 @@ def hints_of(cls: Any) -> dict[str, Any]:
 
 
 def typed_fields(cls: Any) -> tuple[StructField, ...]:
-    """Return `fields_of` with every annotation a type; TypeError where one cannot be resolved."""
+    """Return `fields_of` with every annotation resolved to a type; TypeError if one cannot be."""
     fields = fields_of(cls)
     if not any(isinstance(field.annotation, str) for field in fields):
         return fields

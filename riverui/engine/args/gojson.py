@@ -43,7 +43,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Unfit(Exception):
-    """A value cannot be written or read; each level it passes adds its part of the path."""
+    """A value cannot be written or read; each level that re-raises it adds its part of the path."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class Unfit(Exception):
         self.path: list[str] = []
 
     def within(self, name: str) -> Unfit:
-        """Return the same error with the name of the next outer level in front of its path."""
+        """Return the error with the name of the next outer level prepended to its path."""
         self.path.insert(0, name)
         return self
 
@@ -287,7 +287,8 @@ def _empty(value: Any) -> bool:
 
 
 def _alongside(dumped: Any, original: Any) -> str:
-    """Return as JSON what a library dumped of `original`, by which structs, dicts and times differ.
+    """Return a library's dump of `original` as JSON; structs, dicts and times are written from
+    `original`.
 
     Other values keep the library's own form, which its reader accepts.
     """

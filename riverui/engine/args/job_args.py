@@ -1,7 +1,8 @@
 """The kind of job args, and their JSON.
 
 Args are an instance of a dataclass, a pydantic model or a msgspec struct with a class attribute
-`kind`; whatever has `kind` and `to_json()`, as in River's insert-only Python client; or `JsonArgs`.
+`kind`; an object with `kind` and `to_json()`, as in River's insert-only Python client; or
+`JsonArgs`.
 
     @dataclass
     class SendMail:
@@ -48,10 +49,11 @@ __all__ = [
 ]
 
 
-# Type checkers should reject `insert(SendMail)` for `insert(SendMail(…))`, so each of these has
-# something that an instance has and its class has not. To mypy that is any method, which wants the
-# instance where it is a class's. pyright finds the metaclass's own first: it takes no ClassVar for
-# one of a class, `__dict__` of a class is no dict, and no metaclass has the methods of the others.
+# Type checkers should reject `insert(SendMail)` for `insert(SendMail(…))`, so each of these
+# protocols has a member that an instance has and its class lacks. For mypy any method will do, as a
+# class's needs the instance. pyright looks at the metaclass first: it accepts no ClassVar for a
+# class's attribute, `__dict__` of a class is not a dict, and no metaclass has the methods of the
+# others.
 
 
 class _KindOfClass(Protocol):
@@ -111,7 +113,7 @@ class JsonArgs:
 
 
 class JsonText:
-    """A job of any kind with args that are JSON text already, as a `json.RawMessage` of Go's."""
+    """A job of any kind whose args are JSON text already, like Go's `json.RawMessage`."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
@@ -123,13 +125,13 @@ class JsonText:
 
 
 class ReadAgain:
-    """Args whose JSON is read before they are inserted as their worker will read it, so that the
-    insert fails where they do not fit, and not only the job.
+    """Args whose JSON is decoded at insert, as their worker will decode it, so that args that do
+    not fit fail the insert instead of the job.
     """
 
 
 def kind_of(args: object) -> str:
-    """Return the kind of args, or of a type of args; ArgsError where River would reject it."""
+    """Return the kind of args, or of a type of args; ArgsError if River would reject it."""
     kind = getattr(args, KIND, None)
     if type(kind) is str and 0 < len(kind) <= MOST_KIND_CHARACTERS:
         return kind
@@ -159,8 +161,8 @@ def _kind(args: object, kind: object) -> str:
 
 
 def check_instance(args: object) -> None:
-    """Raise ArgsError for a class instead of its instance, and for a dict, text or the like without
-    a kind.
+    """Raise ArgsError for a class instead of an instance, or a value without a kind, such as a
+    dict.
     """
     if isinstance(args, type):
         raise ArgsError(f"{args.__name__} is a class: insert an instance, {args.__name__}(…)")
@@ -184,15 +186,13 @@ def encode(args: object) -> str:
 
 
 def unwritable(args: object, error: Exception) -> ArgsError:
-    """Return the ArgsError for what an `encoder` raised."""
+    """Return the ArgsError for an exception that an `encoder` raised."""
     why = gojson.too_deep() if isinstance(error, RecursionError) else error
     return ArgsError(f"args of {type(args).__name__} cannot be written as JSON: {why}")
 
 
 def unique_form(args: object, encoded: str) -> str:
-    """Return the JSON that unique keys are made of: `to_json()` may use other spaces and
-    escapes.
-    """
+    """Return the JSON to hash for unique keys: `to_json()` may use other spaces and escapes."""
     if isinstance(args, JsonText):
         return gojson.compact(encoded)
     return gojson.canonical(encoded) if writes_itself(type(args)) else encoded
@@ -278,8 +278,8 @@ def decoder(cls: Any) -> Callable[[str], Any]:
             if isinstance(text, OpenedArgs):
                 # The error may quote what was encrypted, and would be stored with the job.
                 raise ArgsError(
-                    f"the args do not fit {cls.__name__}; as they were encrypted, it is not told"
-                    " how"
+                    f"the args do not fit {cls.__name__}; as they were encrypted, details are"
+                    " withheld"
                 ) from None
             if isinstance(error, Unfit | ValueError):
                 raise ArgsError(f"the args do not fit {cls.__name__}: {error}") from error
@@ -345,18 +345,18 @@ def _msgspec_decoder(cls: Any) -> Callable[[str], Any]:
 
 
 def insert_opts_of(args: object) -> Any:
-    """Return the InsertOpts of the args' own; None for none."""
+    """Return the InsertOpts that the args define; None without."""
     return args.insert_opts() if has_insert_opts(type(args)) else None  # type: ignore[attr-defined]  # checked
 
 
 @per_type
 def has_insert_opts(cls: type) -> bool:
-    """Return whether args of that type have options of their own."""
+    """Return whether args of that type define InsertOpts."""
     return callable(getattr(cls, "insert_opts", None))
 
 
 class SameInsertOpts:
-    """An `insert_opts` that is the same for all args of a type."""
+    """An `insert_opts` method that returns the same options for all args of a type."""
 
     def __init__(self, insert_opts: object) -> None:
         self._insert_opts = insert_opts
@@ -368,7 +368,7 @@ class SameInsertOpts:
 
 @per_type
 def insert_opts_vary(cls: type) -> bool:
-    """Return whether each instance may have other options of its own."""
+    """Return whether the options may differ between instances."""
     return has_insert_opts(cls) and not isinstance(
         getattr(cls, "insert_opts", None), SameInsertOpts
     )
@@ -376,17 +376,17 @@ def insert_opts_vary(cls: type) -> bool:
 
 def kind_aliases_of(cls: type) -> tuple[str, ...]:
     """Return older kinds whose jobs have these args."""
-    return tuple(_said(cls, "kind_aliases"))
+    return tuple(_declared(cls, "kind_aliases"))
 
 
 def ephemeral_of(cls: type) -> bool:
     """Return whether jobs with these args are deleted when they have succeeded."""
-    return _said(cls, "ephemeral") is True
+    return _declared(cls, "ephemeral") is True
 
 
 @per_type
 def retry_of(cls: type) -> Retry | None:
-    """Return the Retry of jobs with these args, None for none; ConfigError for another value."""
+    """Return the Retry of jobs with these args, or None; ConfigError for another value."""
     said = getattr(cls, "retry", None)
     if callable(said) or _has_field(cls, "retry"):
         return None
@@ -396,18 +396,18 @@ def retry_of(cls: type) -> Retry | None:
 
 @per_type
 def plugins_of(cls: type) -> tuple[object, ...]:
-    """Return the hooks and then the plugins of these jobs alone, unchecked."""
-    return (*hooks_of(cls), *_said(cls, "plugins"))
+    """Return the hooks and then the plugins that these args declare, unchecked."""
+    return (*hooks_of(cls), *_declared(cls, "plugins"))
 
 
 def hooks_of(cls: type) -> tuple[object, ...]:
-    """Return the hooks of these jobs alone, which are not middleware, unchecked."""
-    return tuple(_said(cls, "hooks"))
+    """Return the hooks that these args declare and that are not middleware, unchecked."""
+    return tuple(_declared(cls, "hooks"))
 
 
-def _said(cls: type, name: str) -> Any:
+def _declared(cls: type, name: str) -> Any:
     """Return a class attribute, or the result of a class or static method of that name; an empty
-    tuple where a field has the name.
+    tuple if a field has the name.
     """
     if _has_field(cls, name):
         return ()

@@ -1,9 +1,9 @@
 """Make unique keys, byte for byte as River does (`internal/dbunique`).
 
-A key is the SHA-256 of `&kind=…&args=…&period=…&queue=…`, each part only where the options ask for
-it. The args are those of `gojson`: all of them with their top-level keys sorted, or the fields
-marked `Unique` as an object of their own. Periods count from year 1 in UTC (Go's `Time.Truncate`),
-up to when the job is scheduled.
+A key is the SHA-256 of `&kind=…&args=…&period=…&queue=…`, each part only if the options ask for it.
+The args are those of `gojson`: all of them with their top-level keys sorted, or the fields marked
+`Unique` as an object of their own. Periods count from year 1 in UTC (Go's `Time.Truncate`), up to
+when the job is scheduled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLAIN_KEY = re.compile(r"[ !#-\[\]-\x7f]*")
 
 
 class Uniqueness(NamedTuple):
-    """UniqueOpts, checked."""
+    """UniqueOpts after validation."""
 
     by_args: bool
     keys: tuple[str, ...]
@@ -52,7 +52,7 @@ class Uniqueness(NamedTuple):
 
 
 def uniqueness(opts: UniqueOpts | None) -> Uniqueness | None:
-    """Return the options checked, None where nothing is set; InsertError as in River."""
+    """Validate the options; None if nothing is set. InsertError as in River."""
     if opts is None:
         return None
     by_args = opts.by_args
@@ -118,10 +118,10 @@ def _period_start(at: datetime, period: int) -> str:
 
 
 def unique_args(encoded: str, args_type: type, keys: Sequence[str] = ()) -> str:
-    """Return the JSON of the args that count, out of that of all (`job_args.unique_form`).
+    """Return the JSON of the args that count, from the JSON of all args (`job_args.unique_form`).
 
-    Without `keys` these are the fields marked `Unique`, or all where none is. Marked fields that
-    the JSON does not have are left out, and with none left the text is empty, as in River.
+    Without `keys` these are the fields marked `Unique`, or all fields if none is. Marked fields
+    that the JSON does not have are left out, and with none left the text is empty, as in River.
     """
     paths = _top_level(keys) if keys else _marked(args_type)
     if not paths:
@@ -202,7 +202,7 @@ def _paths(cls: type, path: Path, seen: set[type]) -> list[Path]:
     """Return the paths of fields marked `Unique` in a struct and the structs inside it.
 
     A struct counts by its marked fields; one that is itself marked, and has none, as a whole. River
-    looks into each type once, so a second field of the same type counts as a whole as well.
+    descends into each type once, so a second field of the same type counts as a whole too.
     """
     if cls in seen:
         return []
