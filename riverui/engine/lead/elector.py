@@ -1,5 +1,5 @@
-"""Which client of the schema does the maintenance: terms of a leader, in a row that Go clients
-share.
+"""Leader election: which client of the schema does the maintenance. Terms of the leader are in a
+row shared with Go clients.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from riverui.engine.waiting import Sleep, backoff, between, wait, within
 from riverui.storage.interface import Driver
 
 _RESIGN_ATTEMPTS = 3
-"""Tries to resign, before the term is left to run out: River's figure."""
+"""Tries to resign before the term is left to expire: River's figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ElectionTimes:
-    """How long the terms of leaders last, and what is done when about them; River's figures."""
+    """Durations of leaders' terms and of the steps of an election; River's figures."""
 
     interval: timedelta = timedelta(seconds=5)
-    """Between two renewals, and between two bids."""
+    """Time between two renewals, and between two bids."""
     jitter: timedelta = timedelta(seconds=1)
-    """Up to so much more between two bids, so that clients do not bid in step."""
+    """Random extra time between two bids, so that clients do not bid in step."""
     padding: timedelta = timedelta(seconds=10)
     """How much longer than the interval a term lasts in the database."""
     margin: timedelta = timedelta(seconds=1)
-    """How much earlier than the database the leader itself gives its term up."""
+    """How much earlier than in the database the leader itself ends its term."""
     limit: timedelta = timedelta(seconds=5)
-    """For a statement."""
+    """Time limit of a statement."""
     silence: timedelta = timedelta(seconds=30)
-    """How long a leader whose event loop stands still keeps its term. There is no maintenance
-    meanwhile: two terms' time is as long as jobs wait where a leader's machine breaks down, and all
-    others should wait no longer.
+    """How long a leader with a blocked event loop keeps its term. There is no maintenance during
+    that time: two terms are as long as jobs wait after a crash of a leader's machine, and they
+    should not wait longer here.
     """
 
     @property
     def ttl(self) -> timedelta:
-        """How long a term lasts in the database, unless it is renewed."""
+        """The length of a term in the database without renewal."""
         return self.interval + self.padding
 
 
 def steady_clock() -> float:
-    """Return seconds that go on while the process or the machine is stopped, whatever is done to
-    the wall clock.
+    """Return seconds that advance even while the process or machine is stopped, and do not depend
+    on the wall clock.
     """
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -62,40 +62,38 @@ def steady_clock() -> float:
 
 @dataclass(kw_only=True, slots=True)
 class LeaderTerm:
-    """One stretch of leadership: the leader's id and when it was elected tell it from every
-    other.
-    """
+    """One term of a leader, identified by the leader's id and the time of its election."""
 
     leader_id: str
     elected_at: datetime
     trusted_until: float
-    """On the steady clock: after that, somebody else may lead."""
+    """On the steady clock: after that, another client may lead."""
     now: Callable[[], float] = steady_clock
 
     @property
     def remaining(self) -> float:
-        """Seconds for which nobody else can lead, 0 at least."""
+        """Seconds during which no other client can lead; not below 0."""
         return max(0.0, self.trusted_until - self.now())
 
     @property
     def trusted(self) -> bool:
-        """Whether nobody else can lead yet."""
+        """Whether no other client can lead yet."""
         return self.now() < self.trusted_until
 
     def end(self) -> None:
-        """End the term: somebody else may lead from now on."""
+        """End the term: another client may lead from now on."""
         self.trusted_until = -math.inf
 
 
 Lead = Callable[[LeaderTerm], Awaitable[None]]
-"""What the leader does for as long as it leads; it is cancelled at the end of the term."""
+"""What the leader runs while it leads; it is cancelled at the end of the term."""
 
 
 class Elector:
-    """Stands for election, holds the term while it leads, and runs what a leader does.
+    """Stands for election, renews the term, and runs the leader's work.
 
-    With `home`, it runs in a thread beside the client's event loop: terms are renewed whatever that
-    loop is busy with, for as long as `terms.silence` allows.
+    With `home`, it runs in a thread beside the client's event loop: terms are renewed while that
+    loop is busy, for as long as `terms.silence` allows.
     """
 
     def __init__(
@@ -123,8 +121,8 @@ class Elector:
         self._limit = terms.limit.total_seconds()
         self._connection = DedicatedConnection(driver, timeout=terms.limit, keeps=keeps_connection)
         self._lapsed: LeaderTerm | None = None
-        """The last term, where it was neither resigned nor taken by somebody else as far as is
-        known.
+        """The last term, if it was neither resigned nor, as far as is known, taken by another
+        client.
         """
         self._wake = asyncio.Event()
         self._resign_requested = False
@@ -132,18 +130,18 @@ class Elector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this client leads, as far as it knows."""
+        """Whether this client is the leader, as far as is known."""
         return self._term is not None
 
     def request_resign(self) -> None:
-        """Make this client, if it leads, give up its term and stand for election again."""
+        """Make this client, if it leads, resign and stand for election again."""
         if self._term is not None:
             self._resign_requested = True
             self._wake.set()
 
     def notified(self, message: dict[str, Any]) -> None:
-        """Take in a notification of `river_leadership`: another leader resigned, or somebody asks
-        for it.
+        """Handle a notification of `river_leadership`: another leader resigned, or a resignation is
+        requested.
         """
         if message.get("action") == "request_resign":
             self.request_resign()
@@ -151,24 +149,25 @@ class Elector:
             self._wake.set()
 
     async def run(self) -> None:
-        """Take part in elections until cancelled; then resign, if this client leads."""
+        """Take part in elections until cancelled; then resign if this client leads."""
         rest = 0.0
         try:
             while True:
                 if rest:
                     await self._sleep(rest)
                 term = await self._follow()
-                rest = await self._hold_office(term)
+                rest = await self._lead_term(term)
         finally:
             with suppress(TimeoutError):
                 await within(self._limit, self._connection.close())
 
     async def _follow(self) -> LeaderTerm:
-        """Bid until it is elected."""
+        """Bid until this client is elected."""
         errors = 0
         while True:
             if self._home is not None:
-                # Whoever does not come to do a leader's work does not stand for it.
+                # A client whose loop does not respond could not do a leader's work, so it does not
+                # bid.
                 await self._home.answers()
             started = self._now()
             try:
@@ -190,11 +189,10 @@ class Elector:
             await wait(self._wake, self._interval + between(0, self._jitter), sleep=self._sleep)
             if self._wake.is_set():
                 self._wake.clear()
-                # Somebody has resigned, and all the others have been told of it in the same
-                # instant.
+                # The leader has resigned, and all other clients were notified at the same instant.
                 await self._sleep(between(0, 0.05))
 
-    async def _hold_office(self, term: LeaderTerm) -> float:
+    async def _lead_term(self, term: LeaderTerm) -> float:
         """Lead until the term ends; return how many seconds to leave to others before the next
         bid.
         """
@@ -230,9 +228,7 @@ class Elector:
             await self._home.do(lambda: self._lead(term))
 
     async def _keep(self, term: LeaderTerm, work: asyncio.Future[None]) -> bool:
-        """Renew the term until it is lost or to be given up; return whether there is something left
-        to resign.
-        """
+        """Renew the term until it is lost or should end; return whether it has to be resigned."""
         errors = 0
         due = self._now() + self._interval
         while True:
@@ -246,8 +242,8 @@ class Elector:
                 self._logger.warning(
                     "leadership could not be renewed in time: this client steps down"
                 )
-                # It is taken up again should nobody else have led by the time that there is a
-                # database.
+                # It is resumed if no other client has led by the time that the database is
+                # available.
                 self._lapsed = term
                 return False
             if self._home is not None and self._home.silence > self._terms.silence.total_seconds():
@@ -296,7 +292,7 @@ class Elector:
         )
 
     async def _resign(self, term: LeaderTerm) -> None:
-        """Give the term up and tell the others; without success it runs out by itself."""
+        """Resign and notify the others; on failure the term expires by itself."""
         for attempt in range(1, _RESIGN_ATTEMPTS + 1):
             try:
                 await within(float(attempt), self._give_up(term))
@@ -313,8 +309,8 @@ class Elector:
         )
 
     def _trusted_until(self, started: float) -> float:
-        """Return until when a term can be trusted, counted from before the database was asked, so
-        that a slow answer does not prolong the term.
+        """Return until when a term can be trusted, counted from before the query, so that a slow
+        response does not extend the term.
         """
         return started + (self._terms.ttl - self._terms.margin).total_seconds()
 

@@ -1,4 +1,4 @@
-"""Jobs that are inserted again and again, by whichever client leads."""
+"""Periodic jobs, which the leading client inserts."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ __all__ = [
 Constructor = Callable[
     [], JobArgs | InsertManyParams | tuple[JobArgs | None, InsertOpts | None] | None
 ]
-"""Makes the next job: args, a pair of args and InsertOpts, or None for none this time. It must not
-wait.
+"""Makes the next job: args, a pair of args and InsertOpts, or None to skip this run. It must not
+block.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicJob:
-    """A job and its schedule. ConfigError where the id is not usable."""
+    """A job and its schedule. ConfigError if the id is invalid."""
 
     schedule: Schedule
     constructor: Constructor
     run_on_start: bool = field(default=False, kw_only=True)
-    """Also inserts it each time a client begins to lead, and when it is added while one leads."""
+    """Whether to insert it also when a client becomes leader, and when it is added while one
+    leads.
+    """
     id: str | None = field(default=None, kw_only=True)
-    """Unique in the client; stands in the job's metadata as `river:periodic_job_id`."""
+    """Unique in the client; stored in the job's metadata as `river:periodic_job_id`."""
 
     def __post_init__(self) -> None:
         if not callable(self.constructor) or not hasattr(self.schedule, "next"):
@@ -53,11 +55,11 @@ class PeriodicJob:
             )
 
     def construct(self) -> InsertManyParams | None:
-        """Return the next job with its options; raises what the constructor raises."""
+        """Return the next job with its options; raise the constructor's exception."""
         made: Any = self.constructor()
         if made is None or isinstance(made, InsertManyParams):
             return made
-        # Args may be tuples themselves.
+        # The args themselves may be a tuple.
         if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], InsertOpts | None):
             args, opts = made
             return None if args is None else InsertManyParams(args=args, insert_opts=opts)
@@ -65,10 +67,10 @@ class PeriodicJob:
 
 
 class PeriodicJobs:
-    """The periodic jobs of a client. Changes count at once, also while it leads, and from any
-    thread.
+    """The periodic jobs of a client. Changes take effect at once, also while it leads, and may come
+    from any thread.
 
-    Only the leader inserts them, so that a change belongs to every client that may lead.
+    Only the leader inserts them, so make the same change in every client that may lead.
     """
 
     def __init__(self, jobs: Iterable[PeriodicJob] = ()) -> None:
@@ -83,11 +85,11 @@ class PeriodicJobs:
         return f"<PeriodicJobs: {', '.join(ids) or 'none'}>"
 
     def add(self, job: PeriodicJob) -> int:
-        """Add a job and return its handle, for `remove`. ConfigError where the id is taken."""
+        """Add a job and return its handle, for `remove`. ConfigError if the id is taken."""
         return self.add_many([job])[0]
 
     def add_many(self, jobs: Sequence[PeriodicJob]) -> list[int]:
-        """Add all of the jobs or, with a ConfigError, none; return their handles."""
+        """Add all jobs and return their handles; with a ConfigError, add none."""
         with self._lock:
             taken = {job.id for job in self._jobs.values()}
             for job in jobs:
@@ -100,8 +102,8 @@ class PeriodicJobs:
                 self._jobs[self._last] = job
                 handles.append(self._last)
             watchers = list(self._watchers)
-        for told in watchers:
-            told()
+        for added in watchers:
+            added()
         return handles
 
     def remove(self, handle: int) -> bool:
@@ -134,19 +136,17 @@ class PeriodicJobs:
             self._jobs.clear()
 
     def by_handle(self) -> Mapping[int, PeriodicJob]:
-        """Return the jobs as they are now, in the order they were added. A handle is never used
-        again.
-        """
+        """Return the current jobs in the order they were added. Handles are never reused."""
         with self._lock:
             return dict(self._jobs)
 
     @contextmanager
-    def watched(self, told: Callable[[], object]) -> Iterator[None]:
-        """Call `told` whenever jobs were added, in the thread that adds them."""
+    def watched(self, added: Callable[[], object]) -> Iterator[None]:
+        """Call `added` whenever jobs were added, in the thread that adds them."""
         with self._lock:
-            self._watchers.append(told)
+            self._watchers.append(added)
         try:
             yield
         finally:
             with self._lock:
-                self._watchers.remove(told)
+                self._watchers.remove(added)

@@ -1,5 +1,5 @@
-"""Does riverui's own part of the maintenance while a client of another kind leads, such as Go's,
-which knows nothing of workflows, sequences and durable periodic jobs.
+"""Runs riverui's own part of the maintenance while a client of another kind leads, such as Go's,
+which does not support workflows, sequences and durable periodic jobs.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from riverui.features.heartbeats.store import ClientStore
 from riverui.storage.interface import Executor
 
 _LIMIT = timedelta(seconds=5)
-"""For a statement. The server ends an idle transaction ten seconds after that, and with it the
-stand-in of a client that has gone silent.
+"""Time limit of a statement. The server ends an idle transaction ten seconds later, and with it the
+stand-in role of an unresponsive client.
 """
 _TRUSTED_SECONDS = 14.0
-"""From a renewal until another client may stand in: a second less than the server waits."""
+"""Seconds from a renewal until another client may stand in: a second less than the server waits."""
 _RENEW_SECONDS = 5.0
-"""Between two renewals, so that two may fail."""
+"""Seconds between two renewals, so that two may fail."""
 _STEP_SECONDS = 1.0
-"""Between two looks whether this client leads by now; and from seeing the lock free until it is
-taken, as whoever has it may only be changing from one transaction to the next.
+"""Seconds between checks whether this client leads; and between seeing the lock free and taking it,
+as its holder may only be changing transactions.
 """
 _TRANSACTION_SECONDS = 60.0
-"""For one transaction: those that are older look forgotten."""
+"""Maximum seconds of one transaction: longer ones look forgotten."""
 _LOOKS_WITHOUT_TABLE = 20
-"""Looks to leave out, five minutes of them, where there is no table of clients."""
+"""Checks to skip (five minutes) if the table of clients does not exist."""
 
 
 class StandIn:
-    """Watches who leads. While that is a client without a row in the table of clients, one of the
-    clients that watch does `work`: the one whose transaction holds an advisory lock.
+    """Watches who leads. If that is a client without a row in the table of clients, one of the
+    watching clients does `work`: the one whose transaction holds an advisory lock.
 
-    Two may do it at once for a moment, or one beside a leader of riverui's that gives no signs of
-    life: the work has to allow for that.
+    Two may do it at once for a moment, or one beside a riverui leader without heartbeats: the work
+    must allow for that.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class StandIn:
         self._lacks = lacks
         """Returns what does not happen while such a client leads, each as a part of a sentence."""
         self._leader = ""
-        """Who led at the last look; empty for a client of riverui's."""
+        """The leader at the last check; empty for a riverui client."""
         self._leads = leads
         self._logger = client.logger
         self._seconds = client.limits.stand_in_seconds
@@ -76,12 +76,12 @@ class StandIn:
                 looks = _LOOKS_WITHOUT_TABLE
             except (DatabaseError, TimeoutError) as error:
                 if not self._failing:
-                    self._logger.info("it cannot be watched who leads: %s", error)
+                    self._logger.info("the leader cannot be determined: %s", error)
                 self._failing = True
 
     async def _look(self) -> None:
         async with self._client.driver.autocommit(timeout=_LIMIT) as executor:
-            # Free again at once: each call is a transaction of its own.
+            # Released at once, as each call is a transaction of its own.
             found = await ClientStore(executor).client_other_leader(claim=True)
         leader = "" if found is None else found.leader_id
         if leader and leader != self._leader:
@@ -93,7 +93,7 @@ class StandIn:
             await self._stand_in()
 
     async def _stand_in(self) -> None:
-        """Work for as long as the lock is granted and needed."""
+        """Work as long as the lock is held and needed."""
         term = LeaderTerm(
             leader_id=self._client.id, elected_at=datetime.now(UTC), trusted_until=0.0
         )
@@ -123,7 +123,7 @@ class StandIn:
                 await asyncio.gather(work, return_exceptions=True)
 
     async def _claim(self, transaction: Executor, term: LeaderTerm) -> bool:
-        """Get the lock, or keep it, and prolong the term; return whether that was needed and
+        """Acquire or keep the lock, and extend the term; return whether it was needed and
         granted.
         """
         started = steady_clock()
@@ -134,8 +134,8 @@ class StandIn:
         return True
 
     async def _wait(self, work: asyncio.Future[None]) -> bool:
-        """Wait for the next renewal; return False where the work is over, or this client leads by
-        now. Raise what the work raises.
+        """Wait for the next renewal; return False if the work is over, or this client leads now.
+        Raise the work's exception.
         """
         until = steady_clock() + min(_RENEW_SECONDS, self._seconds)
         while (seconds := until - steady_clock()) > 0:

@@ -1,4 +1,4 @@
-"""Removes jobs that have been finished for long enough."""
+"""Removes finished jobs after their retention."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cleaning:
-    """Which finished jobs are removed when."""
+    """Which finished jobs are removed, and when."""
 
     retention: Retention = field(default_factory=Retention)
-    """What it leaves open is as the client has it."""
+    """Periods that are None are the client's."""
     name: str = "job cleaner"
-    """What logs call the service."""
+    """The service's name in logs."""
     queues_excluded: Sequence[str] = ()
     queues_included: Sequence[str] = ()
     """Only these queues; empty for all."""
     timeout: timedelta = TIMEOUT
-    """For one statement."""
+    """Time limit of one statement."""
 
 
 class JobCleaner:
-    """Removes the jobs of each finished state once they are past its retention."""
+    """Removes the jobs of each finished state after its retention."""
 
     interval = timedelta(seconds=30)
 
@@ -54,7 +54,7 @@ class JobCleaner:
         self._size = size or BatchSize()
 
     async def run_once(self) -> int:
-        """Remove all jobs that are past their retention, and return how many there were."""
+        """Remove all jobs past their retention, and return how many."""
         removed = await in_batches(self._size, self._remove, self._context.timing)
         if removed:
             self._context.logger.info("%s: %s removed", self.name, counted(removed, "job"))
@@ -96,5 +96,5 @@ def _horizon(now: datetime, period: timedelta | None) -> datetime | None:
     try:
         return now - period
     except OverflowError:
-        # Longer than there has been a calendar.
+        # Longer ago than datetime can represent.
         return None

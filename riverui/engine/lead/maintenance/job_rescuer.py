@@ -1,4 +1,4 @@
-"""Ends the attempts of jobs whose worker is gone."""
+"""Ends the attempts of jobs that are stuck or whose client is dead."""
 
 from __future__ import annotations
 
@@ -30,40 +30,37 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobRescueParams
 
 _BATCH = 1_000
-"""Jobs in one statement: fewer than River takes, since these come with their args, which may be
-large.
-"""
+"""Jobs per statement: fewer than River's figure, as these rows include args, which may be large."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rescued:
-    """What one round did."""
+    """The result of one round."""
 
     cancelled: int = 0
     discarded: int = 0
     retried: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
-    """Stuck jobs of kinds that nobody here works, by kind, where they are left alone."""
+    """Stuck jobs of kinds without a worker in this client, by kind, if they are left alone."""
 
 
 class _Stuck(NamedTuple):
-    """Jobs to look at, and how."""
+    """Which jobs to process, and how."""
 
     attempted_before: datetime
-    """Those attempted later are left alone."""
+    """Jobs attempted later are left alone."""
     read: Callable[[Executor, int, int], Awaitable[Sequence[JobRow]]]
-    """Returns up to so many, by id and above one."""
+    """Returns up to so many jobs, by id and above one."""
     first: Callable[[Executor, int], Awaitable[int | None]]
-    """Returns the id of the first above one."""
+    """Returns the id of the first job above one."""
     decide: Callable[[Sequence[JobRow], Counter[str]], list[JobRescueParams]]
-    """Returns what becomes of them; those left alone are counted by kind."""
+    """Returns how to end their attempts; jobs left alone are counted by kind."""
 
 
 class JobRescuer:
-    """Jobs that have been running for longer than `rescue_after`, and than their timeout, are tried
-    again.
+    """Retries jobs that have been running for longer than `rescue_after`, and than their timeout.
 
-    Their worker may be alive all the same: what it then says of the job comes too late to count.
+    Their worker may still be running: the outcome that it reports later is ignored.
     """
 
     name = "job rescuer"
@@ -84,7 +81,7 @@ class JobRescuer:
         self._size = size or BatchSize(_BATCH, _BATCH // 10)
 
     async def run_once(self) -> Rescued:
-        """Look at every stuck job, and return what became of them."""
+        """Process every stuck job, and return the result."""
         before = self._context.clock() - self._config.rescue_after
 
         async def read(executor: Executor, last: int, limit: int) -> Sequence[JobRow]:
@@ -96,10 +93,10 @@ class JobRescuer:
         return await self._rescue(_Stuck(before, read, first, self._decide))
 
     async def rescue_client(self, dead: DeadClient) -> Rescued:
-        """Look at every job that a dead client left, and return what became of them.
+        """Process every job of a dead client, and return the result.
 
-        Nobody works these any more: neither how long they may take nor whether their kind is known
-        here matters.
+        These jobs no longer run, so neither their time limit nor whether this client knows their
+        kind matters.
         """
 
         async def read(executor: Executor, last: int, limit: int) -> Sequence[JobRow]:
@@ -146,16 +143,16 @@ class JobRescuer:
             retried=states[JobState.RETRYABLE],
             unknown=unknown,
         )
-        self._tell(done)
+        self._log(done)
         return done
 
     def _begin(self) -> AbstractAsyncContextManager[Executor]:
-        """Return a transaction where a feature takes part, and single statements otherwise."""
+        """Return a transaction if a feature takes part, otherwise autocommit."""
         return self._context.transaction() if self._pilot.rescues else self._context.executor()
 
     async def _write(self, rescues: Sequence[JobRescueParams], before: datetime) -> set[int]:
-        """Write what is decided and return the ids of the jobs changed. Where one makes the
-        statement fail, its halves are written apart.
+        """Write the decisions and return the ids of the jobs changed. If one makes the statement
+        fail, halves are written separately.
         """
         if not rescues:
             return set()
@@ -197,7 +194,7 @@ class JobRescuer:
             if cancel_requested(row):
                 rescues.append(ended(row, JobState.CANCELLED, now))
             elif unit is None:
-                rescues.append(self._tried_again(row, now))
+                rescues.append(self._retry_or_discard(row, now))
             else:
                 rescues.extend(self._decide_known(row, unit, now, dead=True))
         return rescues
@@ -205,8 +202,8 @@ class JobRescuer:
     def _decide_known(
         self, row: JobRow, unit: WorkUnit, now: datetime, *, dead: bool = False
     ) -> Iterator[JobRescueParams]:
-        """Decide by the rules of the job's own worker, where its args can be read. Unless its
-        client is `dead`, it may take as long as it may.
+        """Decide by the rules of the job's own worker, if its args can be read. Unless its client
+        is `dead`, its time limit applies.
         """
         config, logger = self._config, self._context.logger
         job: Job[object] | None = None
@@ -216,22 +213,22 @@ class JobRescuer:
             job = Job(row, unit.decode(row.args))
             timeout = timeout_of(unit.worker, job, config.job_timeout)
         except BaseException as error:
-            # Both may run the program's own code, which may raise anything.
+            # Both may run the program's own code, which may raise any exception.
             logger.warning("%s: job %d: %s", self.name, row.id, error_text(error))
         else:
             taken = now - (row.attempted_at or row.created_at)
             if not dead and (timeout < timedelta(0) or taken < timeout):
                 return
-        yield self._tried_again(row, now, unit, job)
+        yield self._retry_or_discard(row, now, unit, job)
 
-    def _tried_again(
+    def _retry_or_discard(
         self,
         row: JobRow,
         now: datetime,
         unit: WorkUnit | None = None,
         job: Job[object] | None = None,
     ) -> JobRescueParams:
-        """Return a job's rescue by how often it may be tried, and when its worker says."""
+        """Return how to retry or discard a job, by its attempts and its worker's retry policy."""
         retry = retry_for(unit, self._config.retry)
         if row.attempt >= row.max_attempts or (retry is not None and retry.used_up(row)):
             return ended(row, JobState.DISCARDED, now)
@@ -246,7 +243,7 @@ class JobRescuer:
         )
         return retried(row, now, retry_at)
 
-    def _tell(self, done: Rescued) -> None:
+    def _log(self, done: Rescued) -> None:
         if done.cancelled or done.discarded or done.retried:
             self._context.logger.info(
                 "%s: %s to be retried, %d discarded, %d cancelled",

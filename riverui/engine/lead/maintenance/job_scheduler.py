@@ -1,4 +1,4 @@
-"""Makes jobs available whose time has come."""
+"""Makes scheduled and retryable jobs available when they are due."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.storage.interface import Executor
 
 NotifyInserts = Callable[[Executor, Iterable[str]], Awaitable[None]]
-"""Wakes the workers of those queues."""
+"""Notifies the workers of those queues."""
 
 _SOON = timedelta(milliseconds=5)
-"""What is due by then can be fetched by the time that the notification arrives."""
+"""Jobs that are due within this time are fetchable by the time the notification arrives."""
 
 
 class JobScheduler:
-    """Scheduled and retryable jobs become available, at most one interval before they are due."""
+    """Makes scheduled and retryable jobs available, at most one interval before they are due."""
 
     name = "job scheduler"
     interval = SCHEDULER_INTERVAL
@@ -42,8 +42,8 @@ class JobScheduler:
         self._size = size or BatchSize()
 
     async def run_once(self) -> int:
-        """Move all that is due and wake the workers of what they can fetch at once; return how many
-        jobs.
+        """Move all due jobs and notify the workers of those that can be fetched now; return how
+        many jobs.
         """
         moved = await in_batches(self._size, self._move, self._context.timing)
         if moved:
@@ -68,7 +68,7 @@ class JobScheduler:
             queues = {
                 job.queue for job in jobs if job.scheduled_at <= soon and not job.conflict_discarded
             }
-            # The jobs are committed by now: whoever is woken finds them.
+            # The jobs are committed by now, so that notified workers find them.
             if queues:
                 await self._notify_inserts(executor, sorted(queues))
             return len(jobs)

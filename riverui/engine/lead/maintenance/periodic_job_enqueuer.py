@@ -1,4 +1,4 @@
-"""Inserts periodic jobs when their time has come."""
+"""Inserts periodic jobs when they are due."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from riverui.storage.interface import Executor
 from riverui.storage.stores.server import ServerStore
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]
-"""Checks one job and makes the request of it."""
+"""Validates one job and returns its request."""
 
 
 class InsertRequests(Protocol):
-    """The client's usual way of inserting, in a transaction of its own."""
+    """The client's usual insert, in a transaction of its own."""
 
     def __call__(
         self,
@@ -42,38 +42,40 @@ class InsertRequests(Protocol):
         numbered: Callable[[int], None],
         beside: Callable[[Executor], Awaitable[None]] | None,
     ) -> Awaitable[object]:
-        """Insert jobs; `numbered` is told the number of the transaction before it is committed,
-        and `beside` does something else in it.
+        """Insert jobs; `numbered` is called with the transaction's number before the commit, and
+        `beside` runs in that transaction.
         """
         ...
 
 
 class _Waiting(NamedTuple):
-    """A job that was made and not inserted yet."""
+    """A job that was created and not inserted yet."""
 
     request: InsertRequest
     save: NextRun | None = None
-    """What is written with it, for a durable one."""
+    """What to store with it, for a durable job."""
 
 
 _MARGIN = timedelta(milliseconds=100)
-"""What is due by then goes along: River's figure."""
+"""Jobs due within this time are included: River's figure."""
 _RECHECK = 60.0
-"""Seconds after which the wall clock is looked at, whatever is planned."""
+"""Seconds between reads of the wall clock, whatever is planned."""
 _ATTEMPTS = 3
-"""Tries of one round, for a connection that shows only when used that it was cut."""
+"""Tries of one round, as a broken connection is noticed only on use."""
 _AGAIN = 5.0
-"""Seconds until the next round while the database takes nothing; the elector bids as often."""
+"""Seconds until the next round while the database is unavailable: the elector's interval."""
 _STEP = timedelta(seconds=1)
-"""How far the wall clock leaves the steady one before it counts as set: far beyond any slewing."""
+"""Difference between the wall clock and the steady one that means that it was set: far more than
+slewing.
+"""
 _MOST_MISSED = 300
-"""Times of one job made up for at once, ten minutes of one every two seconds: more would be a
-flood.
+"""Missed runs of one job that are made up at once, ten minutes of a run every two seconds: more
+would be a flood.
 """
 _MOST_WAITING = 10_000
-"""Jobs kept for a database that is away: an hour of three each second."""
+"""Jobs kept while the database is unavailable: an hour of three per second."""
 _AT_ONCE = 1_000
-"""Jobs in one transaction, so that none is long."""
+"""Jobs per transaction, so that none is long."""
 _AWAY = (
     DatabaseUnavailable,
     LockTimeout,
@@ -82,16 +84,16 @@ _AWAY = (
     SchemaMissing,
     TimeoutError,
 )
-"""Troubles of the database, not of a job: it may be a standby for a moment, or be migrated."""
+"""Errors of the database, not of a job: it may be a standby for a moment, or be migrated."""
 
 
 class PeriodicJobEnqueuer:
-    """Plans each job anew at the begin of a term; nothing of the plan outlives it, unless jobs are
-    unique or durable.
+    """Plans each job at the start of a term; nothing of the plan outlives it, except for unique and
+    durable jobs.
 
-    What was due while the database was away is inserted late, and only once: a transaction whose
-    answer was lost is asked about first. Intervals go by the time that passes, other schedules by
-    the wall clock.
+    What was due while the database was unavailable is inserted late, and only once: if a
+    transaction's result was lost, its status is read first. Intervals use elapsed time, other
+    schedules the wall clock.
     """
 
     name = "periodic jobs"
@@ -115,18 +117,18 @@ class PeriodicJobEnqueuer:
         self._insert_requests = insert_requests
         self._hooks = hooks
         self._failing = False
-        """Whether the last round could not insert what it had."""
+        """Whether the last round failed to insert its jobs."""
         self._plan: dict[int, datetime] = {}
-        """When each job comes next, by handle."""
+        """The next run of each job, by handle."""
         self._reading: tuple[datetime, float] | None = None
-        """What the wall clock and the steady one said when they last began to go together."""
+        """The wall clock and the steady clock when they were last in step."""
         self._sent: tuple[int, int] | None = None
-        """The number of a transaction without an answer, and how many of the waiting jobs are in
+        """The number of a transaction without a result, and how many of the waiting jobs are in
         it.
         """
         self._term: LeaderTerm | None = None
         self._waiting: list[_Waiting] = []
-        """Jobs made and not inserted yet, in order."""
+        """Jobs created and not inserted yet, in order."""
 
     @property
     def durable(self) -> bool:
@@ -134,10 +136,10 @@ class PeriodicJobEnqueuer:
         return self._next_runs.durable
 
     async def start(self, *, goes_on: bool = False, durable_only: bool = False) -> None:
-        """Begin a term and tell the hooks, whose errors are raised.
+        """Start a term and call the hooks, whose errors are raised.
 
-        The plan is empty unless the term `goes_on` after an interruption in which nobody else led.
-        With `durable_only` it is for durable jobs: another client leads.
+        The plan is empty unless the term `goes_on` after an interruption in which no other client
+        led. With `durable_only` it is for durable jobs: another client leads.
         """
         self._durable_only = durable_only
         if not goes_on:
@@ -157,8 +159,7 @@ class PeriodicJobEnqueuer:
         await self._context.timing.begin()
         with self._jobs.watched(lambda: loop.call_soon_threadsafe(added.set)):
             while True:
-                # The wall clock may be set meanwhile, and machines sleep: it is looked at once in a
-                # while.
+                # The wall clock may be set, and machines sleep: read it regularly.
                 seconds = _RECHECK
                 if term.trusted:
                     await run_round(self.name, self.run_once, self._context)
@@ -170,21 +171,19 @@ class PeriodicJobEnqueuer:
                 added.clear()
 
     async def run_once(self) -> int:
-        """Insert what is due, one job for each time, and what is new and to run on start; return
-        how many.
-        """
+        """Insert due jobs, one for each run, and new jobs to run on start; return how many."""
         jobs = self._jobs.by_handle()
         if self._durable_only:
             jobs = {handle: job for handle, job in jobs.items() if job.id is not None}
         jobs = await self._look(jobs)
         self._plan = {handle: at for handle, at in self._plan.items() if handle in jobs}
-        passed = self._mind_the_clock(jobs)
-        # A stored next run may have come already.
+        passed = self._adjust_to_clock(jobs)
+        # A stored next run may be due already.
         new = self._new(jobs)
         self._waiting += [*self._due(jobs, passed), *new]
         inserted = await self._insert()
         if not self._waiting:
-            # Behind the runs that come before.
+            # After the runs that are earlier.
             await self._write()
         return inserted
 
@@ -192,8 +191,8 @@ class PeriodicJobEnqueuer:
         return min(self._plan.values(), default=NEVER)
 
     async def _look(self, jobs: Mapping[int, PeriodicJob]) -> Mapping[int, PeriodicJob]:
-        """Return the jobs as somebody has changed them, those left out whose next run is not known
-        yet; what was changed is planned anew.
+        """Return the jobs with a person's changes, without those whose next run is not known yet;
+        plan changed ones again.
         """
         next_runs = self._next_runs
         try:
@@ -218,7 +217,7 @@ class PeriodicJobEnqueuer:
         return effective
 
     async def _write(self) -> None:
-        """Write next runs that no job is inserted for; the database may be away."""
+        """Write next runs without inserting jobs; the database may be unavailable."""
         try:
             overtaken = await self._next_runs.write()
         except _AWAY as error:
@@ -228,14 +227,16 @@ class PeriodicJobEnqueuer:
             self._forget(overtaken)
 
     def _forget(self, ids: Collection[str]) -> None:
-        """Leave out the waiting jobs of these durable ones: somebody else was at them."""
+        """Drop the waiting jobs of these durable ones: another leader or a person has changed
+        them.
+        """
         if self._sent is None:
             self._waiting = [
                 each for each in self._waiting if each.save is None or each.save.id not in ids
             ]
 
     def _planned(self, job: PeriodicJob, now: datetime) -> datetime:
-        """Return when a job comes next: by its row, or else by its schedule, which is kept."""
+        """Return a job's next run: by its row, or else by its schedule, and store it."""
         if self._next_runs.paused(job):
             return NEVER
         at = self._next_runs.first(job, now)
@@ -244,9 +245,9 @@ class PeriodicJobEnqueuer:
             self._next_runs.save(job, at, None)
         return at
 
-    def _mind_the_clock(self, jobs: Mapping[int, PeriodicJob]) -> datetime:
-        """Move the plan where the wall clock was set; return up to which time of that clock time
-        has passed.
+    def _adjust_to_clock(self, jobs: Mapping[int, PeriodicJob]) -> datetime:
+        """Adjust the plan if the wall clock was set; return the time of that clock up to which jobs
+        are due.
         """
         now, steady = self._context.clock(), self._context.now()
         if self._reading is None:
@@ -266,18 +267,17 @@ class PeriodicJobEnqueuer:
         return min(expected, now)
 
     def _moved(self, job: PeriodicJob, at: datetime, now: datetime, step: timedelta) -> datetime:
-        """Return when a job planned for `at` comes, now that the clock was set by `step`."""
+        """Return when a job planned for `at` runs, after the clock was set by `step`."""
         if isinstance(job.schedule, PeriodicInterval):
             return at + step
-        # Set back by less than its usual distance, a job does not come again: this night's has
-        # come.
+        # If the clock is set back by less than the usual interval, the job does not run twice.
         if step < timedelta(0) and at - now > 2 * (self._after(job, at) - at):
             return self._after(job, now)
         return at
 
     def _due(self, jobs: Mapping[int, PeriodicJob], passed: datetime) -> list[_Waiting]:
-        """Return jobs for every time of the plan that has come; but for one of those the clock was
-        set across.
+        """Return a job for every run of the plan that is due, except runs across which the clock
+        was set.
         """
         now = self._context.clock()
         due: list[tuple[datetime, _Waiting]] = []
@@ -304,7 +304,7 @@ class PeriodicJobEnqueuer:
         return [waiting for _, waiting in sorted(due, key=lambda pair: pair[0])]
 
     def _skip(self, job: PeriodicJob, at: datetime, following: datetime) -> datetime:
-        """Have a durable job's next run kept though nothing is inserted at its time; return it."""
+        """Store a durable job's next run without inserting the current one; return it."""
         self._next_runs.save(job, following, at)
         return following
 
@@ -322,7 +322,7 @@ class PeriodicJobEnqueuer:
         try:
             return next_time(job.schedule, at)
         except BaseException:
-            # The program's own code, which may raise anything.
+            # The program's own code may raise any exception.
             self._context.logger.exception(
                 "%s: the schedule of %s failed, it will no longer be inserted",
                 self.name,
@@ -331,7 +331,7 @@ class PeriodicJobEnqueuer:
             return NEVER
 
     def _request(self, job: PeriodicJob, at: datetime) -> list[InsertRequest]:
-        """Return the job as it is to be inserted; nothing where there is none this time."""
+        """Return the job's request; nothing if its constructor skips this run."""
         try:
             made = job.construct()
             if made is None:
@@ -341,8 +341,8 @@ class PeriodicJobEnqueuer:
             self._context.logger.exception("%s: %s could not be built", self.name, _named(job))
             return []
         if request.scheduled_at is None:
-            # It stays available, and is fetched at once: the planned time tells it from the one
-            # before.
+            # It stays available, and is fetched at once: the planned time distinguishes it from the
+            # last run.
             request.scheduled_at = at
         if job.id is not None:
             request.metadata["river:periodic_job_id"] = job.id
@@ -350,8 +350,8 @@ class PeriodicJobEnqueuer:
         return [request]
 
     async def _insert(self) -> int:
-        """Insert what waits, and return how many. What the database cannot take now goes on
-        waiting.
+        """Insert the waiting jobs, and return how many. Those that the database cannot insert now
+        stay.
         """
         inserted = tries = 0
         at_once = _AT_ONCE
@@ -360,7 +360,7 @@ class PeriodicJobEnqueuer:
             try:
                 async with asyncio.timeout(TIMEOUT.total_seconds()):
                     if self._sent is not None:
-                        inserted += await self._ask_after(*self._sent)
+                        inserted += await self._read_lost_result(*self._sent)
                         continue
                     await self._send(batch)
                 inserted += len(batch)
@@ -377,7 +377,7 @@ class PeriodicJobEnqueuer:
                 continue
             except Exception as error:
                 if len(batch) > 1:
-                    # One of them is to blame: the others go without it.
+                    # One of them is the cause: insert the others without it.
                     at_once = 1
                     continue
                 self._context.logger.error(
@@ -394,7 +394,7 @@ class PeriodicJobEnqueuer:
         def numbered(number: int) -> None:
             self._sent = number, len(batch)
 
-        # Hooks may change what they are shown, and would change it again at another try.
+        # Hooks may change the requests, so each try gets a copy.
         shown = [
             replace(request, metadata=deepcopy(request.metadata), tags=list(request.tags))
             for request, _ in batch
@@ -403,8 +403,8 @@ class PeriodicJobEnqueuer:
         await self._insert_requests(shown, numbered=numbered, beside=beside)
         self._sent = None
 
-    async def _ask_after(self, number: int, count: int) -> int:
-        """Return how many jobs a transaction has inserted after all, whose answer was lost."""
+    async def _read_lost_result(self, number: int, count: int) -> int:
+        """Return how many jobs a transaction without a result has inserted after all."""
         async with self._context.executor() as executor:
             committed = await ServerStore(executor).transaction_committed(number)
         if committed is None:

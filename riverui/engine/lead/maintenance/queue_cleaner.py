@@ -1,4 +1,4 @@
-"""Removes the rows of queues that nobody works any more."""
+"""Removes the rows of queues that no client works any more."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from datetime import timedelta
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 
 _RETENTION = timedelta(hours=24)
-"""How long a queue's row stays unreported: River's figure. Clients report every ten minutes."""
+"""Time without a report after which a queue's row is removed: River's figure. Clients report every
+ten minutes.
+"""
 
 
 class QueueCleaner:
-    """A queue's row goes when no client has reported the queue for a day."""
+    """Removes rows of queues that no client has reported for a day."""
 
     name = "queue cleaner"
     interval = timedelta(hours=1)

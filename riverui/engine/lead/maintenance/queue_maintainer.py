@@ -1,4 +1,4 @@
-"""What a leader does for as long as it leads: all of River's maintenance, and that of features."""
+"""What a leader runs: all of River's maintenance, and that of features."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _STARTS = 3
 
 
 class Inserts(Protocol):
-    """How the leader inserts jobs and wakes workers: as its client does."""
+    """Inserts jobs and notifies workers for the leader, as its client does."""
 
     def prepare_insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
-        """Return the request for one job, checked."""
+        """Return the validated request for one job."""
         ...
 
     def insert_requests(
@@ -44,19 +44,19 @@ class Inserts(Protocol):
         numbered: Callable[[int], None] | None = None,
         beside: Callable[[Executor], Awaitable[None]] | None = None,
     ) -> Awaitable[object]:
-        """Insert jobs in one transaction, and do `beside` in it; `numbered` is told its number
-        before it is committed.
+        """Insert jobs in one transaction, and run `beside` in it; `numbered` is called with the
+        transaction's number before the commit.
         """
         ...
 
     def notify_inserts(self, executor: Executor, queues: Iterable[str]) -> Awaitable[None]:
-        """Wake the workers of those queues."""
+        """Notify the workers of those queues."""
         ...
 
 
 class QueueMaintainer:
-    """The services of a leader. They stay the same over all of a client's terms, and over the times
-    in which it does riverui's own part, `features`, while a client of another kind leads.
+    """The services of a leader. They are the same in all of a client's terms, and while it does
+    riverui's own part, `features`, under a leader of another kind.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class QueueMaintainer:
     ) -> None:
         self._context = context
         self._goes_on_from: object = None
-        """When the last term began, as the database has it."""
+        """The election time of the last term, from the database."""
         self._turn = asyncio.Lock()
-        """Held by who runs the services: a stand-in that is elected ends soon."""
+        """Held while the services run; a stand-in that is elected releases it soon."""
         self.services = (*services, *features)
         self.features = features
         self.enqueuer = enqueuer
         self.reindexer = reindexer
 
     async def lead(self, term: LeaderTerm) -> None:
-        """Run every service until cancelled; raise when they cannot be started, so that another
-        client may lead.
+        """Run every service until cancelled; raise if they cannot start, so that another client may
+        lead.
         """
         async with self._turn:
             await self._start(goes_on=term.elected_at == self._goes_on_from)
@@ -92,8 +92,8 @@ class QueueMaintainer:
                 group.create_task(self.reindexer.run(term))
 
     async def stand_in(self, term: LeaderTerm) -> None:
-        """Run what a leader of another kind does not know, until cancelled: services of features,
-        and durable periodic jobs.
+        """Run what a leader of another kind lacks, until cancelled: services of features, and
+        durable periodic jobs.
         """
         async with self._turn, asyncio.TaskGroup() as group:
             for service in self.features:

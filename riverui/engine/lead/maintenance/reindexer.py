@@ -1,4 +1,4 @@
-"""Rebuilds the indexes that a busy queue bloats."""
+"""Rebuilds the indexes that become bloated in a busy queue."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ INDEX_NAMES = (
     "river_job_state_and_finalized_at_index",
     "river_job_unique_idx",
 )
-"""What River rebuilds unless told otherwise."""
+"""River's default."""
 
 _CLEANUP = timedelta(seconds=15)
-"""For what is left of an interrupted rebuild, while the client stops: River's figure."""
+"""Time limit for removing what an interrupted rebuild left, while the client stops: River's
+figure.
+"""
 _LONGEST_TIMEOUT = timedelta(days=24)
-"""About as much as a `statement_timeout` can hold."""
+"""About the largest possible `statement_timeout`."""
 
 _ARTEFACT = re.compile(r"(.+)_cc(?:new|old)\d*")
 _LONGEST_NAME_BYTES = 63
@@ -37,7 +39,7 @@ _LONGEST_NAME_BYTES = 63
 
 
 class Reindexer:
-    """Daily, unless scheduled otherwise: one index after the other, while the queue goes on."""
+    """Rebuilds indexes, by default daily: one after the other, while the queue keeps working."""
 
     name = "reindexer"
 
@@ -49,7 +51,7 @@ class Reindexer:
         self._timeout = config.reindexer_timeout
 
     async def run(self, term: LeaderTerm) -> None:
-        """Run a round whenever the schedule says so; return at once where the driver cannot rebuild
+        """Run a round at each time of the schedule; return at once if the driver cannot rebuild
         indexes.
         """
         if SQL not in self._context.driver.capabilities:
@@ -61,14 +63,13 @@ class Reindexer:
             await until(at, clock, sleep)
             if term.trusted:
                 await run_round(self.name, self.run_once, self._context)
-            # From the time that was planned, so that the length of a round does not shift the next
-            # one.
+            # From the planned time, so that the length of a round does not shift the next one.
             at = self._after(at)
             if at <= clock():
                 at = self._after(clock())
 
     async def run_once(self) -> Sequence[str]:
-        """Rebuild what is configured and there; return the names of the indexes that were
+        """Rebuild the configured indexes that exist; return the names of those that were
         rebuilt.
         """
         if not self._names:
@@ -89,9 +90,8 @@ class Reindexer:
             return NEVER
 
     async def _rebuild(self, name: str, there: Iterable[str]) -> bool:
-        # A rebuild that was broken off was probably too slow for its time limit. It would be again,
-        # and only load the server each night; a person has to drop what it left behind, and to give
-        # it more time.
+        # An interrupted rebuild was probably too slow for its time limit. Retrying would only load
+        # the server each night: a person has to drop what is left, and raise the limit.
         if artefacts := _artefacts(name, there):
             self._context.logger.warning(
                 "%s: skipped %s, whose last rebuild was interrupted: drop %s and set a longer"
@@ -108,7 +108,7 @@ class Reindexer:
             async with WORKING.on(self._context.driver).session(timeout=limit) as executor:
                 await IndexStore(executor).index_reindex(name)
         except asyncio.CancelledError:
-            # This client stops or leads no more: that is no reason to leave the index out from now
+            # This client stops or no longer leads, which is no reason to skip the index from now
             # on.
             await self._drop_artefacts(name)
             raise
@@ -134,8 +134,8 @@ class Reindexer:
 
 
 def _artefacts(name: str, there: Iterable[str]) -> list[str]:
-    """Return what REINDEX CONCURRENTLY left behind of an index; Postgres cuts long names to make
-    room.
+    """Return what REINDEX CONCURRENTLY left behind of an index; Postgres truncates long names for
+    its suffix.
     """
     found = []
     for other in there:

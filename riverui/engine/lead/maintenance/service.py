@@ -1,4 +1,4 @@
-"""What the leader's services have in common: rounds at an interval, and rows in batches that shrink
+"""Common parts of the leader's services: rounds at an interval, and batches of rows that shrink
 while the database is slow.
 """
 
@@ -22,31 +22,33 @@ from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 TIMEOUT = timedelta(seconds=30)
-"""For a statement of the maintenance that has no limit of its own: River's figure."""
+"""Default time limit of a maintenance statement: River's figure."""
 
 SET_ASIDE_SECONDS = 3600.0
-"""Until a job that a service cannot process is tried again: somebody has to mend it first."""
+"""Seconds before a job that a service cannot process is tried again: a person has to repair it
+first.
+"""
 
 _TIMEOUTS = 3
-"""Timeouts in a row after which batches are smaller: River's figure."""
+"""Consecutive timeouts after which batches are smaller: River's figure."""
 _TIMEOUTS_WITHIN = 600.0
-"""Seconds within which these timeouts have to come: River's figure."""
+"""Seconds within which these timeouts must occur: River's figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """How long the services hold still; River's figures."""
+    """Pauses of the services; River's figures."""
 
     stagger: timedelta = timedelta(seconds=1)
-    """Each service begins after some part of this, so that they do not all begin at once."""
+    """Each service starts after a random part of this, so that they do not all start at once."""
     pause_least: timedelta = timedelta(milliseconds=50)
-    """Between two batches, at least: others need the database too."""
+    """Shortest pause between two batches: others need the database too."""
     pause_most: timedelta = timedelta(seconds=1)
-    """Between two batches, at most."""
+    """Longest pause between two batches."""
     sleep: Sleep = asyncio.sleep
 
     async def begin(self) -> None:
-        """Wait for a service's turn to begin."""
+        """Wait before a service starts."""
         await self.sleep(between(0, self.stagger.total_seconds()))
 
     async def pause(self) -> None:
@@ -56,56 +58,58 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceContext:
-    """What every service of a leader works with."""
+    """What every service of a leader uses."""
 
     driver: Driver
     clock: Callable[[], datetime]
     logger: logging.Logger
     now: Callable[[], float] = steady_clock
-    """Seconds that go on whatever the clock is set to."""
+    """A clock in seconds that ignores changes of the wall clock."""
     delete_before: Callable[[Executor, JobDeleteBeforeParams], Awaitable[int]] | None = None
-    """How features remove finished jobs, in a transaction; None where none takes part in that."""
+    """How features remove finished jobs, in a transaction; None if no feature takes part."""
     notifier: Notifier | None = None
-    """What tells of work between two looks, on another thread; None where there are looks only."""
+    """Announces work between two rounds, on another thread; None if there are only rounds."""
     retention: Retention = RIVERS_RETENTION
-    """How long the client keeps finished jobs of queues without periods of their own."""
+    """The client's retention of finished jobs, for queues without their own periods."""
     timing: Timing = Timing()
 
     def executor(self, limit: timedelta = TIMEOUT) -> AbstractAsyncContextManager[Executor]:
-        """Return operations that commit by themselves; QueryTimeout for one that takes longer."""
+        """Return operations that commit by themselves; QueryTimeout if one takes longer."""
         return self.driver.autocommit(timeout=limit)
 
     def transaction(self, limit: timedelta = TIMEOUT) -> AbstractAsyncContextManager[Executor]:
-        """Return operations that are kept or lost together, each under this time limit."""
+        """Return operations in one transaction, each under this time limit."""
         return self.driver.transaction(timeout=limit)
 
     def log_failure(self, name: str, error: Exception) -> None:
-        """Log that a service's round failed, with a traceback unless the error is one of ours."""
+        """Log that a service's round failed, with a traceback unless it is an error of
+        riverui's.
+        """
         trace = None if isinstance(error, RiveruiError) else error
         self.logger.error("%s: this round failed: %s", name, error, exc_info=trace)
 
 
 class MaintenanceService(Protocol):
-    """Something that the leader does again and again."""
+    """A task that the leader does at intervals."""
 
     @property
     def name(self) -> str:
-        """What logs call it."""
+        """The service's name in logs."""
         ...
 
     @property
     def interval(self) -> timedelta:
-        """From the start of one round to that of the next."""
+        """Time from the start of one round to the start of the next."""
         ...
 
     async def run_once(self) -> object:
-        """Do one round, and return what it did."""
+        """Do one round, and return its result."""
         ...
 
 
 class BatchSize:
-    """How many rows to take at once: fewer, for good, after three timeouts in a row within ten
-    minutes.
+    """How many rows to process at once: fewer, permanently, after three consecutive timeouts within
+    ten minutes.
     """
 
     def __init__(
@@ -123,11 +127,11 @@ class BatchSize:
 
     @contextmanager
     def measured(self) -> Iterator[int]:
-        """Give the size for one batch, whose timeout counts; any success forgets earlier ones."""
+        """Yield the size of one batch, and count its timeout; any success resets the count."""
         try:
             yield self._reduced if self.is_reduced else self._full
         except LockTimeout:
-            # A smaller batch would wait for the same row.
+            # A smaller batch would wait for the same row lock.
             raise
         except QueryTimeout:
             if not self.is_reduced:
@@ -139,8 +143,8 @@ class BatchSize:
 
 
 async def in_batches(size: BatchSize, once: Callable[[int], Awaitable[int]], timing: Timing) -> int:
-    """Call `once` with the size of a batch for as long as it finds a full one; return how many it
-    found in all.
+    """Call `once` with the size of a batch until it processes less than a full one; return how many
+    rows in all.
     """
     total = 0
     while True:
@@ -155,7 +159,7 @@ async def in_batches(size: BatchSize, once: Callable[[int], Awaitable[int]], tim
 async def run_round(
     name: str, run_once: Callable[[], Awaitable[object]], context: ServiceContext
 ) -> None:
-    """Do a service's round; an error costs only that round, and is logged."""
+    """Do a service's round; an error is logged, and ends only that round."""
     try:
         await run_once()
     except Exception as error:
@@ -166,13 +170,13 @@ async def run_round(
 async def run_periodically(
     service: MaintenanceService, term: LeaderTerm, context: ServiceContext
 ) -> None:
-    """Do one round at once and one each interval until cancelled; an error costs its round, and is
-    logged.
+    """Do a round at once and one each interval until cancelled; an error is logged, and ends only
+    its round.
     """
     await context.timing.begin()
     due = term.now()
     while True:
-        # After a stop of the whole process the elector may not have noticed yet that the term is
+        # After the whole process was stopped, the elector may not have noticed yet that the term is
         # over.
         if term.trusted:
             await run_round(service.name, service.run_once, context)
