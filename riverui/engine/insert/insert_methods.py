@@ -125,7 +125,7 @@ def _around(outer: _Outer, inner: _Insert) -> _Insert:
 
 
 def only(results: Sequence[InsertResult]) -> InsertResult:
-    """Return the only result; InsertError where middleware has returned more or none."""
+    """Return the only result; InsertError if middleware has returned more or none."""
     if len(results) != 1:
         raise InsertError(f"a middleware returned {len(results)} results for one job")
     return results[0]
@@ -196,7 +196,7 @@ class InsertMethods:
         return await self._pipeline.insert(jobs, self._sending(await self.driver.adopt(tx)))
 
     async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
+        """Insert jobs by COPY and return only their number; raise UniqueConflict if a unique job
         exists.
         """
         return await self._copy(jobs, self._send)

@@ -109,7 +109,7 @@ class JobBuilder:
         return self._resolve(args, insert_opts, self._clock()).request
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
-        """Return the row of a request that hooks may have changed; InsertError or ArgsError where
+        """Return the row of a request that hooks may have changed; InsertError or ArgsError if
         it cannot be inserted.
         """
         unique = uniqueness(request.unique_opts) if self._enforce_unique else None

@@ -34,7 +34,7 @@ class JobInserter:
         self._builder = JobBuilder(config, client.clock, client.notify_limiter)
 
     def check(self, job: NewJob) -> None:
-        """Raise JobRefused where the job could not be inserted."""
+        """Raise JobRefused if the job could not be inserted."""
         self._request(job)
 
     async def insert(self, job: NewJob) -> InsertResult:
@@ -48,7 +48,7 @@ class JobInserter:
             raise JobRefused(str(error)) from None
 
     def _request(self, job: NewJob) -> InsertRequest:
-        """Return the job as a client would prepare it; JobRefused where it cannot be inserted."""
+        """Return the job as a client would prepare it; JobRefused if it cannot be inserted."""
         # Encrypted args have no type before they are decrypted.
         unit = None if is_sealed(job.args) else self._unit(job.kind)
         try:
@@ -78,7 +78,7 @@ class JobInserter:
 
 
 def _typed(unit: WorkUnit, text: str) -> Any:
-    """Return the args as the type of the kind's worker; ArgsError where they do not fit."""
+    """Return the args as the type of the kind's worker; ArgsError if they do not fit."""
     try:
         return unit.decode(text)
     except (ArgsError, RecursionError):

@@ -83,7 +83,7 @@ class Attempt:
         self.seen = row
         """The row after middleware, which the worker gets."""
         self.unit = unit
-        """None where the client has no worker of this kind."""
+        """None if the client has no worker of this kind."""
         self.slots = slots
         self.job: Job[Any] | None = None
         """Once the args are decoded."""

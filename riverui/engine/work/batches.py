@@ -350,7 +350,7 @@ def _key(args: str, by_args: bool | Sequence[str]) -> str:
 
 
 def _like(attempt: Attempt, by_args: bool | Sequence[str]) -> JobsAlike | None:
-    """Return which jobs can be worked with this one; None where SQL cannot find them, as middleware
+    """Return which jobs can be worked with this one; None if SQL cannot find them, as middleware
     has changed or decrypted the args.
     """
     like = JobsAlike(kind=attempt.row.kind, window=_WINDOW)

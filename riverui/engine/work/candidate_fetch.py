@@ -63,7 +63,7 @@ class SignsOfLife(Protocol):
 
     @property
     def life(self) -> ClientLife | None:
-        """The client's entry; None where it has none, or is declared dead."""
+        """The client's entry; None if it has none, or is declared dead."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class Chooser:
         return None
 
     def looked(self, page: KeyPage | None) -> None:
-        """Handle the page that was read for `key_range`; None where the partition has no index, and
+        """Handle the page that was read for `key_range`; None if the partition has no index, and
         the first jobs of all keys were read.
         """
 
@@ -160,7 +160,7 @@ class Chooser:
         """
 
     async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
-        """Make jobs running, and reserve what they take; None where it has to `choose`. Jobs
+        """Make jobs running, and reserve what they take; None if it has to `choose`. Jobs
         fetched this way are kept, whatever else happens in the fetch.
         """
         return None
@@ -302,7 +302,7 @@ class CandidateFetch:
     async def _fetch_at_once(
         self, chooser: Chooser, executor: Executor, params: JobFetchParams
     ) -> Sequence[JobRow] | None:
-        """Return jobs that a chooser has made running by one statement; None where candidates must
+        """Return jobs that a chooser has made running by one statement; None if candidates must
         be read first: where that has failed, or brought too few the last time.
         """
         self.tried = ()

@@ -24,7 +24,7 @@ RESERVED = "river:"
 
 
 def running_attempt() -> Attempt:
-    """Return the attempt whose code is running; OutsideJob where there is none, or several."""
+    """Return the attempt whose code is running; OutsideJob if there is none, or several."""
     if at_work.batch.get() is not None:
         raise OutsideJob("Several jobs are worked here: say which one, `with as_job(job): …`.")
     try:
@@ -50,7 +50,7 @@ def as_job(job: Job[Any]) -> Iterator[None]:
 
 
 def current_job() -> Job[Any]:
-    """Return the job that is being worked here; OutsideJob where none is, or where its args are not
+    """Return the job that is being worked here; OutsideJob if none is, or where its args are not
     decoded yet.
     """
     job = running_attempt().job
@@ -157,8 +157,8 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
 
 
 def completed_row(job: Job[Any], rows: Sequence[JobRow]) -> JobRow:
-    """Return the row of a job that was just completed. NotFound where it was deleted, AttemptLost
-    where another attempt at it is under way.
+    """Return the row of a job that was just completed. NotFound if it was deleted, AttemptLost
+    if another attempt at it is under way.
     """
     if not rows:
         raise NotFound(f"Job not found: {job.id}.")

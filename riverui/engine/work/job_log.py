@@ -142,7 +142,7 @@ class JobLogs(logging.Handler):
             self._wake_up.set()
 
     def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
-        """Return the value of `river:log` with this attempt's entry as the newest; None where the
+        """Return the value of `river:log` with this attempt's entry as the newest; None if the
         job has something other than logs there.
         """
         row = attempt.row
@@ -156,7 +156,7 @@ class JobLogs(logging.Handler):
 
 
 def _entries(metadata: str) -> Sequence[str] | None:
-    """Return the entries of `river:log`, each as JSON text; None where it is not a list."""
+    """Return the entries of `river:log`, each as JSON text; None if it is not a list."""
     if KEY not in metadata:
         return []
     try:

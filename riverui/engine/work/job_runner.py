@@ -76,7 +76,7 @@ class JobRunner:
         return self._completer.job_ids
 
     def start(self) -> None:
-        """Start to collect the logs of jobs, and to write outcomes. ConfigError where a worker
+        """Start to collect the logs of jobs, and to write outcomes. ConfigError if a worker
         cannot be isolated.
         """
         workers = self._client.config.workers

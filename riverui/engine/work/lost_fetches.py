@@ -60,7 +60,7 @@ class LostFetches:
         """Seconds until the next check."""
         self._queues = queues
         self._since: float | None = None
-        """When the first fetch began that failed (steady clock); None where no jobs can be lost."""
+        """When the first fetch began that failed (steady clock); None if no jobs can be lost."""
         self._until = 0.0
         """When to stop checking (steady clock)."""
         self._unwritten = unwritten

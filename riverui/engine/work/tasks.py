@@ -394,7 +394,7 @@ def _field(parameter: Parameter) -> Any:
 
 def _parameters(function: Callable[..., Any], *, pass_job: bool) -> list[tuple[Parameter, Any]]:
     """Return the parameters that are args, each with its type, Any where it has none; ConfigError
-    where they cannot be.
+    if they cannot be.
     """
     name = function.__qualname__
     try:

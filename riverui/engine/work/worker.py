@@ -277,7 +277,7 @@ class WorkUnit:
     worker: Worker[Any]
     is_async: bool
     decode: Callable[[str], Any]
-    """JSON text to args; ValueError where it does not fit."""
+    """JSON text to args; ValueError if it does not fit."""
     batch: BatchSettings | None = None
     """How its jobs are gathered, where they are worked together."""
     ephemeral: bool = False

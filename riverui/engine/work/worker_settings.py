@@ -46,7 +46,7 @@ _LIMITS = (
 
 
 def check_settings(worker: WorkerSettings, name: str) -> None:
-    """Raise ConfigError where the worker's time limits, retry, middleware or next_retry cannot be
+    """Raise ConfigError if the worker's time limits, retry, middleware or next_retry cannot be
     used.
     """
     _check_timeout(worker.timeout, f"{name}.timeout")
@@ -100,7 +100,7 @@ def _arg_names(names: Any, args_type: type[Any], name: str) -> Sequence[str]:
 def check_isolation(
     worker: WorkerSettings, name: str, made_of: Sequence[object], *, is_async: bool
 ) -> None:
-    """Raise ConfigError where the worker's isolation or hard_timeout cannot be used. `made_of` is
+    """Raise ConfigError if the worker's isolation or hard_timeout cannot be used. `made_of` is
     what a child process must import: its function or class, and the type of its args.
     """
     if worker.isolation not in (None, "process"):
@@ -132,9 +132,9 @@ def check_isolation(
 
 
 def hard_seconds_of(worker: WorkerSettings, job: Any) -> float | None:
-    """Return the hard time limit of one job, infinite for none; None where the worker does not say.
+    """Return the hard time limit of one job, infinite for none; None if the worker does not say.
 
-    It raises what the worker's own `hard_timeout` raises, and TypeError where that returns anything
+    It raises what the worker's own `hard_timeout` raises, and TypeError if that returns anything
     else.
     """
     limit = worker.hard_timeout
@@ -151,10 +151,10 @@ def hard_seconds_of(worker: WorkerSettings, job: Any) -> float | None:
 
 
 def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelta:
-    """Return the time limit of one job, negative for none; `default` where the worker says None or
+    """Return the time limit of one job, negative for none; `default` if the worker says None or
     zero.
 
-    It raises what the worker's own `timeout` raises, and TypeError where that returns anything
+    It raises what the worker's own `timeout` raises, and TypeError if that returns anything
     else.
     """
     limit = worker.timeout
@@ -172,7 +172,7 @@ def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelt
 def middleware_of(worker: WorkerSettings, row: JobRow) -> Sequence[Middleware]:
     """Return the worker's middleware for one job, outermost first.
 
-    It raises what the worker's own `middleware` raises, and TypeError where that returns anything
+    It raises what the worker's own `middleware` raises, and TypeError if that returns anything
     else.
     """
     found = worker.middleware

@@ -84,7 +84,7 @@ class Workers:
         args_type: type[Any] | None = None,
         ephemeral: bool | None = None,
     ) -> None:
-        """Register a worker under its args' kind and aliases; ConfigError where one is taken or
+        """Register a worker under its args' kind and aliases; ConfigError if one is taken or
         unusable.
 
         `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
@@ -134,7 +134,7 @@ class Workers:
         decorator.
 
         `@workers.work` and `@workers.work(timeout=…)` take the type of args from the function's
-        annotation, `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError where
+        annotation, `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError if
         there is neither. `ephemeral` is as in `add`; `isolation` and `hard_timeout` are Worker's.
         """
 
@@ -166,7 +166,7 @@ class Workers:
         """Register a plain function, async or not, as the worker of batches of its args' kind; for
         use as a decorator.
 
-        See BatchWorker for the settings; ConfigError where one cannot be used.
+        See BatchWorker for the settings; ConfigError if one cannot be used.
         """
 
         def register(
@@ -252,7 +252,7 @@ class Workers:
         return register if function is None else register(function)
 
     def get(self, kind: str) -> WorkUnit | None:
-        """Return the worker of a kind; None where there is none."""
+        """Return the worker of a kind; None if there is none."""
         return self._units.get(kind)
 
     @property
@@ -299,7 +299,7 @@ class Workers:
 
 
 def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
-    """Return the type of args that a function takes, by its annotation; ConfigError where there is
+    """Return the type of args that a function takes, by its annotation; ConfigError if there is
     none.
     """
     name = getattr(function, "__name__", repr(function))
@@ -323,7 +323,7 @@ def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
 
 
 def plain_function(worker: Worker[Any]) -> Callable[..., Any] | None:
-    """Return the function that a worker was made of; None where it was not."""
+    """Return the function that a worker was made of; None if it was not."""
     if isinstance(worker, _Function):
         return worker.origin
     return worker.work_many if isinstance(worker, _BatchFunction) else None
@@ -343,7 +343,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _args_type(worker_type: type[Any]) -> type[Any]:
-    """Return the args type of a worker's class; ConfigError where it does not say."""
+    """Return the args type of a worker's class; ConfigError if it does not say."""
     found = _argument(worker_type, {})
     if isinstance(found, type) or get_origin(found) is not None:
         return found  # type: ignore[return-value]

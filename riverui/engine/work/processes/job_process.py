@@ -51,7 +51,7 @@ class JobProcess(ChildProcess[messages.Report]):
         """Set once it is ready, or has ended."""
 
     async def start(self, setup: messages.Setup) -> None:
-        """Start the process and wait until it is ready; JobProcessDied where it does not start. It
+        """Start the process and wait until it is ready; JobProcessDied if it does not start. It
         is killed unless it is ready in time.
         """
         try:
@@ -78,7 +78,7 @@ class JobProcess(ChildProcess[messages.Report]):
         """Have a job worked, by the worker of that key, and raise what it raised.
 
         `begun` is called when it begins, `asked` each time that this task is cancelled, which asks
-        the job to end. JobProcessDied where the process did not survive it.
+        the job to end. JobProcessDied if the process did not survive it.
         """
         loads = key not in self._loaded
         timer: asyncio.TimerHandle | None = None

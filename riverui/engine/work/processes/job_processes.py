@@ -66,7 +66,7 @@ class JobProcesses:
         return tuple(each.pid for each in self._living() if each.pid)
 
     def check(self, units: Iterable[WorkUnit]) -> None:
-        """Raise ConfigError where a worker cannot be sent to a process of its own."""
+        """Raise ConfigError if a worker cannot be sent to a process of its own."""
         for unit in units:
             self._pickled(unit)
 
@@ -82,8 +82,8 @@ class JobProcesses:
 
         `begun` is called once it begins there. The process is killed `hard_seconds` after that,
         infinite for never; None leaves it to how long the job goes on when it was asked to end.
-        JobTimedOut where a time limit killed it, CancelledError where somebody else had it killed,
-        JobProcessDied where the process died by itself.
+        JobTimedOut if a time limit killed it, CancelledError if somebody else had it killed,
+        JobProcessDied if the process died by itself.
         """
         key, worker = self._pickled(unit)
         if self._closed:

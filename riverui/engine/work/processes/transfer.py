@@ -48,7 +48,7 @@ class LoadedWork(NamedTuple):
 
 
 def pickled(unit: WorkUnit) -> bytes:
-    """Return what a child needs to work jobs of a kind; ConfigError where it cannot be sent."""
+    """Return what a child needs to work jobs of a kind; ConfigError if it cannot be sent."""
     what = plain_function(unit.worker) or unit.worker
     try:
         return pickle.dumps((what, unit.args_type), pickle.HIGHEST_PROTOCOL)
@@ -69,7 +69,7 @@ def loaded(sent: bytes) -> LoadedWork:
 
 
 def current_trace() -> Mapping[str, str] | None:
-    """Return the current trace context, serialized; None where there is none."""
+    """Return the current trace context, serialized; None if there is none."""
     if "opentelemetry.propagate" not in sys.modules and "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import propagate
