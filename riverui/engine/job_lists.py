@@ -1,4 +1,4 @@
-"""Which jobs a program asks for: River's lists with their filters, orders and cursors."""
+"""Lists of jobs: River's filters, orders and cursors."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.where import Where
 
 MOST = 10_000
-"""Rows of one answer: River's limit."""
+"""Rows in one result: River's limit."""
 
 MOST_COUNTED = 1_000_000
-"""Jobs that are counted unless another limit is asked for: they take about a second."""
+"""Default limit of counted jobs: these take about a second."""
 
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
-"""Go's zero time, which stands for none in a cursor."""
+"""Go's zero time, which means none in a cursor."""
 
 
 class JobListOrder(StrEnum):
-    """What a list is ordered by; jobs of the same time by id."""
+    """The order of a list; jobs with the same time are ordered by id."""
 
     ID = "id"
     FINALIZED_AT = "finalized_at"
-    """Only for finalized states: all of them unless given."""
+    """Only for finalized states; all of them by default."""
     SCHEDULED_AT = "scheduled_at"
     TIME = "time"
-    """What matters for the first of `states`: finalized_at, attempted_at (running) or scheduled_at.
+    """The time that belongs to the first of `states`: finalized_at, attempted_at (running) or
+    scheduled_at.
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobListCursor:
-    """A place in a list, behind one of its jobs. Its text is the one that River's clients give and
-    take.
-    """
+    """A position in a list, after one of its jobs. Its text has the format of River's clients."""
 
     id: int
     kind: str
     queue: str
     sort_field: JobListOrder
     time: datetime | None
-    """What the job is ordered by; None for the id, or where the job has no such time."""
+    """The time that the list is ordered by; None if ordered by id, or if the job has no such
+    time.
+    """
 
     def __str__(self) -> str:
         named = {
@@ -64,7 +65,7 @@ class JobListCursor:
 
     @classmethod
     def parse(cls, text: str) -> JobListCursor:
-        """Return the cursor that a text stands for; ValueError where it is none."""
+        """Parse a cursor's text; ValueError if invalid."""
         try:
             found = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
             time = datetime.fromisoformat(found["time"])
@@ -83,17 +84,17 @@ class JobListCursor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobListParams:
-    """River's JobListParams. A filter that is None lets all pass, an empty one nothing."""
+    """River's JobListParams. A filter that is None matches everything, an empty one nothing."""
 
     after: JobListCursor | JobRow | str | None = None
-    """Begins behind that place, or that job; a text is that of a cursor."""
+    """Start after this position or job; a text is a cursor's."""
     descending: bool = False
     first: int = 100
-    """At most so many, up to 10,000."""
+    """Page size, up to 10,000."""
     ids: Collection[int] | None = None
     kinds: Collection[str] | None = None
     metadata: Mapping[str, Any] | str | None = None
-    """What the metadata contains (Postgres's `@>`); a text is JSON."""
+    """JSON that the metadata contains (Postgres's `@>`); a text is JSON already."""
     order_by: JobListOrder | str = JobListOrder.ID
     priorities: Collection[int] | None = None
     queues: Collection[str] | None = None
@@ -101,7 +102,7 @@ class JobListParams:
     tags_all: Collection[str] | None = None
     tags_any: Collection[str] | None = None
     where: Where | Sequence[Where] = ()
-    """Conditions in SQL, for what no other filter can say: see Where, and its warning."""
+    """SQL conditions, for what no other filter supports: see Where, and its warning."""
 
     def __post_init__(self) -> None:
         _check_first(self.first)
@@ -113,7 +114,7 @@ class JobListParams:
             )
 
     def select(self) -> JobSelectParams | None:
-        """Return the same for storage; None where nothing can match. ValueError for a cursor of
+        """Return these params for storage; None if nothing can match. ValueError for a cursor of
         another order.
         """
         filters = (self.ids, self.kinds, self.priorities, self.queues, self.states, self.tags_any)
@@ -138,7 +139,7 @@ class JobListParams:
         )
 
     def cursor(self, row: JobRow) -> JobListCursor:
-        """Return the place behind that job in this list."""
+        """Return the position after that job in this list."""
         column = self._column()
         return JobListCursor(
             id=row.id,
@@ -183,7 +184,7 @@ class JobListParams:
 async def count_jobs(
     executor: Executor, params: JobListParams, limit: int = MOST_COUNTED
 ) -> Mapping[JobState, int]:
-    """Count the jobs that match by state, up to `limit` of them."""
+    """Count matching jobs by state, up to `limit` in total."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}")
     select = params.select()
@@ -197,25 +198,27 @@ class JobListResult:
 
     jobs: Sequence[JobRow]
     last_cursor: JobListCursor | None
-    """Where the next page begins, for `after`; None without jobs."""
+    """Where the next page starts, for `after`; None without jobs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobDeleteManyParams:
-    """River's JobDeleteManyParams. A filter that is None lets all pass, an empty one nothing."""
+    """River's JobDeleteManyParams. A filter that is None matches everything, an empty one
+    nothing.
+    """
 
     first: int = 100
-    """At most so many, by id, up to 10,000."""
+    """How many to delete at most, by id, up to 10,000."""
     ids: Collection[int] | None = None
     kinds: Collection[str] | None = None
     priorities: Collection[int] | None = None
     queues: Collection[str] | None = None
     states: Collection[JobState | str] | None = None
     unsafe_all: bool = False
-    """Has to be set where there is no filter: then it is every job."""
+    """Required without any filter: then every job is deleted."""
     where: Where | Sequence[Where] = ()
-    """Conditions in SQL, for what no other filter can say: see Where, and its warning. It is a
-    filter too.
+    """SQL conditions, for what no other filter supports: see Where, and its warning. They count as
+    a filter.
     """
 
     def __post_init__(self) -> None:
@@ -225,7 +228,7 @@ class JobDeleteManyParams:
             raise ValueError("unsafe_all must be set to delete without any filter, and only then")
 
     def select(self) -> JobSelectParams | None:
-        """Return the same for storage; None where nothing can match."""
+        """Return these params for storage; None if nothing can match."""
         if any(given is not None and not given for given in self._filters()):
             return None
         return JobSelectParams(

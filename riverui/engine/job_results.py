@@ -1,10 +1,9 @@
-"""Waits until jobs have ended, for all who wait in one client together: by notifications where a
-client of ours works the job, and by looks at the table in any case.
+"""Wait until jobs have ended. All waits of one client share notifications and polls of the table.
 
-River tells nobody that a job has ended. So waiting clients tell the working ones on a topic of
-riverui's own which jobs they wait for, and those tell when one of them has ended
-(`work/wanted_ends.py`). What Go works, what a person cancels and what is told in vain is found by
-looking.
+River sends no notification when a job ends. So waiting clients send the ids they wait for on a
+topic of riverui's own, and working clients send a notification when one of those jobs ends
+(`work/wanted_ends.py`). Polling finds everything else: jobs worked by Go, jobs that a person
+cancels, and lost notifications.
 """
 
 from __future__ import annotations
@@ -48,31 +47,33 @@ from riverui.storage.interface.engine_params import JobSelectParams
 T = TypeVar("T")
 
 _IDS = 1_000
-"""Jobs in one look: ids and states alone."""
+"""Jobs per poll statement, which reads only ids and states."""
 _ROWS = 100
-"""Whole jobs in one statement: each may have a large output."""
+"""Whole jobs per statement: each may have a large output."""
 _IDS_IN_PAYLOAD = 350
-"""Ids in one notification: Postgres takes 8,000 bytes, and an id has up to 19 digits."""
+"""Ids per notification: Postgres allows 8,000 bytes, and an id has up to 19 digits."""
 _REST = 4.0
-"""Times as long as a look at all jobs that match took, until the next: it may read many."""
-_STOPPED = "The client was stopped while somebody waited for jobs."
+"""The pause between polls of all matching jobs, as a multiple of the last poll's duration: a poll
+may read many jobs.
+"""
+_STOPPED = "The client was stopped during a wait for jobs."
 _SHARE = 0.25
-"""Part of the time that somebody has waited by now, after which is looked again."""
+"""The pause before the next poll, as a share of the time waited so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStanding:
-    """Where a job stands."""
+    """The state of a job at a poll."""
 
     state: JobState | None
     """None for a state that only a newer River knows."""
     row: JobRow | None
-    """The whole job once it has ended."""
+    """The whole job if it has ended."""
 
 
 async def look(driver: Driver, ids: Collection[int]) -> Mapping[int, JobStanding]:
-    """Return where jobs stand, those that have ended with their rows; those that are not there are
-    left out.
+    """Return the states of jobs, with the rows of those that have ended; missing jobs are left
+    out.
     """
     found: dict[int, JobStanding] = {}
     async with driver.autocommit() as executor:
@@ -82,12 +83,12 @@ async def look(driver: Driver, ids: Collection[int]) -> Mapping[int, JobStanding
         ended = [job_id for job_id, standing in found.items() if standing.state in FINALIZED]
         for some in _pieces(ended, _ROWS):
             for job_id in some:
-                # Deleted meanwhile, unless it is among the rows.
+                # Re-added below unless it was deleted meanwhile.
                 del found[job_id]
             for row in await executor.job_row_list(
                 JobSelectParams(ids=tuple(some), limit=len(some))
             ):
-                # It may also have been retried meanwhile.
+                # It may have been retried meanwhile.
                 has_ended = row.state in FINALIZED
                 found[row.id] = JobStanding(row.state, row if has_ended else None)
     return found
@@ -100,8 +101,8 @@ async def looks_until_ended(
     limits: EngineLimits,
     clock: Callable[[], float],
 ) -> AsyncGenerator[float, None]:
-    """Look whether unfinished jobs match, and yield how many seconds to wait until the next look,
-    until there are none. WaitTimeout where it takes longer than `seconds`.
+    """Poll for unfinished jobs that match, and yield the seconds to wait before the next poll,
+    until none are left. WaitTimeout if that takes longer than `seconds`.
     """
     select = params.select()
     wanted = () if select is None else select.states or tuple(JobState)
@@ -133,20 +134,20 @@ async def looks_until_ended(
 
 
 def _not_ended(counts: Mapping[str, int]) -> str:
-    """Return how many jobs have not ended, in words."""
+    """Describe how many jobs have not ended."""
     number = sum(counts.values())
-    told = ", ".join(f"{count:,} {state}" for state, count in Counter(counts).most_common())
-    return f"{number:,} {'job has' if number == 1 else 'jobs have'} not ended ({told})"
+    states = ", ".join(f"{count:,} {state}" for state, count in Counter(counts).most_common())
+    return f"{number:,} {'job has' if number == 1 else 'jobs have'} not ended ({states})"
 
 
-async def tell_wanted(driver: Driver, ids: Collection[int]) -> None:
-    """Tell working clients that somebody waits for these jobs."""
+async def notify_wanted(driver: Driver, ids: Collection[int]) -> None:
+    """Notify working clients that these jobs are waited for."""
     async with driver.autocommit() as executor:
         await executor.notify_many(JOB_WANTED, payloads(ids))
 
 
 class Waiting:
-    """Somebody who waits for jobs."""
+    """One wait for a set of jobs."""
 
     def __init__(self, ids: Iterable[int], now: float, seconds: float | None) -> None:
         ids = list(ids)
@@ -159,19 +160,19 @@ class Waiting:
         self.began = now
         self.deadline = None if seconds is None else now + seconds
         self.ended: deque[JobRow] = deque()
-        """Rows that were not taken yet."""
+        """Rows that the caller has not read yet."""
         self.error: Exception | None = None
         self.left: dict[int, JobState | None] = dict.fromkeys(ids)
-        """Jobs that have not ended, and their states as last seen."""
+        """Jobs that have not ended, and their last known states."""
         self.seen: set[int] = set()
-        """Those of them that were there."""
+        """Jobs that were found by a poll and have not ended."""
         self.looked = False
-        """Whether all of its jobs were looked at."""
+        """Whether all of its jobs were polled at least once."""
         self.woken = WakeUp()
         self._seconds = seconds
 
     def learn(self, looked_at: Collection[int], found: Mapping[int, JobStanding]) -> None:
-        """Take in what a look has found."""
+        """Process the result of a poll."""
         for job_id in [job_id for job_id in self.left if job_id in looked_at]:
             standing = found.get(job_id)
             if standing is None:
@@ -189,16 +190,16 @@ class Waiting:
             self.woken.set()
 
     def fail(self, error: Exception) -> None:
-        """Let it wait no longer."""
+        """End the wait with an error."""
         self.error = self.error or error
         self.woken.set()
 
     def is_over(self, now: float) -> bool:
-        """Return whether it has waited long enough; each job is looked at once at least."""
+        """Return whether the timeout has passed; each job is polled at least once before that."""
         return self.looked and self.deadline is not None and now >= self.deadline
 
     def timeout(self) -> WaitTimeout:
-        """Return the error of having waited long enough."""
+        """Return the timeout's error."""
         (job_id, state), *others = self.left.items()
         words = f"Job {job_id} is still {state or 'in an unknown state'}"
         if others:
@@ -207,8 +208,8 @@ class Waiting:
 
 
 def fail(waiting: Iterable[Waiting], error: DatabaseError) -> None:
-    """Let nobody wait any longer, but for those that wait already while the database is away for a
-    while.
+    """Fail these waits. Those that have polled before survive a database that is temporarily
+    unavailable.
     """
     passing = isinstance(error, DatabaseUnavailable | QueryTimeout)
     for each in waiting:
@@ -217,8 +218,8 @@ def fail(waiting: Iterable[Waiting], error: DatabaseError) -> None:
 
 
 def next_look(waiting: Iterable[Waiting], looked_at: float, limits: EngineLimits) -> float:
-    """Return when to look at all jobs again, by the clock of `looked_at`, which is that of the last
-    look: soon where somebody has begun to wait just now, and right before one gives up.
+    """Return when to poll all jobs again, by the clock of `looked_at` (the last poll): soon after a
+    wait has begun, and right before one times out.
     """
     least, most = limits.results_least_seconds, limits.results_most_seconds
     youngest, soonest = float("inf"), float("inf")
@@ -231,19 +232,19 @@ def next_look(waiting: Iterable[Waiting], looked_at: float, limits: EngineLimits
 
 
 class WaitingClient(Protocol):
-    """A client, as those who wait know it."""
+    """The part of a client that waits need."""
 
     driver: Driver
     logger: logging.Logger
 
     @property
     def notifier(self) -> Notifier | None:
-        """What hears notifications while it works jobs."""
+        """The client's notifier while it works jobs."""
         ...
 
 
 class JobResults:
-    """Looks at jobs for all who wait for them, while there are any."""
+    """Polls jobs for all waits of one client, as long as there are any."""
 
     def __init__(
         self, client: WaitingClient, *, limits: EngineLimits, poll_only: bool = False
@@ -251,33 +252,33 @@ class JobResults:
         self._client = client
         self._driver = client.driver
         self._listening: asyncio.Task[None] | None = None
-        """Listens for notifications."""
+        """The task that listens for notifications."""
         self._hinted: set[int] = set()
-        """Jobs of which a notification says that they have ended."""
+        """Jobs that have ended according to a notification."""
         self._limits = limits
         self.listening = False
-        """Whether ends of jobs are heard of, as far as it knows."""
+        """Whether notifications of ended jobs are being received."""
         self._poll_only = poll_only
         self._stopped = asyncio.Event()
         """Set, and replaced, when the client is stopped."""
         self._logger = client.logger
         self._task: asyncio.Task[None] | None = None
-        self._untold: set[int] = set()
-        """Jobs that working clients were not told of."""
+        self._unannounced: set[int] = set()
+        """Jobs that working clients were not notified about yet."""
         self.waiting: dict[Waiting, None] = {}
-        """Who waits."""
+        """The current waits, in order."""
         self._wake_up = WakeUp()
 
     @property
     def at_rest(self) -> bool:
-        """Whether nobody waits, and nothing is listened to."""
+        """Whether nothing is waited for or listened to."""
         return self._task is None
 
     async def ended(
         self, ids: Collection[int], seconds: float | None
     ) -> AsyncGenerator[JobRow, None]:
-        """Yield the rows of jobs as they end. NotFound for one that is not there, JobGone for one
-        that no longer is, WaitTimeout for those that take too long.
+        """Yield the rows of jobs as they end. NotFound for a job that does not exist, JobGone for
+        one that was deleted during the wait, WaitTimeout if they take too long.
         """
         if not ids:
             return
@@ -317,11 +318,11 @@ class JobResults:
 
     @property
     def _listens(self) -> bool:
-        """Whether to hear notifications, as far as it is known what the database sends."""
+        """Whether to listen for notifications, if the database is known to send them."""
         return not self._poll_only and LISTENING in self._driver.capabilities
 
     async def close(self) -> None:
-        """Let nobody wait any longer; safe to call twice."""
+        """Fail all waits; safe to call twice."""
         self._stopped.set()
         self._stopped = asyncio.Event()
         task, self._task = self._task, None
@@ -332,17 +333,17 @@ class JobResults:
 
     def _begin(self, waiting: Waiting) -> Waiting:
         self.waiting[waiting] = None
-        self._untold.update(waiting.left)
+        self._unannounced.update(waiting.left)
         self._wake_up.set()
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
-            # Outside of the job, should one wait: what is done here is not its own.
+            # Without the context of a job that waits: this task does not belong to it.
             self._task = loop.create_task(self._run(), name="riverui results", context=Context())
         return waiting
 
     async def _run(self) -> None:
         try:
-            await self._look_again_and_again()
+            await self._poll_until_idle()
         except Exception as error:
             for waiting in self.waiting:
                 waiting.fail(error)
@@ -351,18 +352,18 @@ class JobResults:
                 waiting.fail(RiveruiError(_STOPPED))
             raise
         finally:
-            # From here on, who begins to wait begins anew.
+            # A later wait starts a new task.
             if self._task is asyncio.current_task():
                 self._task = None
             listening, self._listening = self._listening, None
             self.listening = False
             self._hinted.clear()
-            self._untold.clear()
+            self._unannounced.clear()
             if listening is not None:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
 
-    async def _look_again_and_again(self) -> None:
+    async def _poll_until_idle(self) -> None:
         loop = asyncio.get_running_loop()
         looked_at, renewed_at, limits = float("-inf"), loop.time(), self._limits
         while True:
@@ -374,7 +375,7 @@ class JobResults:
                 continue
             if self._listening is None and self._listens:
                 self._listening = loop.create_task(
-                    self._hear(), name="riverui results, notifications"
+                    self._listen(), name="riverui results, notifications"
                 )
             now = loop.time()
             look_at = next_look(self.waiting, looked_at, limits)
@@ -382,11 +383,11 @@ class JobResults:
             if now >= look_at:
                 ids, looked_at = self._ids(), now
             if now - renewed_at >= limits.results_renew_seconds:
-                self._untold, renewed_at = self._ids(), now
+                self._unannounced, renewed_at = self._ids(), now
             if ids:
                 await self._look(ids)
-            elif self.listening and self._untold:
-                await self._tell()
+            elif self.listening and self._unannounced:
+                await self._notify()
             else:
                 await self._wake_up.wait(look_at - loop.time())
 
@@ -394,7 +395,7 @@ class JobResults:
         try:
             found = await look(self._driver, ids)
         except DatabaseError as error:
-            self._logger.debug("jobs that are waited for cannot be looked at: %s", error)
+            self._logger.debug("jobs that are waited for cannot be polled: %s", error)
             fail(self.waiting, error)
             return
         for waiting in self.waiting:
@@ -403,19 +404,19 @@ class JobResults:
     def _ids(self) -> set[int]:
         return {job_id for waiting in self.waiting for job_id in waiting.left}
 
-    async def _tell(self) -> None:
-        """Tell working clients which jobs are waited for; where that fails, looks are enough."""
-        untold, self._untold = self._untold & self._ids(), set()
-        if not untold:
+    async def _notify(self) -> None:
+        """Notify working clients which jobs are waited for; if that fails, polling is enough."""
+        unannounced, self._unannounced = self._unannounced & self._ids(), set()
+        if not unannounced:
             return
         try:
-            await tell_wanted(self._driver, untold)
+            await notify_wanted(self._driver, unannounced)
         except DatabaseError as error:
-            self._logger.debug("it could not be told which jobs are waited for: %s", error)
+            self._logger.debug("working clients could not be notified of waits: %s", error)
 
-    async def _hear(self) -> None:
-        """Hear of jobs that have ended, until cancelled: with the client's notifier
-        where it has one.
+    async def _listen(self) -> None:
+        """Listen for jobs that have ended, until cancelled; use the client's notifier if it has
+        one.
         """
         notifier, own = self._client.notifier, None
         if notifier is None:
@@ -427,7 +428,7 @@ class JobResults:
                 if own is not None:
                     await own.connect()
             except (DatabaseError, OSError) as error:
-                self._logger.debug("nobody can tell of jobs that have ended: %s", error)
+                self._logger.debug("ends of jobs are not notified: %s", error)
             else:
                 self._on_connect()
             if own is not None and self._listens:
@@ -441,7 +442,7 @@ class JobResults:
 
     def _on_connect(self) -> None:
         self.listening = True
-        self._untold = self._ids()
+        self._unannounced = self._ids()
         self._wake_up.set()
 
     def _on_end(self, message: dict[str, Any]) -> None:
@@ -451,12 +452,12 @@ class JobResults:
 
 
 def payloads(ids: Collection[int]) -> Sequence[str]:
-    """Return notifications that name these jobs."""
+    """Return notification payloads that name these jobs."""
     return [json.dumps({"ids": some}) for some in _pieces(ids, _IDS_IN_PAYLOAD)]
 
 
 def ids_of(message: Mapping[str, Any]) -> Sequence[int]:
-    """Return the jobs that a notification names; none where it is not one of ours."""
+    """Return the jobs that a notification names; none if it is not riverui's."""
     ids = message.get("ids")
     if not isinstance(ids, list):
         return ()

@@ -1,6 +1,4 @@
-"""How much the engine does at once and how often: figures that programs have no reason to change,
-and tests have.
-"""
+"""Limits and intervals of the engine, which programs have no reason to change, but tests do."""
 
 from __future__ import annotations
 
@@ -13,120 +11,129 @@ from riverui.storage.interface.engine_params import INSERT_ROWS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineLimits:
-    """The figures of one client."""
+    """The limits of one client."""
 
     # Inserting
     insert_rows: int = INSERT_ROWS
-    """Jobs in one statement: River's figure."""
+    """Jobs per statement: River's figure."""
 
     # Fetching
     fetch_rows: int = 1_000
-    """Jobs in one statement: while the next ones are fetched, these are worked already."""
+    """Jobs per statement: they are worked while the next ones are fetched."""
     fetch_first_rows: int = 100
-    """Jobs in the first statement, while it is not known how large they are."""
+    """Jobs in the first statement, while their size is unknown."""
     fetch_characters: int = 32 * 1024 * 1024
-    """Args and metadata in one statement, if the next jobs are like the last: what a process can
-    hold several times over.
+    """Characters of args and metadata per statement, if the next jobs are like the last: a process
+    can hold this several times over.
     """
     set_aside_seconds: float = 60.0
-    """Until a job that could not be fetched is tried again: somebody has to mend it first."""
+    """Seconds before a job that could not be fetched is tried again: a person has to repair it
+    first.
+    """
 
     statement_timeout: timedelta = timedelta(seconds=10)
     """For each statement that fetches or completes: River's figure."""
 
     # Working
     process_load_seconds: float = 60.0
-    """Within which a process of isolated jobs must have started, and again within which it must
-    have imported the module of a worker.
+    """Seconds in which a process of isolated jobs must start, and again in which it must import the
+    module of a worker.
     """
     process_term_seconds: float = 2.0
-    """From SIGTERM to SIGKILL for the process of a job that does not end: as long as `finally`
-    blocks may take.
+    """Seconds from SIGTERM to SIGKILL for the process of a job that does not end: enough for
+    `finally` blocks.
     """
 
     # Finishing
     outcomes_at_once: int = 200
     """Outcomes that are written without waiting for more."""
     outcomes_wait_seconds: float = 0.05
-    """How long fewer outcomes wait for more: about as long as nobody notices."""
+    """Seconds that fewer outcomes wait for more: about the shortest delay that a person notices."""
     completions: int = 2_000
-    """Jobs in one statement that just went well: more make it no faster."""
+    """Successful jobs per statement: a larger number is no faster."""
     completions_beside: int = 1_000
-    """Such jobs that are written on a second connection if they pile up while the first one
-    writes: so many are worth it.
+    """Successful jobs that are written on a second connection if that many queue up while the first
+    one writes.
     """
     feature_ends: int = 1_000
-    """Such jobs in one transaction where a feature takes part: another is written beside it."""
+    """Successful jobs per transaction if a feature takes part: another is written at the same
+    time.
+    """
     changes: int = 500
-    """Outcomes of all other kinds in one statement, each with texts of its own."""
+    """Other outcomes per statement, each with its own texts."""
     changes_characters: int = 16 * 1024 * 1024
-    """Errors, logs and outputs in one statement; a single output may have twice as many."""
+    """Characters of errors, logs and outputs per statement; a single output may have twice as
+    many.
+    """
     same_time: timedelta = timedelta(milliseconds=25)
-    """Jobs that end so close together are written with the time of the last: Postgres is quicker at
-    that, and nobody tells the difference.
+    """Jobs that end this close together are written with the time of the last, which is faster in
+    Postgres, and too short to matter.
     """
     outcomes_full: int = 10_000
-    """Unwritten outcomes that fill the completer: jobs keep their slots then. River's figure."""
+    """Unwritten outcomes at which the completer is full, and jobs keep their slots: River's
+    figure.
+    """
     outcomes_room: int = 5_000
-    """Unwritten outcomes below which it has room again and slots are freed: River's figure."""
+    """Unwritten outcomes below which it accepts more, and slots are freed: River's figure."""
 
-    # Trying again
+    # Retrying
     backoff: Backoff = backoff
-    """How long after an error of the database outcomes are written and notifications listened to
+    """The delay after a database error before outcomes are written, or notifications listened to,
     again.
     """
 
-    # Looking
+    # Polling
     look_seconds: float = 60.0
-    """Between two looks for what a notification should have told: those are seldom lost."""
+    """Seconds between polls with a notifier: they find what lost notifications missed, which are
+    rare.
+    """
     look_seconds_without_notifier: float = 2.0
-    """Where a look is all there is: River's figure."""
+    """Seconds between polls without a notifier: River's figure."""
     results_least_seconds: float = 0.05
-    """Between two looks at jobs that somebody waits for, at least: about as long as nobody notices.
+    """Shortest pause between polls of jobs that are waited for: about the shortest delay that a
+    person notices.
     """
     results_most_seconds: float = 1.0
-    """The same at most: so late is told of jobs whose ends nobody notifies of, such as Go's."""
+    """Longest such pause: how late ends without a notification, such as Go's, are found."""
     results_renew_seconds: float = 30.0
-    """Until working clients are told anew which jobs somebody waits for: half of what they remember
-    it for, and some may have started since.
+    """Seconds between notifications of which jobs are waited for: half of how long working clients
+    remember them, and some may have started since.
     """
     results_linger_seconds: float = 60.0
-    """How long ends of jobs are listened to after the last one has waited: somebody else may soon,
-    and to connect costs more than to be idle.
+    """Seconds to keep listening after the last wait: another may follow, and connecting costs more
+    than an idle connection.
     """
     look_for_lost_seconds: float = 300.0
-    """For how long after a failed fetch jobs are looked for that it may have brought: TCP sends
-    what it holds again after two minutes at most, and statements have their own limit.
+    """Seconds after a failed fetch during which the jobs that it may have fetched are looked for:
+    TCP retransmits for two minutes at most, and statements have their own limit.
     """
     look_for_lost_most_seconds: float = 20.0
-    """Between two looks for them, at most: as between two signs of life."""
+    """Longest pause between looking for them: as between two heartbeats."""
     keep_alive_seconds: float = 30.0
-    """Between two signs of life of a client's producers to its features: River's figure."""
+    """Seconds between a client's keep-alive calls to its features: River's figure."""
     look_for_clients_seconds: float = 60.0
-    """Between two looks whether somebody has made the table of clients: about as long as nobody
-    waits for it.
-    """
+    """Seconds between checks whether the table of clients has been created: nobody waits for it."""
     forget_clients_after: timedelta = timedelta(days=1)
-    """How long clients that were declared dead are shown: until somebody has asked why."""
+    """How long clients that were declared dead are shown, for a person to find out why."""
     stand_in_seconds: float = 15.0
-    """Between two looks whether a client of another kind leads, so that riverui's own part of the
-    maintenance needs a stand-in: as long as a leader's term.
+    """Seconds between checks whether a client of another kind leads, so that riverui's own part of
+    the maintenance needs a stand-in: as long as a leader's term.
     """
     figures_seconds: float = 10.0
-    """Between two times that a client tells how its attempts ended: as much is lost with it."""
+    """Seconds between two reports of a client on how attempts ended: up to this much is lost with
+    it.
+    """
     look_for_figures_seconds: float = 60.0
-    """Between two looks whether somebody has made the table of figures."""
+    """Seconds between checks whether the table of figures has been created."""
     figures_refused_seconds: float = 600.0
-    """The same where the client may not write to it."""
+    """The same if the client lacks the privilege to write to it."""
     loop_check_seconds: float = 1.0
-    """Between two looks whether the event loop is blocked."""
+    """Seconds between checks whether the event loop is blocked."""
     loop_blocked_seconds: float = 1.0
-    """Standstill of the event loop that is worth a warning."""
+    """Seconds that the event loop must be blocked for a warning."""
 
     # Logs of jobs
     log_seconds: float = 2.0
-    """Between two writes of one job's log, at least; also from its first line to the first
-    write.
-    """
+    """Seconds between two writes of one job's log, and from its first line to the first write."""
     log_gap_seconds: float = 0.1
-    """Between two writes of any jobs' logs, at least, so that outcomes come first."""
+    """Seconds between two writes of any jobs' logs, so that outcomes come first."""

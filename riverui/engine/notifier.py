@@ -1,6 +1,4 @@
-"""Hears River's notifications for all parts of a client, and tells them when some may have been
-missed.
-"""
+"""Receives River's notifications for all parts of a client, and reports when some may be lost."""
 
 from __future__ import annotations
 
@@ -19,17 +17,16 @@ INSERT = "river_insert"
 CONTROL = "river_control"
 LEADERSHIP = "river_leadership"
 JOB_ENDED = "riverui_job_ended"
-"""A job has ended that somebody waits for: riverui's own topic."""
+"""A job has ended that a client waits for: riverui's own topic."""
 JOB_WANTED = "riverui_job_wanted"
-"""Somebody waits for a job: riverui's own topic."""
+"""A client waits for a job: riverui's own topic."""
 WAITS = "riverui_workflow_wait"
-"""Tasks of workflows have waits that are due: riverui's own topic."""
+"""Waits of workflow tasks are due: riverui's own topic."""
 
 _LONGEST_PAUSE = 8.0
-"""Seconds between two tries to connect: jobs wait for their poll meanwhile, which is soon enough.
-"""
+"""Longest pause in seconds before reconnecting: jobs are found by polling in the meantime."""
 _STEADY = 60.0
-"""Seconds after which a lost connection is nothing that has to be backed off from."""
+"""Seconds after which a connection counts as stable, and its loss as a first failure."""
 
 Callback = Callable[[dict[str, Any]], None]
 Unsubscribe = Callable[[], None]
@@ -47,7 +44,7 @@ class Notifier:
         topics: Iterable[str] = (INSERT, CONTROL, LEADERSHIP, WAITS, JOB_WANTED),
         shared: bool = False,
     ) -> None:
-        """Make one, on a connection of its own unless it is `shared` by all of the pool's."""
+        """Use a connection of its own unless it is `shared` by all notifiers of the pool."""
         self._backoff = backoff
         self._callbacks: defaultdict[str, list[Callback]] = defaultdict(list)
         self._driver = driver
@@ -59,7 +56,7 @@ class Notifier:
 
     @property
     def listening(self) -> bool:
-        """Whether notifications are received, as far as it knows."""
+        """Whether the listening connection is open, as far as is known."""
         return self._listener is not None
 
     def subscribe(self, topic: str, callback: Callback) -> Unsubscribe:
@@ -67,13 +64,11 @@ class Notifier:
         return _added(self._callbacks[topic], callback)
 
     def on_reconnect(self, callback: Callable[[], None]) -> Unsubscribe:
-        """Call back whenever notifications may have been missed and will be heard again."""
+        """Call back after each reconnect, as notifications may have been missed."""
         return _added(self._reconnected, callback)
 
     async def connect(self) -> None:
-        """Begin to listen: what is notified from now on is heard once it runs. Raise where it
-        cannot.
-        """
+        """Start listening; notifications from now on are delivered by `run`. Raise if it cannot."""
         driver = LISTENING.on(self._driver)
         listener = await (driver.shared_listener() if self._shared else driver.listener())
         try:
@@ -84,15 +79,13 @@ class Notifier:
         self._listener = listener
 
     async def listen(self, topic: str) -> None:
-        """Hear a further topic, from now on or from the next connection on. Raise where it
-        cannot.
-        """
+        """Listen to another topic, now or from the next connection on. Raise if it cannot."""
         self._topics[topic] = None
         if self._listener is not None:
             await self._listener.listen(topic)
 
     async def run(self) -> None:
-        """Listen, and connect again whenever the connection is lost, until cancelled."""
+        """Deliver notifications, and reconnect whenever the connection is lost, until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:

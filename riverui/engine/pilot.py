@@ -1,12 +1,12 @@
-"""Where features take part in what a client does to jobs.
+"""The operations on jobs in which features take part.
 
-It is River's pilot, with River's list of operations. A feature is a `Feature` subclass in
+This is River's pilot, with River's list of operations. A feature is a `Feature` subclass in
 `ClientConfig.features` that overrides only what it needs. Several features are wrapped around one
 another: **the first of the list is the outermost, in every operation**, and storage is the
 innermost. An operation in which no feature takes part is the plain storage call.
 
-Operations in which a feature takes part run in a transaction: what the feature writes on the
-executor that it is given is kept or lost together with the rest of the operation.
+Operations in which a feature takes part run in a transaction: what the feature writes with the
+given executor is committed or rolled back together with the rest of the operation.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 Operation: TypeAlias = Callable[[E, P], Awaitable[R]]
-"""Does something to jobs on an executor, as its params say."""
+"""An operation on jobs: executes its params with an executor."""
 
 Inner: TypeAlias = Callable[[P], Awaitable[R]]
-"""Goes on with the operation, for the features further in and storage, on the same executor."""
+"""Continues an operation, for inner features and storage, with the same executor."""
 
 
 class InsertBatch(NamedTuple):
@@ -51,15 +51,15 @@ class InsertBatch(NamedTuple):
 
     jobs: Sequence[JobInsertParams]
     notify: Sequence[str] = ()
-    """Queues whose workers are told."""
+    """Queues whose workers are notified."""
     fast: bool = False
     """Whether the jobs are copied (`insert_many_fast`): then the insert returns no rows. A feature
-    that needs them goes on with `batch._replace(fast=False)`.
+    that needs them continues with `batch._replace(fast=False)`.
     """
 
     def parts(self, most: int) -> Iterator[InsertBatch]:
-        """Yield the jobs by up to `most`, to be inserted in one transaction; all notifications are
-        sent with the first part, and are heard when it commits.
+        """Yield batches of up to `most` jobs, to be inserted in one transaction; all notifications
+        are in the first batch, and are sent when it commits.
         """
         for start in range(0, len(self.jobs), most):
             jobs = self.jobs[start : start + most]
@@ -70,7 +70,7 @@ class JobEnd(NamedTuple):
     """How one attempt at a job ended."""
 
     job: JobRow
-    """As it was fetched."""
+    """The job as it was fetched."""
     change: JobSetStateParams
 
 
@@ -83,7 +83,7 @@ class StuckParams(NamedTuple):
 
 
 class RescueBatch(NamedTuple):
-    """What becomes of stuck jobs, should they still have been running since before then."""
+    """How to end the attempts of stuck jobs, if they have been running since before a time."""
 
     rescues: Sequence[JobRescueParams]
     attempted_before: datetime
@@ -96,51 +96,51 @@ class ProducerStatus(NamedTuple):
     queue: str
     max_workers: int
     running: tuple[int, ...] = ()
-    """Ids of the jobs at work."""
+    """Ids of the running jobs."""
 
 
 class Feature:
-    """Takes part in what a client does to jobs. Override what is needed: the rest costs nothing.
+    """Takes part in what a client does to jobs. Override what you need: the rest costs nothing.
 
-    An override of an operation calls `do_inner`, usually once, and returns what the operation
-    returns. What it raises fails the operation: an insert or a person's action is rolled back, a
-    fetch or the writing of outcomes is tried again, a service's round is skipped.
+    An override of an operation calls `do_inner`, usually once, and returns the operation's result.
+    An exception fails the operation: an insert or a person's action is rolled back, a fetch or the
+    writing of outcomes is retried, a service's round is skipped.
     """
 
     ends_at_once = False
-    """Whether `set_state_if_running_many` awaits nothing but `do_inner` and what a synchronous
-    driver offers, so that SyncClient can complete jobs by it.
+    """Whether `set_state_if_running_many` awaits only `do_inner` and the methods of synchronous
+    drivers, so that SyncClient can complete jobs with it.
     """
 
     built_in = False
-    """Whether it is one of riverui's own, which every program has."""
+    """Whether it is one of riverui's own, which every client has."""
     lost_without = ""
-    """What is lost while the leader is not a client of riverui's, as a clause; empty for nothing.
-    The other clients log it.
+    """What is lost while the leader is not a riverui client, as a clause; empty for nothing. The
+    other clients log it.
     """
     marked = ""
-    """Text in the metadata of its jobs: others come neither to `insert_many` nor to
-    `set_state_if_running_many`, and no code of the feature runs for them. Empty for a feature that
-    says so by `wants_insert` and `wants_end`.
+    """Text in the metadata of its jobs: jobs without it reach neither `insert_many` nor
+    `set_state_if_running_many`, and run none of the feature's code. Empty for a feature that
+    decides in `wants_insert` and `wants_end`.
     """
 
     def wants_insert(self, job: JobInsertParams) -> bool:
-        """Return whether batches with this job come to `insert_many`: all do, unless overridden.
+        """Return whether batches with this job reach `insert_many`; by default all do.
 
-        It is asked of every job until one is wanted, so it must be quick.
+        It is called for every job until one is wanted, so it must be fast.
         """
         return True
 
     def wants_fetch(self, queue: str) -> bool:
-        """Return whether fetches from this queue come to `get_available`: all do, unless
-        overridden. It is asked before each fetch, so the answer may change.
+        """Return whether fetches from this queue reach `get_available`; by default all do. It is
+        called before each fetch, so the result may change.
         """
         return True
 
     def wants_end(self, job: JobRow) -> bool:
-        """Return whether ends of this job, as it was fetched, come to `set_state_if_running_many`,
-        together with others perhaps: all do, unless overridden. It is asked of every job, so it
-        must be quick.
+        """Return whether ends of this job, as it was fetched, reach `set_state_if_running_many`,
+        perhaps together with others; by default all do. It is called for every job, so it must be
+        fast.
         """
         return True
 
@@ -150,15 +150,15 @@ class Feature:
         batch: InsertBatch,
         do_inner: Inner[InsertBatch, Sequence[InsertResult]],
     ) -> Sequence[InsertResult]:
-        """Insert jobs and return one answer for each, in order; at most 5,000 at a time.
+        """Insert jobs and return one result for each, in order; at most 5,000 at a time.
 
-        It runs in the transaction of `insert_many_tx`, or in one of the insert's own. In a
-        SyncClient nothing may be awaited but `do_inner` and the executor.
+        It runs in the transaction of `insert_many_tx`, or in the insert's own. In a SyncClient only
+        `do_inner` and the executor may be awaited.
         """
         return await do_inner(batch)
 
     def fetch_params(self, params: JobFetchParams) -> JobFetchParams:
-        """Return which jobs a producer fetches; asked once, when it starts."""
+        """Return which jobs a producer fetches; called once, when it starts."""
         return params
 
     async def get_available(
@@ -171,8 +171,8 @@ class Feature:
         return await do_inner(params)
 
     def chooser(self, work: Producer) -> Chooser | None:
-        """Return who chooses for this feature among the waiting jobs of a queue, None for nobody;
-        asked when a client begins to work a queue. See `engine.work.candidate_fetch`.
+        """Return this feature's chooser among the waiting jobs of a queue, or None; called when a
+        client starts to work a queue. See `engine.work.candidate_fetch`.
         """
         return None
 
@@ -182,7 +182,7 @@ class Feature:
         ends: Sequence[JobEnd],
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
-        """Write how attempts ended and return the rows afterwards, missing ones left out.
+        """Write how attempts ended and return the updated rows, without missing ones.
 
         A job that is no longer running keeps its state. Up to 2,000 at a time; those of
         `job_complete_tx` come one by one, in the caller's transaction.
@@ -190,29 +190,29 @@ class Feature:
         return await do_inner(ends)
 
     async def takes_part(self, executor: Executor) -> bool:
-        """Return whether it takes part in `retry`, `cancel` and `delete`; asked before each."""
+        """Return whether it takes part in `retry`, `cancel` and `delete`; called before each."""
         return True
 
     async def retry(
         self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
     ) -> JobChanges:
-        """Make jobs available as somebody asked; each id is in one part of the answer."""
+        """Make jobs available at a person's request; the result lists each id once."""
         return await do_inner(ids)
 
     async def cancel(
         self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
     ) -> JobChanges:
-        """Cancel jobs as somebody asked; each id is in one part of the answer."""
+        """Cancel jobs at a person's request; the result lists each id once."""
         return await do_inner(ids)
 
     async def delete(
         self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
     ) -> JobChanges:
-        """Delete jobs as somebody asked; each id is in one part of the answer."""
+        """Delete jobs at a person's request; the result lists each id once."""
         return await do_inner(ids)
 
     def queues_excluded_from_cleaning(self) -> Collection[str]:
-        """Return the queues whose finished jobs the leader's job cleaner leaves alone."""
+        """Return the queues whose finished jobs the leader's job cleaner skips."""
         return ()
 
     async def delete_before(
@@ -245,39 +245,40 @@ class Feature:
         return await do_inner(batch)
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
-        """Take note that this client begins to work a queue. An error keeps it from doing so."""
+        """Act when this client starts to work a queue. An exception prevents that."""
 
     async def producer_keep_alive(
         self, executor: Executor, producers: Sequence[ProducerStatus]
     ) -> None:
-        """Take note, every 30 seconds, of all queues that this client works. Errors are logged."""
+        """Act every 30 seconds on all queues that this client works. Errors are logged."""
 
     async def producer_stop(self, executor: Executor, producer: ProducerStatus) -> None:
-        """Take note that this client has left a queue, or could not begin to work it.
+        """Act when this client has left a queue, or could not start to work it.
 
-        A client that stops has written its outcomes by then. Errors are logged; a client that is
-        killed does not come here.
+        A client that stops has written its outcomes by then. Errors are logged; a killed client
+        does not call this.
         """
 
     def client_services(self, client: ClientContext) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """Return what each client runs beside its work, by the names that logs use: called when it
-        starts and cancelled when it stops. It may return before; after an error it is called again.
+        """Return what each client runs in the background, by the names for logs: called at the
+        client's start and cancelled at its stop. A service may return earlier; after an error it is
+        called again.
         """
         return {}
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
-        """Return what the leader is to do again and again; asked once for each client's life."""
+        """Return services that the leader runs periodically; called once per start of a client."""
         return ()
 
     def next_runs(self, context: ServiceContext) -> NextRuns | None:
-        """Return what keeps when periodic jobs come next, for a feature that does; asked once for
-        each client's life.
+        """Return the store of periodic jobs' next runs, if the feature has one; called once per
+        start of a client.
         """
         return None
 
 
 class Pilot:
-    """A client's features, put together once: each operation is one call."""
+    """A client's features, composed once: each operation is one call."""
 
     def __init__(self, features: Sequence[Feature] = ()) -> None:
         self.features = tuple(features)
@@ -303,7 +304,7 @@ class Pilot:
         self._stopping = _overriding(features, Feature.producer_stop)
 
     def choosers(self, work: Producer) -> Sequence[Chooser]:
-        """Return who chooses among the waiting jobs of a queue, in the order of the features."""
+        """Return the choosers among the waiting jobs of a queue, in the order of the features."""
         choosers = (feature.chooser(work) for feature in self.features)
         return [chooser for chooser in choosers if chooser is not None]
 
@@ -335,7 +336,7 @@ class Pilot:
 
     def wants_end(self, job: JobRow) -> bool:
         """Return whether a feature takes part in writing how attempts at this job end."""
-        # In loops, as it is asked of every job: `any` takes twice as long.
+        # A loop, as this runs for every job: `any` takes twice as long.
         for mark in self._ending_marks:
             if mark in job.metadata:
                 return True
@@ -379,8 +380,8 @@ class Pilot:
 
     @property
     def verb_features(self) -> str:
-        """Return the names of all features where one of the program's own takes part in retry,
-        cancel or delete; empty where none does.
+        """Return the names of all features if one of the program's own takes part in retry, cancel
+        or delete; otherwise an empty text.
         """
         given = tuple(feature for feature in self.features if not feature.built_in)
         if not any(
@@ -390,7 +391,7 @@ class Pilot:
         return ",".join(type(feature).__name__ for feature in self.features)
 
     async def deletes_plainly(self, executor: Executor) -> bool:
-        """Return whether deleting jobs is storage's call alone."""
+        """Return whether deleting jobs is a plain storage call."""
         for feature in _overriding(self.features, Feature.delete):
             if await feature.takes_part(executor):
                 return False
@@ -408,17 +409,17 @@ class Pilot:
 
     @property
     def starts(self) -> bool:
-        """Whether a feature wants to know when producers start."""
+        """Whether a feature is called when producers start."""
         return bool(self._starting)
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether a feature wants to know which producers live."""
+        """Whether a feature gets keep-alive calls."""
         return bool(self._keeping_alive)
 
     @property
     def stops(self) -> bool:
-        """Whether a feature wants to know when producers stop."""
+        """Whether a feature is called when producers stop."""
         return bool(self._stopping)
 
     @property
@@ -430,32 +431,32 @@ class Pilot:
         return tuple(sorted(excluded))
 
     def fetch_params(self, params: JobFetchParams) -> JobFetchParams:
-        """Return what a producer asks for in each fetch."""
+        """Return the params of each fetch of a producer."""
         return reduce(lambda asked, feature: feature.fetch_params(asked), self.features, params)
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
-        """Tell the features, first to last, that a queue begins to be worked."""
+        """Notify the features, first to last, that this client starts to work a queue."""
         for feature in self._starting:
             await feature.producer_start(executor, producer)
 
     async def producer_keep_alive(
         self, executor: Executor, producers: Sequence[ProducerStatus]
     ) -> None:
-        """Tell the features, first to last, which queues are worked."""
+        """Notify the features, first to last, which queues this client works."""
         for feature in self._keeping_alive:
             await feature.producer_keep_alive(executor, producers)
 
     async def producer_stop(self, executor: Executor, producer: ProducerStatus) -> None:
-        """Tell the features, last to first, that a queue is no longer worked."""
+        """Notify the features, last to first, that this client no longer works a queue."""
         for feature in reversed(self._stopping):
             await feature.producer_stop(executor, producer)
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
-        """Return the services that features bring along for the leader."""
+        """Return the services that features add to the leader's."""
         return [service for feature in self.features for service in feature.services(context)]
 
     def next_runs(self, context: ServiceContext) -> NextRuns:
-        """Return what keeps when periodic jobs come next: that of the first feature that does."""
+        """Return the store of periodic jobs' next runs: the first that a feature has."""
         kept = (feature.next_runs(context) for feature in self.features)
         return next((each for each in kept if each is not None), NextRuns())
 
@@ -479,7 +480,7 @@ async def plain_set_state_if_running_many(
     """Write how attempts ended without any feature."""
     if len(ends) == 1:
         return await executor.job_set_state_many([end.change for end in ends])
-    # Of jobs that have gone well and have nothing to tell, no row need come back.
+    # Jobs that only become completed, with nothing else to write, need not be returned as rows.
     quick = [end for end in ends if _only_completes(end)]
     removed = [end for end in quick if end.change.ephemeral]
     kept = [end for end in quick if not end.change.ephemeral]
@@ -508,7 +509,7 @@ _NOTHING = (None, None, None, None)
 
 
 def _only_completes(end: JobEnd) -> bool:
-    """Return whether an end makes a job completed, or removes it, and writes nothing else."""
+    """Return whether an end completes or removes a job, and writes nothing else."""
     change = end.change
     return (
         change.state is JobState.COMPLETED
@@ -551,7 +552,7 @@ def plain_rescue_many(executor: Executor, batch: RescueBatch) -> Awaitable[Seque
 
 
 def _overriding(features: Sequence[Feature], method: Callable[..., object]) -> tuple[Feature, ...]:
-    """Return the features that have a method of their own under this method's name."""
+    """Return the features that override this method."""
     name = method.__name__
     return tuple(feature for feature in features if getattr(type(feature), name) is not method)
 

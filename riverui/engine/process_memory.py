@@ -1,4 +1,4 @@
-"""How much memory this process takes."""
+"""Memory of the current process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
-"""Linux's figures of this process, in pages: the second is what is resident."""
+"""Linux's figures of this process, in pages; the second is the resident size."""
 
 
 def resident_now() -> int | None:
-    """Return how many bytes this process has resident; None where the system does not tell."""
+    """Return the resident bytes of this process, or None if the system does not report them."""
     try:
         import resource
 
@@ -21,8 +21,8 @@ def resident_now() -> int | None:
 
 
 def resident_bytes() -> int:
-    """Return how many bytes this process has resident: where the system tells no more, the most
-    that it ever had, and 0 where it tells nothing.
+    """Return the resident bytes of this process: their maximum so far if the system reports no
+    more, 0 if it reports nothing.
     """
     if (found := resident_now()) is not None:
         return found

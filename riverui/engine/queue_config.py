@@ -1,4 +1,4 @@
-"""How one queue is worked: River's QueueConfig, and what limits its jobs."""
+"""Settings of one queue: River's QueueConfig, and riverui's limits."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ _MOST_WORKERS = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueConfig:
-    """How one queue is worked."""
+    """The settings of one queue."""
 
     max_workers: int
-    """Jobs of this queue that run at once in this process, 1 to 10,000."""
+    """How many jobs of this queue run at once in this process, 1 to 10,000."""
     fetch_cooldown: timedelta | None = None
-    """The client's unless given."""
+    """Default: the client's."""
     fetch_poll_interval: timedelta | None = None
-    """The client's unless given."""
+    """Default: the client's."""
     concurrency: ConcurrencyConfig | None = None
-    """How many jobs of it, or of each partition of it, run at once, in all clients too."""
+    """How many of its jobs run at once, in total or per partition, in this client and in all
+    clients.
+    """
     rate_limit: RateLimit | None = None
-    """How fast jobs may begin, in all clients together; it needs a table of riverui's own."""
+    """How fast jobs start in all clients together; needs a table of riverui's."""
     fair_share: FairShare | None = None
-    """Deals the jobs in turn to the keys of a partition, instead of the oldest first."""
+    """Fetches jobs in turn by the keys of a partition, instead of the oldest first."""
     ephemeral: bool = False
-    """Removes jobs of this queue when they have gone well, instead of completing them."""
+    """Deletes jobs of this queue on success, instead of completing them."""
     cancelled_job_retention_period: timedelta | None = None
-    """The client's unless given, as the others: how long the leader, where it has this queue, keeps
-    finished jobs of it. NO_LIMIT keeps them for ever.
+    """How long the leader keeps cancelled jobs, if its config has this queue. NO_LIMIT keeps them
+    for ever. Default: the client's; so for the next two.
     """
     completed_job_retention_period: timedelta | None = None
     discarded_job_retention_period: timedelta | None = None
@@ -59,7 +61,7 @@ class QueueConfig:
 
     @property
     def retention(self) -> Retention:
-        """How long finished jobs of this queue are kept, as far as it has periods of its own."""
+        """How long finished jobs of this queue are kept, with None for unset periods."""
         return Retention(
             cancelled=self.cancelled_job_retention_period,
             completed=self.completed_job_retention_period,

@@ -1,4 +1,4 @@
-"""The methods of a client that wait for jobs."""
+"""Methods of a client that wait for jobs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from riverui.engine.setting_checks import check_span
 
 
 class ResultMethods:
-    """The waiting half of a Client."""
+    """The waiting methods of a Client."""
 
     results: JobResults
-    """Looks at jobs for all who wait for them."""
+    """Polls jobs for all waits."""
 
-    # Looks are shared: `asyncio.timeout` would not tell in which state a job is.
+    # Polls are shared; `asyncio.timeout` would not report the job's state.
     async def wait(
         self,
         id: int,
@@ -27,9 +27,9 @@ class ResultMethods:
     ) -> JobRow:
         """Return a job once it has ended: completed, cancelled or discarded, wherever it is worked.
 
-        None waits for ever. WaitTimeout, a TimeoutError, where it takes longer, NotFound where it
-        is not there (or its insert is not committed), JobGone, which is one, where it was deleted
-        meanwhile, or removed as an ephemeral job that went well.
+        None waits for ever. WaitTimeout, a TimeoutError, if it takes longer. NotFound if the job
+        does not exist or its insert is not committed; JobGone, a NotFound, if it was deleted during
+        the wait, or removed as a successful ephemeral job.
         """
         (row,) = await self.wait_many([id], timeout=timeout)
         return row
@@ -40,7 +40,7 @@ class ResultMethods:
         *,
         timeout: timedelta | None = None,  # noqa: ASYNC109
     ) -> list[JobRow]:
-        """Return jobs in the order of their ids here, once all have ended; see `wait`."""
+        """Return jobs in the order of the given ids, once all have ended; see `wait`."""
         ids = list(ids)
         async with aclosing(self.wait_each(ids, timeout=timeout)) as ended:
             rows = {row.id: row async for row in ended}
@@ -64,18 +64,17 @@ class ResultMethods:
         *,
         timeout: timedelta | None = None,  # noqa: ASYNC109
     ) -> Mapping[JobState, int]:
-        """Wait until every job that matches has ended, and return how many there are in each state.
+        """Wait until every matching job has ended, and return how many there are in each state.
 
-        None waits for ever; WaitTimeout, a TimeoutError, where it takes longer. Jobs that match
-        later are waited for as well, and where none matches it returns at once. All of this is
-        found by looking, once a second at last, and less often where a look takes long; what is
-        counted is that of `job_count`.
+        None waits for ever; WaitTimeout, a TimeoutError, if it takes longer. Jobs that match later
+        are waited for too; if none matches, it returns at once. It polls, at most once a second
+        during a long wait, and less often if a poll takes long; it counts as `job_count` does.
         """
         return await self.results.all_ended(params, seconds_of(timeout))
 
 
 def seconds_of(timeout: timedelta | None) -> float | None:
-    """Return how many seconds to wait; ConfigError for what is no span of time."""
+    """Return the timeout in seconds; ConfigError if it is not a valid span of time."""
     if timeout is None:
         return None
     check_span("timeout", timeout)

@@ -11,8 +11,8 @@ from riverui.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retention:
-    """How long finished jobs are kept, by state. NO_LIMIT keeps them for ever; None leaves it to
-    the client's own periods.
+    """How long finished jobs are kept, by state. NO_LIMIT keeps them for ever; None means the
+    client's own period.
     """
 
     cancelled: timedelta | None = None
@@ -30,7 +30,7 @@ class Retention:
                 raise ConfigError(f"{state} must be not negative, or NO_LIMIT.")
 
     def or_else(self, general: Retention) -> Retention:
-        """Return these periods, with the general ones where there is none."""
+        """Return these periods, with the general ones for those that are None."""
         return Retention(
             cancelled=general.cancelled if self.cancelled is None else self.cancelled,
             completed=general.completed if self.completed is None else self.completed,
@@ -41,4 +41,4 @@ class Retention:
 RIVERS_RETENTION = Retention(
     cancelled=timedelta(hours=24), completed=timedelta(hours=24), discarded=timedelta(days=7)
 )
-"""What River keeps unless told otherwise."""
+"""River's defaults."""

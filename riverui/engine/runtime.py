@@ -1,4 +1,4 @@
-"""What runs between a client's start and its stop, and the order in which it comes and goes."""
+"""What runs from a client's start to its stop, and the order in which it starts and stops."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ from riverui.features.figures.engine.client_figures import ClientFigures
 from riverui.features.heartbeats.engine.heartbeats import Heartbeats
 from riverui.storage.interface import LISTENING, SQL, missing
 
-_LAST_SECONDS = 60.0
-"""How long a stop tries to write the last outcomes while the database is away: what is lost has to
-be rescued, an hour later.
+_FINAL_WRITE_SECONDS = 60.0
+"""Seconds that a stop tries to write the last outcomes while the database is unavailable: lost ones
+need a rescue, an hour later.
 """
-_LAST_SECONDS_ABANDONED = 3.0
-"""The same where nothing is to be waited for any more."""
-_FAREWELL_SECONDS = 5.0
-"""How long features may take to hear that a queue was left: without it they find out later."""
+_FINAL_WRITE_SECONDS_ABANDONED = 3.0
+"""The same after `stop_and_abandon`."""
+_NOTIFY_SECONDS = 5.0
+"""Seconds for features to process that a queue was left: without this call they notice later."""
 _MOST_THREADS = 64
-"""Threads for synchronous jobs that are made unasked: more would only fight for the interpreter."""
+"""Default maximum of threads for synchronous jobs: more would only compete for the interpreter."""
 _NEEDED = (LISTENING, SQL)
-"""Optional parts of a driver that the engine makes use of."""
+"""Optional parts of a driver that the engine uses."""
 _CONNECTIONS = (
     "A running client keeps up to five connections of its own besides its pool, however many queues"
     " it works: one client with many queues needs fewer than many clients, and many clients can"
@@ -65,7 +65,7 @@ _CONNECTIONS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaderParts:
-    """What a client needs besides to lead."""
+    """What a client also needs to lead."""
 
     inserts: Inserts
     periodic_jobs: PeriodicJobs
@@ -73,7 +73,7 @@ class LeaderParts:
 
 
 class ClientRuntime:
-    """One working life of a client."""
+    """The running parts of a client, from one start to the next stop."""
 
     def __init__(self, client: ClientContext, leader: LeaderParts) -> None:
         config, driver, logger = client.config, client.driver, client.logger
@@ -129,16 +129,16 @@ class ClientRuntime:
 
     @property
     def stopping(self) -> bool:
-        """Whether it fetches no more jobs."""
+        """Whether it has stopped fetching jobs."""
         return self._stopping
 
     @property
     def running(self) -> int:
-        """How many jobs are at work."""
+        """How many jobs are running."""
         return sum(producer.slots.running for producer in self.producers.values())
 
     async def start(self) -> None:
-        """Bring everything up, or take down what came up and raise why."""
+        """Start everything; on an error, stop what has started and raise it."""
         client = self._client
         try:
             self.runner.start()
@@ -161,12 +161,12 @@ class ClientRuntime:
                 for name, run in feature.client_services(client).items():
                     self._serve(name, run)
             if client.pilot.keeps_alive:
-                self._serve("signs of life", self._keep_alive)
-            # No job is taken before the database knows whose it is.
+                self._serve("keep-alive", self._keep_alive)
+            # Jobs are fetched only when the database knows which client they belong to.
             await self.heartbeats.start()
             for name, queue in client.config.queues.items():
                 await self.add_queue(name, queue)
-            self._look_after_the_queue()
+            self._start_maintenance()
         except BaseException as error:
             self.abandon()
             await self.stop()
@@ -175,7 +175,7 @@ class ClientRuntime:
             raise
 
     async def _listen(self, notifier: Notifier) -> None:
-        """Hear notifications from now on; poll where the database turns out to send none."""
+        """Start listening for notifications; poll if the database turns out to send none."""
         notifier.subscribe(INSERT, self._on_insert)
         notifier.subscribe(JOB_WANTED, self.runner.wanted.want)
         notifier.on_reconnect(self._reports.look)
@@ -189,7 +189,7 @@ class ClientRuntime:
             self._serve("notifier", notifier.run)
 
     async def add_queue(self, name: str, queue: QueueConfig) -> None:
-        """Begin to serve a queue. QueueAlreadyAdded where it is served already."""
+        """Start working a queue. QueueAlreadyAdded if it is worked already."""
         config = self._client.config
         config.check_queue(name, queue)
         async with self._changing:
@@ -200,7 +200,7 @@ class ClientRuntime:
             try:
                 await producer.start()
             except BaseException:
-                await self._say_farewell([producer.status])
+                await self._notify_stopped([producer.status])
                 raise
             self.producers[name] = producer
             if producer.look_again:
@@ -210,7 +210,7 @@ class ClientRuntime:
                 producer.stop()
 
     def scale_queue(self, name: str, max_workers: int) -> None:
-        """Have up to so many jobs of a queue at once. QueueNotFound where it is not served."""
+        """Set how many jobs of a queue run at once. QueueNotFound if it is not worked."""
         producer = self.producers.get(name)
         if producer is None:
             raise QueueNotFound(name)
@@ -218,7 +218,9 @@ class ClientRuntime:
         self._count_threads()
 
     async def remove_queue(self, name: str) -> None:
-        """Leave a queue once its jobs have ended. QueueNotFound where it is not served."""
+        """Stop working a queue, and return once its jobs have ended. QueueNotFound if it is not
+        worked.
+        """
         producer = self.producers.get(name)
         if producer is None:
             raise QueueNotFound(name)
@@ -227,22 +229,22 @@ class ClientRuntime:
         await producer.close()
         if self.producers.get(name) is producer:
             del self.producers[name]
-            await self._say_farewell([producer.status])
+            await self._notify_stopped([producer.status])
 
     def cancel_jobs(self) -> None:
-        """Cancel the jobs at work; with or after `stop`."""
+        """Cancel the running jobs; with or after `stop`."""
         self._hurry.set()
         for producer in self.producers.values():
             producer.stop()
             producer.end_jobs()
 
     def abandon(self) -> None:
-        """Let `stop` wait for no job any more."""
+        """Make `stop` wait for no more jobs."""
         self._abandoned.set()
 
     async def stop(self) -> None:
-        """Fetch no more, wait for the jobs (after the soft stop timeout cancel them), and take
-        everything down.
+        """Stop fetching, wait for the jobs (cancelling them after the soft stop timeout), and stop
+        everything.
         """
         self._stopping = True
         for producer in self.producers.values():
@@ -256,23 +258,23 @@ class ClientRuntime:
         await asyncio.gather(*(producer.close() for producer in producers))
         await self._end_services()
         await self.runner.stop(
-            _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
+            _FINAL_WRITE_SECONDS_ABANDONED if self._abandoned.is_set() else _FINAL_WRITE_SECONDS
         )
         await self._figures.stop()
         lost = await self._lost.finish()
         await self.heartbeats.stop(jobs_left=lost or left + self.runner.unwritten > 0)
         await self._fetching.close()
         await self._fetching_beside.close()
-        await self._say_farewell([producer.status for producer in producers])
+        await self._notify_stopped([producer.status for producer in producers])
 
     def at_work(self) -> Iterable[Attempt]:
-        """Return what all queues work right now."""
+        """Return the running attempts of all queues."""
         return chain.from_iterable(
             producer.slots.attempts.values() for producer in self.producers.values()
         )
 
-    def _look_after_the_queue(self) -> None:
-        """Stand for election, and watch whether riverui's part of the maintenance needs this
+    def _start_maintenance(self) -> None:
+        """Stand for election, and check whether riverui's part of the maintenance needs this
         client.
         """
         client, leader, pilot = self._client, self._leader, self._client.pilot
@@ -299,15 +301,15 @@ class ClientRuntime:
                 client,
                 maintainer.stand_in,
                 leads=self._leads,
-                lacks=lambda: self._lacks_under_another(maintainer),
+                lacks=lambda: self._missing_under_other_leader(maintainer),
             )
             self._serve("stand-in", stand_in.run)
 
     def _leads(self) -> bool:
         return self.elector is not None and self.elector.is_leader
 
-    def _lacks_under_another(self, maintainer: QueueMaintainer) -> Iterator[str]:
-        """Yield what does not happen for this client while one of another kind leads."""
+    def _missing_under_other_leader(self, maintainer: QueueMaintainer) -> Iterator[str]:
+        """Yield what does not happen for this client while a client of another kind leads."""
         durable = maintainer.enqueuer.durable
         jobs = self._leader.periodic_jobs.by_handle().values()
         if any(job.id is None or not durable for job in jobs):
@@ -330,7 +332,7 @@ class ClientRuntime:
         )
         if self.notifier is not None:
             self.notifier.subscribe(
-                LEADERSHIP, lambda message: side.tell(elector.notified, message)
+                LEADERSHIP, lambda message: side.call_soon(elector.notified, message)
             )
         self._serve(
             "elector",
@@ -339,14 +341,14 @@ class ClientRuntime:
         return elector
 
     def _count_threads(self) -> None:
-        """Let there be a thread for each slot; never fewer than before, as they may be at work."""
+        """Allow a thread for each slot; never fewer than before, as they may be busy."""
         if self._client.config.threads is None:
             slots = sum(producer.config.max_workers for producer in self.producers.values())
             threads = self.runner.threads
             threads.most = max(threads.most, min(_MOST_THREADS, slots))
 
     async def _drain(self) -> None:
-        """Wait for the jobs to end: as they please, then cancelled, then not at all."""
+        """Wait for the jobs to end: first undisturbed, then cancelled, then not at all."""
         soft = self._client.config.soft_stop_timeout
         drained = asyncio.ensure_future(self._all_drained())
         try:
@@ -370,8 +372,8 @@ class ClientRuntime:
             await producer.slots.drained.wait()
 
     async def _keep_alive(self) -> None:
-        """Tell the features now and then which queues are worked; an error is logged, and costs
-        that time only.
+        """Report the worked queues to the features at intervals; an error is logged, and skips only
+        that report.
         """
         while True:
             pass_on_cancellation()
@@ -381,18 +383,18 @@ class ClientRuntime:
                 async with self._client.driver.transaction() as transaction:
                     await self._client.pilot.producer_keep_alive(transaction, producers)
             except Exception as error:
-                self._logger.warning("features did not take a sign of life: %s", error)
+                self._logger.warning("features failed at the keep-alive: %s", error)
 
-    async def _say_farewell(self, producers: Sequence[ProducerStatus]) -> None:
-        """Tell the features that queues are no longer worked; an error is logged."""
+    async def _notify_stopped(self, producers: Sequence[ProducerStatus]) -> None:
+        """Notify the features that queues are no longer worked; an error is logged."""
         if not producers or not self._client.pilot.stops:
             return
         try:
-            await within(_FAREWELL_SECONDS, self._tell_stopped(producers))
+            await within(_NOTIFY_SECONDS, self._stop_producers(producers))
         except Exception as error:
-            self._logger.warning("features could not be told of queues that were left: %s", error)
+            self._logger.warning("features were not notified of left queues: %s", error)
 
-    async def _tell_stopped(self, producers: Sequence[ProducerStatus]) -> None:
+    async def _stop_producers(self, producers: Sequence[ProducerStatus]) -> None:
         async with self._client.driver.transaction() as transaction:
             for producer in producers:
                 await self._client.pilot.producer_stop(transaction, producer)
@@ -418,9 +420,7 @@ class ClientRuntime:
 async def _either(
     wanted: asyncio.Future[None], *instead: asyncio.Event, seconds: float | None = None
 ) -> bool:
-    """Wait for `wanted`, unless one of the events or the time comes first; return whether it
-    came.
-    """
+    """Wait for `wanted`, one of the events or the timeout; return whether `wanted` is done."""
     coming: list[asyncio.Future[Any]] = [asyncio.ensure_future(event.wait()) for event in instead]
     try:
         await asyncio.wait([wanted, *coming], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Keep the parts of a client running: restart what fails, and wake what waits."""
+"""Keep the parts of a client running: restart failed services, and wake waiting tasks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from riverui.engine.waiting import Backoff, backoff
 from riverui.errors import RiveruiError
 
 _RECOVERED_AFTER = 60.0
-"""Seconds of running after which earlier failures are forgotten: about as long as the longest
-backoff.
-"""
+"""Seconds of running after which earlier failures are forgotten: about the longest backoff."""
 
 
 async def keep_running(
@@ -36,14 +34,14 @@ async def keep_running(
         except Exception as error:
             failures = 1 if loop.time() - began > _RECOVERED_AFTER else failures + 1
             seconds = backoff(failures)
-            # Our own errors say it all; others are bugs, and need their traceback.
+            # Our own errors are self-explanatory; others are bugs, and need their traceback.
             trace = None if isinstance(error, RiveruiError) else error
             logger.error("%s failed, retrying in %.1f s: %s", name, seconds, error, exc_info=trace)
             await asyncio.sleep(seconds)
 
 
 class WakeUp:
-    """Wakes one waiting task; set while nobody waits, it lets the next one pass at once."""
+    """Wakes one waiting task; if none waits, the next one continues at once."""
 
     __slots__ = ("_set", "_waiter")
 
@@ -52,13 +50,13 @@ class WakeUp:
         self._waiter: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """Wake the waiting task, or the next to wait; several times count once."""
+        """Wake the waiting task, or the next one to wait; several calls count once."""
         self._set = True
         if self._waiter is not None:
             _wake(self._waiter)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait to be woken, at most so many seconds; return whether that was why it ended."""
+        """Wait for `set`, up to so many seconds; return whether it was called."""
         if not self._set and (seconds is None or seconds > 0):
             loop = asyncio.get_running_loop()
             self._waiter = waiter = loop.create_future()

@@ -14,7 +14,7 @@ _NOTHING = timedelta(0)
 def check_span(
     name: str, value: timedelta, *, least: timedelta = _NOTHING, or_no_limit: bool = False
 ) -> None:
-    """Raise ConfigError where a setting is no span of time, or is shorter than `least`."""
+    """Raise ConfigError if a setting is not a span of time, or is shorter than `least`."""
     if not isinstance(value, timedelta):
         raise ConfigError(
             f"{name} must be a timedelta, such as timedelta(seconds=10), not {value!r:.100}"
@@ -25,7 +25,7 @@ def check_span(
 
 
 def check_retry(name: str, value: object) -> None:
-    """Raise ConfigError where a setting is neither a Retry nor None."""
+    """Raise ConfigError if a setting is neither a Retry nor None."""
     if value is not None and not isinstance(value, Retry):
         raise ConfigError(
             f"{name} must be a Retry, such as Retry(max_attempts=5), not {value!r:.100}."
@@ -33,15 +33,15 @@ def check_retry(name: str, value: object) -> None:
 
 
 def check_type(name: str, value: object, expected: str) -> None:
-    """Raise ConfigError if a setting is neither None nor of the class of that name: classes of
-    features are imported by programs that use them, not by every client.
+    """Raise ConfigError if a setting is neither None nor of the class of that name. The name is
+    enough: features are imported only by programs that use them.
     """
     if value is not None and all(cls.__name__ != expected for cls in type(value).__mro__):
         raise ConfigError(f"{name} must be a {expected}.")
 
 
 def check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:
-    """Raise ConfigError where a setting is no whole number from `least` to `most`."""
+    """Raise ConfigError if a setting is not a whole number from `least` to `most`."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int)

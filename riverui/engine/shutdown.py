@@ -1,4 +1,4 @@
-"""Ending a process that works jobs: wait for them, cancel them, leave them."""
+"""Stops a process that works jobs: wait for them, cancel them, abandon them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import Any, Protocol
 
 
 class StoppableClient(Protocol):
-    """A client that works jobs, as whoever ends its process sees it."""
+    """The part of a working client that stopping its process needs."""
 
     id: str
     logger: logging.Logger
 
     @property
     def running(self) -> int:
-        """How many jobs it works right now."""
+        """How many jobs are running."""
         ...
 
     async def start(self) -> None:
-        """Begin to work jobs."""
+        """Start working jobs."""
         ...
 
     async def stop(self) -> None:
-        """Fetch no more jobs, and wait for those at work."""
+        """Stop fetching jobs, and wait for the running ones."""
         ...
 
     async def stop_and_cancel(self) -> None:
-        """Stop, and cancel the jobs at work."""
+        """Stop, and cancel the running jobs."""
         ...
 
     async def stop_and_abandon(self) -> None:
@@ -42,8 +42,8 @@ class StoppableClient(Protocol):
 
 
 def leave_process() -> None:
-    """End the process with code 1, at once: tasks and threads that heed nothing would hold it
-    up.
+    """End the process with code 1 at once, as unresponsive tasks and threads would block a regular
+    exit.
     """
     logging.shutdown()
     sys.stdout.flush()
@@ -72,10 +72,9 @@ async def stop_in_phases(
     soft_stop: timedelta | None,
     hard_stop: timedelta | None,
 ) -> bool:
-    """Wait for running jobs, then cancel them, then leave them alone; return whether all of them
-    ended.
+    """Wait for running jobs, then cancel them, then abandon them; return whether all of them ended.
 
-    The next phase begins after `soft_stop` and `hard_stop`, None being never, or with something in
+    The next phase begins after `soft_stop` and `hard_stop` (None: never), or with an entry in
     `asked`.
     """
     client.logger.info("stopping: running jobs may finish%s", _for(soft_stop), extra=_now(client))
@@ -95,7 +94,7 @@ async def stop_in_phases(
 
 @contextmanager
 def signals() -> Iterator[asyncio.Queue[None]]:
-    """Give SIGINT and SIGTERM as entries of a queue, instead of what they do otherwise."""
+    """Return a queue that receives SIGINT and SIGTERM, instead of their default actions."""
     asked: asyncio.Queue[None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -111,8 +110,8 @@ def signals() -> Iterator[asyncio.Queue[None]]:
 async def _ended(
     stopping: Coroutine[Any, Any, None], asked: asyncio.Queue[None], seconds: timedelta | None
 ) -> bool:
-    """Return whether it stopped in time, and before the next phase was asked for; it goes on in any
-    case.
+    """Return whether the stop ended in time, and before the next phase was requested; it continues
+    in any case.
     """
     stopped, signalled = asyncio.ensure_future(stopping), asyncio.ensure_future(asked.get())
     try:
@@ -124,7 +123,7 @@ async def _ended(
     finally:
         signalled.cancel()
         if not stopped.done():
-            # Only the waiting ends here.
+            # Only the waiting is cancelled.
             stopped.cancel()
     return stopped.done() and not stopped.cancelled() and stopped.result() is None
 

@@ -1,6 +1,4 @@
-"""A thread with an event loop of its own beside the client's, for what a busy client must not hold
-up.
-"""
+"""A thread with its own event loop, for work that a busy client must not delay."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ _LAST_TURNS = 5.0
 
 
 class SideLoop:
-    """Runs one coroutine in a thread of its own. All methods are for the loop that made it."""
+    """Runs one coroutine in its own thread. Call all methods in the loop that created it."""
 
     def __init__(self, name: str) -> None:
         self._home = asyncio.get_running_loop()
@@ -24,9 +22,9 @@ class SideLoop:
         self._name = name
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run the work to its end, and raise what it raises.
+        """Run the work to its end, and raise its exception.
 
-        Cancelled, it cancels the work and waits for its end.
+        When cancelled, it cancels the work and waits for its end.
         """
         ended: asyncio.Future[None] = self._home.create_future()
         self._loop = loop = asyncio.new_event_loop()
@@ -34,12 +32,12 @@ class SideLoop:
 
         def serve() -> None:
             error = _served(loop, task)
-            # The owner's loop may be closed already, where its program ended without stopping the
+            # The owner's loop may be closed already, if its program ended without stopping the
             # client.
             with suppress(RuntimeError):
                 self._home.call_soon_threadsafe(_settle, ended, error)
 
-        # With the current context variables, by which code finds the client that it works for.
+        # With the current context variables, in which code finds its client.
         thread = threading.Thread(
             target=copy_context().run, args=(serve,), name=self._name, daemon=True
         )
@@ -47,36 +45,34 @@ class SideLoop:
         try:
             await asyncio.shield(ended)
         except asyncio.CancelledError:
-            self.tell(task.cancel)
+            self.call_soon(task.cancel)
             await ended
             raise
         finally:
             if ended.done():
                 thread.join(_LAST_TURNS)
 
-    def tell(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call the function in the thread's loop, soon, or not at all once that has ended."""
+    def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call the function in the thread's loop soon; do nothing if that loop has ended."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function, *arguments)
 
 
 class SameLoop:
-    """Runs one coroutine in the event loop that is there, in a SideLoop's place."""
+    """Runs one coroutine in the current event loop, in place of a SideLoop."""
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run the work to its end, and raise what it raises."""
+        """Run the work to its end, and raise its exception."""
         await work()
 
-    def tell(self, function: Callable[..., object], *arguments: object) -> None:
+    def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
         """Call the function."""
         function(*arguments)
 
 
 class HomeLoop:
-    """A client's event loop, as a thread beside it sees it. All methods are for the thread's
-    loop.
-    """
+    """A client's event loop as seen from a side thread. Call all methods in the thread's loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float]) -> None:
         self._asked_at: float | None = None
@@ -85,12 +81,12 @@ class HomeLoop:
 
     @property
     def silence(self) -> float:
-        """Seconds since the first `ask` that has no answer yet, 0 where all were answered."""
+        """Seconds since the first unanswered `ask`, or 0 if all were answered."""
         asked_at = self._asked_at
         return 0.0 if asked_at is None else self._now() - asked_at
 
     def ask(self) -> None:
-        """Ask the loop whether it still takes turns; see `silence`."""
+        """Ask the loop to answer, to see whether it is blocked; see `silence`."""
         if self._asked_at is None:
             self._asked_at = self._now()
             # A closed loop never answers.
@@ -98,22 +94,23 @@ class HomeLoop:
                 self._loop.call_soon_threadsafe(self._answer)
 
     async def answers(self) -> None:
-        """Wait until the loop takes a turn."""
+        """Wait for the loop's next turn."""
         await self.do(_nothing)
 
     async def do(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Have the work done in the client's loop; cancelled, cancel it there and wait for its end.
+        """Run the work in the client's loop. When cancelled, cancel the work there and wait for its
+        end.
 
-        CancelledError where that loop is closed.
+        CancelledError if that loop is closed.
         """
-        here = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = here.create_future()
+        own_loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = own_loop.create_future()
         tasks: list[asyncio.Future[None]] = []
 
         def over(task: asyncio.Future[None]) -> None:
             error = None if task.cancelled() else task.exception()
             with suppress(RuntimeError):
-                here.call_soon_threadsafe(_settle, ended, error)
+                own_loop.call_soon_threadsafe(_settle, ended, error)
 
         def begin() -> None:
             tasks.append(asyncio.ensure_future(work()))
@@ -133,7 +130,7 @@ class HomeLoop:
         except RuntimeError as error:
             if not self._loop.is_closed():
                 raise
-            # The program has ended without stopping its client: nobody is left to work for.
+            # The program has ended without stopping its client: there is nothing left to work for.
             raise asyncio.CancelledError from error
 
     def _answer(self) -> None:
@@ -141,7 +138,7 @@ class HomeLoop:
 
 
 def _served(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> BaseException | None:
-    """Run the loop until the task is over, and close it; return what the task raised."""
+    """Run the loop until the task ends, and close it; return the task's exception."""
     asyncio.set_event_loop(loop)
     error: BaseException | None = None
     try:

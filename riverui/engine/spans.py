@@ -1,4 +1,4 @@
-"""Spans of time that several parts of a client have in common."""
+"""Spans of time that several parts of a client use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ NO_LIMIT = timedelta(seconds=-1)
 """River's −1: no timeout, or keep for ever."""
 
 SCHEDULER_INTERVAL = timedelta(seconds=5)
-"""How often the leader looks for jobs that are due (River's figure): an outcome makes a job
-available at once where it is due sooner than that.
+"""How often the leader looks for due jobs (River's figure): a job that is due sooner than that is
+made available at once.
 """

@@ -1,4 +1,4 @@
-"""A client without asyncio, for Django, Flask and scripts: the asyncio client's own code, on a
+"""A client without asyncio, for Django, Flask and scripts. It runs the asyncio client's code on a
 driver whose operations never wait.
 """
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class SyncClient(SyncResultMethods, SyncDeprecatedMethods):
-    """Inserts jobs for any River client to work, and looks after jobs, queues, workflows and dead
+    """Inserts jobs for any River client to work, and manages jobs, queues, workflows and dead
     letters; safe to share between threads.
 
     `database` is a URL, a psycopg_pool.ConnectionPool, a SQLAlchemy Engine, or a SyncDriver; None
-    leaves it to libpq's `PG*` variables. It is reached at first use: with `_tx` methods alone no
-    connection of its own is ever made.
+    leaves it to libpq's `PG*` variables. It connects at first use, and never if only `_tx` methods
+    are called.
 
         river = SyncClient()
 
@@ -76,14 +76,14 @@ class SyncClient(SyncResultMethods, SyncDeprecatedMethods):
         self._results = SyncJobResults(self.driver, poll_only=self.config.poll_only)
         self._calls = self._make_calls()
         self.dead_letters = SyncDeadLetterBundle(self._calls)
-        """Jobs that were kept after their retention; see SyncDeadLetterBundle."""
+        """Methods for dead letters; see SyncDeadLetterBundle."""
         self.workflows = SyncWorkflowBundle(self._calls)
-        """Jobs that depend on one another; see SyncWorkflowBundle."""
+        """Methods for workflows; see SyncWorkflowBundle."""
 
     def __repr__(self) -> str:
         return f"<SyncClient of {self.config.schema or 'the schema of the search path'}>"
 
-    # Each has the parameters and the docstring of the asyncio client's.
+    # Each has the parameters and the docstring of the asyncio client's method.
     insert = sync_method(InsertMethods.insert)
     insert_tx = sync_method(InsertMethods.insert_tx)
     insert_many = sync_method(InsertMethods.insert_many)
@@ -124,12 +124,12 @@ class SyncClient(SyncResultMethods, SyncDeprecatedMethods):
     request_resign_tx = sync_method(AdminMethods.request_resign_tx)
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
-        """Complete the job that a synchronous worker is at, inside its transaction: see
+        """Complete the current job of a synchronous worker in its transaction: see
         `job_complete_tx`.
 
-        ValueError for a job that is not running, NotFound for one that was deleted, AttemptLost for
-        one that was rescued from this attempt and is worked again, ConfigError where a feature
-        of somebody's own takes part in how jobs end: that needs the asyncio client.
+        ValueError if the job is not running, NotFound if it was deleted, AttemptLost if it was
+        rescued from this attempt and is being worked again, ConfigError if a feature of the
+        program's own takes part in how jobs end: that needs the asyncio client.
         """
         if not self._calls.pilot.ends_at_once(job.row):
             raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
@@ -140,7 +140,7 @@ class SyncClient(SyncResultMethods, SyncDeprecatedMethods):
         return Calls(self.driver, self.config, self.clock)
 
     def close(self) -> None:
-        """Give back connections that it opened itself."""
+        """Close the connections that it opened itself."""
         self._results.close()
         if self._own_driver:
             self.driver.close()
@@ -165,7 +165,7 @@ class Calls(InsertMethods, AdminMethods):
     ) -> None:
         self.clock = clock
         self.config = config
-        # The methods use no more of a Driver than a SyncDriver has.
+        # Only the methods that a SyncDriver has are used.
         self.driver = cast(Driver, driver)
         self.extensions = config.extensions
         self.pilot = Pilot(features_of(config))
@@ -173,7 +173,7 @@ class Calls(InsertMethods, AdminMethods):
         self._init_insert_methods()
 
     async def end_tx(self, tx: object, end: JobEnd) -> Sequence[JobRow]:
-        """Write how an attempt ended, with what follows for the jobs that wait for this one."""
+        """Write how an attempt ended, and update jobs that depend on this one."""
         executor = await self.driver.adopt(tx)
         if self.pilot.wants_end(end.job):
             return await self.pilot.set_state_if_running_many(executor, [end])

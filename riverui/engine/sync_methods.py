@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that awaits nothing but a SyncDriver. InsertError where a
-    hook, middleware or feature awaits something else.
+    """Return the result of a coroutine that awaits nothing but a SyncDriver. InsertError if a hook,
+    middleware or feature awaits something else.
     """
     try:
         return at_once(coroutine)
@@ -30,7 +30,7 @@ def sync_method(
 ) -> Callable[Concatenate[Any, P], T]:
     """Return an asyncio method as a synchronous one, with its parameters and docstring.
 
-    The class that it becomes a method of has the asyncio object as `_calls`.
+    The synchronous class has the asyncio object as `_calls`.
     """
 
     @wraps(method)

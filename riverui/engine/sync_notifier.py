@@ -14,9 +14,9 @@ from riverui.errors import DatabaseError
 from riverui.storage.interface import SyncListener, SyncListeningDriver
 
 _LISTEN_SECONDS = 5.0
-"""Between two checks whether a thread still waits, while no notification arrives."""
+"""Seconds between checks whether a thread still waits, while no notification arrives."""
 _REST_SECONDS = 8.0
-"""Until a lost connection is opened again: threads that wait poll meanwhile."""
+"""Seconds before a lost connection is reopened: threads that wait poll in the meantime."""
 
 
 class SyncNotifier:
@@ -46,10 +46,10 @@ class SyncNotifier:
         return self._listener is not None
 
     def open(self) -> None:
-        """Start listening, or go on for longer; threads that wait call it at each look."""
+        """Start listening, or extend it; threads that wait call this at each poll."""
         with self._lock:
             self._until = time.monotonic() + self._limits.results_linger_seconds
-            # A forked process has none of the threads.
+            # Threads do not survive a fork.
             if self._thread is None or not self._thread.is_alive():
                 self._closing.clear()
                 self._thread = threading.Thread(

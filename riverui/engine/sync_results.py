@@ -1,5 +1,5 @@
-"""Waits until jobs have ended, without asyncio: all threads that wait in one client share the looks
-at the table.
+"""Wait until jobs have ended, without asyncio. All threads that wait in one client share its
+polls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from riverui.engine.job_results import (
     look,
     looks_until_ended,
     next_look,
-    tell_wanted,
+    notify_wanted,
 )
 from riverui.engine.limits import EngineLimits
 from riverui.engine.results import seconds_of
@@ -29,22 +29,22 @@ from riverui.storage.interface import Driver, SyncDriver, SyncListeningDriver, a
 
 
 class SyncResultMethods:
-    """The waiting half of a SyncClient."""
+    """The waiting methods of a SyncClient."""
 
     _results: SyncJobResults
 
     def wait(self, id: int, *, timeout: timedelta | None = None) -> JobRow:
         """Return a job once it has ended: completed, cancelled or discarded, wherever it is worked.
 
-        None waits for ever. WaitTimeout, a TimeoutError, where it takes longer, NotFound
-        where it is not there (or its insert is not committed), JobGone, which is one, where it was
-        deleted meanwhile, or removed as an ephemeral job that went well.
+        None waits for ever. WaitTimeout, a TimeoutError, if it takes longer. NotFound if the job
+        does not exist or its insert is not committed; JobGone, a NotFound, if it was deleted during
+        the wait, or removed as a successful ephemeral job.
         """
         (row,) = self.wait_many([id], timeout=timeout)
         return row
 
     def wait_many(self, ids: Iterable[int], *, timeout: timedelta | None = None) -> list[JobRow]:
-        """Return jobs in the order of their ids here, once all have ended; see `wait`."""
+        """Return jobs in the order of the given ids, once all have ended; see `wait`."""
         ids = list(ids)
         rows = {row.id: row for row in self.wait_each(ids, timeout=timeout)}
         return [rows[each] for each in ids]
@@ -58,18 +58,17 @@ class SyncResultMethods:
     def wait_all(
         self, params: JobListParams, *, timeout: timedelta | None = None
     ) -> Mapping[JobState, int]:
-        """Wait until every job that matches has ended, and return how many there are in each state.
+        """Wait until every matching job has ended, and return how many there are in each state.
 
-        None waits for ever; WaitTimeout, a TimeoutError, where it takes longer. Jobs that match
-        later are waited for as well, and where none matches it returns at once. All of this is
-        found by looking, once a second at last, and less often where a look takes long; what is
-        counted is that of `job_count`.
+        None waits for ever; WaitTimeout, a TimeoutError, if it takes longer. Jobs that match later
+        are waited for too; if none matches, it returns at once. It polls, at most once a second
+        during a long wait, and less often if a poll takes long; it counts as `job_count` does.
         """
         return self._results.all_ended(params, seconds_of(timeout))
 
 
 class SyncJobResults:
-    """Looks at jobs for all threads that wait for them: one of these at a time."""
+    """Polls jobs for all threads that wait; one thread at a time polls."""
 
     def __init__(
         self,
@@ -78,19 +77,19 @@ class SyncJobResults:
         *,
         poll_only: bool = False,
     ) -> None:
-        # It uses no more of a Driver than a SyncDriver has.
+        # Only the methods that a SyncDriver has are used.
         self._driver = cast(Driver, driver)
         self._changed = threading.Condition()
         self._hinted: set[int] = set()
-        """Jobs of which a notification says that they have ended."""
+        """Jobs that have ended according to a notification."""
         self._limits = limits = limits or EngineLimits()
-        self._looked_at = self._told_at = float("-inf")
+        self._looked_at = self._notified_at = float("-inf")
         self._looking = False
-        self._untold: set[int] = set()
-        """Jobs that working clients were not told of."""
+        self._unannounced: set[int] = set()
+        """Jobs that working clients were not notified about yet."""
         self._waiting: dict[Waiting, None] = {}
         self.notifier: SyncNotifier | None = None
-        """Listens for ends of jobs; None where the driver cannot."""
+        """Listens for ends of jobs; None if the driver cannot."""
         if not poll_only and isinstance(driver, SyncListeningDriver) and driver.listens:
             self.notifier = SyncNotifier(
                 driver, limits, ended=self._on_end, connected=self._on_connect
@@ -103,7 +102,7 @@ class SyncJobResults:
         waiting = Waiting(ids, time.monotonic(), seconds)
         with self._changed:
             self._waiting[waiting] = None
-            self._untold.update(ids)
+            self._unannounced.update(ids)
         try:
             while True:
                 while waiting.ended:
@@ -129,12 +128,12 @@ class SyncJobResults:
             return at_once(count_jobs(executor, params))
 
     def close(self) -> None:
-        """Hear of no more ends; safe to call twice."""
+        """Stop listening for ended jobs; safe to call twice."""
         if self.notifier is not None:
             self.notifier.close()
 
     def _turn(self, waiting: Waiting) -> None:
-        """Look, or wait until it is time to or another thread has looked."""
+        """Poll, or wait until the next poll is due or another thread has polled."""
         with self._changed:
             if waiting.ended or waiting.error or not waiting.left:
                 return
@@ -150,14 +149,14 @@ class SyncJobResults:
             ids, self._hinted = self._hinted, set()
             if now >= look_at:
                 ids, self._looked_at = self._ids(), now
-                # Nobody may be there to be told for long.
-                self._untold &= ids
+                # Drop old ids, as there may be no notifier for a long time.
+                self._unannounced &= ids
         try:
             self._look(ids)
             if self.notifier is not None:
                 self.notifier.open()
                 if self.notifier.listening:
-                    self._tell(now)
+                    self._notify(now)
         finally:
             with self._changed:
                 self._looking = False
@@ -174,24 +173,24 @@ class SyncJobResults:
                 for each in self._waiting:
                     each.learn(ids, found)
 
-    def _tell(self, now: float) -> None:
-        """Tell working clients which jobs are waited for; where that fails, looks are enough."""
+    def _notify(self, now: float) -> None:
+        """Notify working clients which jobs are waited for; if that fails, polling is enough."""
         with self._changed:
             left = self._ids()
-            if now - self._told_at >= self._limits.results_renew_seconds:
-                self._untold, self._told_at = left, now
-            untold, self._untold = self._untold & left, set()
-        if untold:
+            if now - self._notified_at >= self._limits.results_renew_seconds:
+                self._unannounced, self._notified_at = left, now
+            unannounced, self._unannounced = self._unannounced & left, set()
+        if unannounced:
             with suppress(DatabaseError):
-                at_once(tell_wanted(self._driver, untold))
+                at_once(notify_wanted(self._driver, unannounced))
 
     def _ids(self) -> set[int]:
         return {job_id for each in self._waiting for job_id in each.left}
 
     def _on_connect(self) -> None:
         with self._changed:
-            # Told with the next look, which is due now.
-            self._untold, self._looked_at = self._ids(), float("-inf")
+            # Sent with the next poll, which is due now.
+            self._unannounced, self._looked_at = self._ids(), float("-inf")
             self._changed.notify_all()
 
     def _on_end(self, ids: Sequence[int]) -> None:

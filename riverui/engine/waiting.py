@@ -1,5 +1,5 @@
-"""How the parts of a client wait: longer after each error, for what comes first, and never too
-long.
+"""Functions to wait: with backoff after errors, for the first of several events, with a time
+limit.
 """
 
 from __future__ import annotations
@@ -13,36 +13,34 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 Backoff = Callable[[int], float]
-"""Returns the seconds to wait after so many failures in a row."""
+"""Returns the seconds to wait after so many consecutive failures."""
 
 Sleep = Callable[[float], Awaitable[None]]
-"""Waits for that many seconds; tests put a clock of their own in its place."""
+"""Waits for that many seconds; tests replace it with their own clock."""
 
 _RECHECK = 60.0
-"""Seconds after which the wall clock is looked at again: it may have been set, or the machine
-slept.
-"""
+"""Seconds before the wall clock is read again: it may have been set, or the machine slept."""
 _STEPS = 7
-"""Failures after which the backoff begins again at a second: River's figure."""
+"""Failures after which the backoff restarts at a second: River's figure."""
 
 
 def backoff(failures: int) -> float:
-    """Return the seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 %
-    (River's).
+    """Return the seconds to wait after so many consecutive failures: 1, 2, 4 … 64, and 1 again; ±10
+    % (River's).
     """
     return 2.0 ** ((failures - 1) % _STEPS) * between(0.9, 1.1)
 
 
 def between(least: float, most: float) -> float:
-    """Return a number of seconds at random, so that clients do not act in step."""
+    """Return a random number of seconds, so that clients do not act in step."""
     return random.uniform(least, most)  # noqa: S311
 
 
 async def wait(
     event: asyncio.Event, seconds: float, *others: asyncio.Future[None], sleep: Sleep
 ) -> None:
-    """Wait until the event is set, one of the others has ended, or the time is over; the others go
-    on.
+    """Wait until the event is set, one of the others is done, or the time is over; the others are
+    not cancelled.
     """
     if event.is_set() or any(other.done() for other in others):
         return
@@ -59,8 +57,8 @@ async def wait(
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Return what the work gives; TimeoutError on time, even where the work cannot be stopped in
-    time.
+    """Return the result of the work; raise TimeoutError on time, even if the work cannot be
+    stopped.
     """
     task = asyncio.ensure_future(work)
     task.add_done_callback(_forget)
@@ -68,7 +66,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.wait([task], timeout=seconds)
     finally:
         if not task.done():
-            # asyncio.timeout would wait here until a dead connection is given up.
+            # asyncio.timeout would wait until a dead connection is given up.
             task.cancel()
     if not task.done():
         raise TimeoutError(f"no answer within {seconds:g} seconds")
@@ -76,16 +74,17 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """Take the error that nobody may be left to ask for."""
+    """Retrieve the task's exception, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
 
 def pass_on_cancellation() -> None:
-    """End a task whose cancellation was swallowed on the way; for loops that run until cancelled.
+    """Raise CancelledError if the task's cancellation was swallowed; for loops that run until
+    cancelled.
 
-    Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and
-    psycopg waits with it for connections and answers.
+    Before Python 3.12 `asyncio.wait_for` swallows it if its result arrives at the same moment, and
+    psycopg uses it to wait for connections and results.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -93,8 +92,8 @@ def pass_on_cancellation() -> None:
 
 
 async def until(at: datetime, clock: Callable[[], datetime], sleep: Sleep) -> None:
-    """Wait for a time of the wall clock, also when that clock is set or the machine sleeps
-    meanwhile.
+    """Wait until a time of the wall clock, even if that clock is set or the machine sleeps in
+    between.
     """
     while (remaining := (at - clock()).total_seconds()) > 0:
         await sleep(min(remaining, _RECHECK))

@@ -1,1 +1,1 @@
-"""Child processes: how they are started, what they and their parents send each other, their end."""
+"""Child processes: how they start and end, and the messages to and from their parent."""

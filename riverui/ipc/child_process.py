@@ -1,4 +1,4 @@
-"""A child process as its parent sees it: started, sent messages, heard, killed, waited for."""
+"""A child process from its parent's view: start, messages, signals, end."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ M = TypeVar("M")
 _ROOT = str(Path(__file__).parents[2])
 """The folder of the package riverui."""
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-"""Where Linux has a container's share of processors, as time in a period."""
+"""A container's CPU limit on Linux, as time per period."""
 _MESSAGES_AT_ONCE = 100
-"""Messages of one child that are handled in a turn of the event loop: a job that logs in a loop
-sends thousands a second.
+"""Messages of one child handled per turn of the event loop: a job that logs in a loop sends
+thousands a second.
 """
 _LAST_WORDS_SECONDS = 1.0
-"""For which a channel is read after its child has ended: others may hold the child's end open."""
+"""Seconds to read a channel after its child has ended: other processes may hold the child's end
+open.
+"""
 
 
 def start_interpreter(module: str, *arguments: int, **options: Any) -> subprocess.Popen[bytes]:
-    """Start an interpreter that calls `main(*arguments)` of a module of ours; OSError where it
-    cannot be started.
+    """Start an interpreter that calls `main(*arguments)` of a riverui module; OSError if it cannot
+    start.
     """
-    # A program in which Python is embedded tells multiprocessing where the interpreter is.
+    # If Python is embedded, the program sets the interpreter's path in multiprocessing.
     from multiprocessing.spawn import get_executable
 
     command = (
@@ -45,15 +47,15 @@ def start_interpreter(module: str, *arguments: int, **options: Any) -> subproces
 
 
 class Channel(asyncio.Protocol, Generic[M]):
-    """An event loop's end: calls `take` for each message, and `closed` once no more will come, with
-    the error where something came that is no message.
+    """The event loop's end: calls `take` for each message, and `closed` at the end, with the error
+    if the data was not a message.
     """
 
     def __init__(
         self, types: Any, take: Callable[[M], None], closed: Callable[[ValueError | None], None]
     ) -> None:
         self.closed = asyncio.Event()
-        """Set once no more messages will come."""
+        """Set when no more messages can arrive."""
         self._frames: Frames[M] = Frames(types)
         self._loop = asyncio.get_running_loop()
         self._on_closed = closed
@@ -61,17 +63,17 @@ class Channel(asyncio.Protocol, Generic[M]):
         self._transport: asyncio.Transport | None = None
 
     async def open(self, end: socket.socket) -> None:
-        """Begin, on this end of a pair of sockets."""
+        """Start on this end of a socket pair."""
         end.setblocking(False)
         await self._loop.create_unix_connection(lambda: self, sock=end)
 
     def send(self, message: object) -> None:
-        """Send a message without waiting; one that nobody will read is lost."""
+        """Send a message without waiting; it is lost if the other end is closed."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(message))
 
     def close(self) -> None:
-        """Close this end, once what was sent is on its way."""
+        """Close this end after pending data is sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -85,11 +87,11 @@ class Channel(asyncio.Protocol, Generic[M]):
         self._handle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report that no more will come."""
+        """Report that no more messages can arrive."""
         self._end(None)
 
     def _handle(self) -> None:
-        """Handle some messages, and the others in the next turn of the event loop."""
+        """Handle some messages, and the rest in the next turn of the event loop."""
         for _ in range(_MESSAGES_AT_ONCE):
             if self.closed.is_set():
                 return
@@ -121,39 +123,39 @@ class ChildProcess(Generic[M]):
     """A child process, its channel and its end. A subclass handles its messages."""
 
     def __init__(self, types: Any) -> None:
-        """Make one that is not started; `types` are the messages that it may send."""
+        """Create one without starting it; `types` are the messages that it may send."""
         self.ended = asyncio.Event()
-        """Set once it has ended, and all that it sent was handled."""
+        """Set when it has ended, and all its messages were handled."""
         self.exit_code: int | None = None
-        """Below 0 the signal that ended it."""
+        """Negative: the signal that ended it."""
         self.pid = 0
-        """Once it was started."""
+        """0 before the start."""
         self._channel: Channel[M] = Channel(types, self.take, self.closed)
         self._group = False
         """Whether it has a process group of its own."""
         self._loop = asyncio.get_running_loop()
 
-    # What a subclass says
+    # For subclasses to implement
 
     def take(self, message: M) -> None:
         """Handle a message of the child."""
 
     def silent(self, error: ValueError | None) -> None:
-        """Handle that the child sends no more though it has not ended, with the error where it has
-        sent what is no message.
+        """Handle that the child has closed its channel without ending; `error` is set if it sent
+        invalid data.
         """
 
     def over(self) -> None:
         """Handle its end, right after `ended` was set."""
 
-    # What its owner does
+    # For the owner to call
 
     async def launch(self, module: str) -> None:
         """Start an interpreter that calls `main(fd, parent_pid)` of a module, with its end of the
-        channel; OSError where it cannot be started.
+        channel; OSError if it cannot start.
 
-        It has a process group of its own: Ctrl-C is for its parent, and signals reach what it has
-        started as well.
+        It has its own process group: Ctrl-C reaches only its parent, and signals also reach the
+        processes it has started.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -173,7 +175,7 @@ class ChildProcess(Generic[M]):
         await self.connect(ours)
 
     async def connect(self, end: socket.socket) -> None:
-        """Begin to hear what the child sends, by this end of the channel."""
+        """Start receiving messages of the child on this end of the channel."""
         try:
             await self._channel.open(end)
         except BaseException:
@@ -182,21 +184,21 @@ class ChildProcess(Generic[M]):
             raise
 
     def send(self, message: object) -> None:
-        """Send a message without waiting; one that the child will not read is lost."""
+        """Send a message without waiting; it is lost if the child does not read it."""
         self._channel.send(message)
 
     def hang_up(self) -> None:
-        """Close the channel, from which the child knows that it should end."""
+        """Close the channel, which makes the child end."""
         self._channel.close()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process, and to those that it has started where it has a group."""
+        """Send a signal to the process, and to its process group if it has one."""
         if self.pid and self.exit_code is None:
             with suppress(OSError):
                 (os.killpg if self._group else os.kill)(self.pid, number)
 
     def exited(self, exit_code: int) -> None:
-        """Note that the process has ended: what it sent before is still handled."""
+        """Record that the process has ended; messages it sent before are still handled."""
         self.exit_code = exit_code
         if self._channel.closed.is_set():
             self._finish()
@@ -204,7 +206,7 @@ class ChildProcess(Generic[M]):
             self._loop.call_later(_LAST_WORDS_SECONDS, self._finish)
 
     def closed(self, error: ValueError | None) -> None:
-        """Note that nothing more will come through the channel."""
+        """Record that the channel is closed."""
         if self.exit_code is not None:
             self._finish()
         else:
@@ -213,7 +215,7 @@ class ChildProcess(Generic[M]):
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end of the process, in a thread."""
         exit_code = process.wait()
-        # The loop may be closed already, where its program ended without stopping the client.
+        # The loop may be closed already, if its program ended without stopping the client.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.exited, exit_code)
 
@@ -225,8 +227,8 @@ class ChildProcess(Generic[M]):
 
 
 def processors() -> int:
-    """Return how many processors this process may use: fewer than the machine has, where a
-    container or its affinity says so.
+    """Return how many processors this process may use: less than the machine has if a container or
+    the affinity limits it.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
@@ -234,5 +236,5 @@ def processors() -> int:
         quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
         return max(1, min(count, -(-int(quota) // int(period))))
     except (OSError, ValueError):
-        # No such file, or `max`: no limit.
+        # No such file, or `max`: unlimited.
         return count

@@ -1,7 +1,7 @@
 """Messages between a process and its child.
 
 A message is a `msgspec.Struct` with a tag, sent as a frame: the length of its MessagePack in four
-bytes, then that. Reading one runs no code, whatever a broken child may write.
+bytes, then the MessagePack. Decoding runs no code, whatever a broken child sends.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 M = TypeVar("M")
 
 MOST_FRAME_BYTES = 128 * 1024 * 1024
-"""Of one message: four times the largest output of a job."""
+"""Size limit of one message: four times the largest output of a job."""
 _LENGTH = struct.Struct("!I")
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def frame(message: object) -> bytes:
-    """Return a message as it is sent; ValueError for one that is too large."""
+    """Encode a message as a frame; ValueError if it is too large."""
     encoded = _encode(message)
     if len(encoded) > MOST_FRAME_BYTES:
         raise ValueError(
@@ -33,19 +33,19 @@ def frame(message: object) -> bytes:
 
 
 class Frames(Generic[M]):
-    """Makes messages of bytes as they arrive; `types` are those that may come."""
+    """Decodes messages from bytes; `types` are the allowed messages."""
 
     def __init__(self, types: Any) -> None:
         self._bytes = bytearray()
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(types)
 
     def feed(self, data: bytes) -> None:
-        """Add bytes that have arrived."""
+        """Add received bytes."""
         self._bytes += data
 
     def next(self) -> M | None:
-        """Return the next whole message, None where more bytes are needed; ValueError where it is
-        none of the types, or too large.
+        """Return the next complete message, or None if more bytes are needed; ValueError if it is
+        too large or of another type.
         """
         if len(self._bytes) < _LENGTH.size:
             return None
@@ -72,14 +72,14 @@ class Connection(Generic[M]):
         self._writer = writer
 
     def send(self, message: object) -> None:
-        """Send a message; ValueError for one that is too large, OSError where nobody listens."""
+        """Send a message; ValueError if it is too large, OSError if the other end is closed."""
         data = frame(message)
         with self._sending:
             self._writer.write(data)
             self._writer.flush()
 
     def receive(self) -> M | None:
-        """Return the next message, None where there are no more; ValueError for what is none."""
+        """Return the next message, or None at the end; ValueError for invalid data."""
         if len(length := self._reader.read(_LENGTH.size)) < _LENGTH.size:
             return None
         (size,) = _LENGTH.unpack(length)

@@ -603,8 +603,8 @@ async def test_a_feature_that_cannot_take_note_stops_nobody(
     await play.event(await play.insert())
     notes.fails = "stop_default"
     await client.stop()
-    assert "did not take a sign of life" in caplog.text
-    assert "could not be told of queues that were left: stop_default" in caplog.text
+    assert "failed at the keep-alive" in caplog.text
+    assert "were not notified of left queues: stop_default" in caplog.text
 
 
 # Together

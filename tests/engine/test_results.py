@@ -238,7 +238,7 @@ async def test_a_stop_lets_nobody_wait(play: Playground, database_url: str) -> N
     client = Client(database_url)
     task = await waiting_for(client, [await play.insert()])
     await client.stop()
-    with pytest.raises(RiveruiError, match="stopped while somebody waited"):
+    with pytest.raises(RiveruiError, match="stopped during a wait"):
         await task
 
 
