@@ -20,9 +20,9 @@ METADATA_KEY = "concurrency"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConcurrencyConfig:
-    """How many jobs run at once: of a queue, or of each partition of it. 0 is no limit.
+    """How many jobs run at once, of a queue or of each partition of it. 0 means no limit.
 
-    Raises ConfigError for what is no limit.
+    Raises ConfigError for invalid limits.
     """
 
     global_limit: int = 0
@@ -30,7 +30,7 @@ class ConcurrencyConfig:
     local_limit: int = 0
     """In each client."""
     partition: PartitionConfig = field(default_factory=PartitionConfig)
-    """What the limits hold for, each by itself; all of the queue by default."""
+    """What the limits apply to, each counted separately; by default the whole queue."""
 
     def __post_init__(self) -> None:
         for name in ("global_limit", "local_limit"):
@@ -44,13 +44,13 @@ class ConcurrencyConfig:
 
     @property
     def limits(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether any limit is set."""
         return bool(self.global_limit or self.local_limit)
 
     @classmethod
     def read(cls, found: object) -> Self:
-        """Return limits as they stand in JSON, in River UI's shape; ConfigError where they are of
-        another. A null is as if the field were left out.
+        """Return limits read from River UI's JSON; a null counts as a missing field. Raise
+        ConfigError if the JSON has another shape.
         """
         limits = _fields(found, "concurrency", ("global_limit", "local_limit", "partition"))
         partition = _fields(limits.pop("partition", {}), "partition", ("by_args", "by_kind"))
@@ -62,7 +62,7 @@ class ConcurrencyConfig:
         return cls(partition=Partition(by_args=by_args, by_kind=by_kind), **limits)
 
     def as_json(self) -> str:
-        """Return it as JSON in River UI's shape."""
+        """Return the limits as JSON in River UI's shape."""
         by_args = self.partition.by_args
         return json.dumps(
             {
@@ -77,7 +77,7 @@ class ConcurrencyConfig:
 
 
 def override_of(metadata: JsonText) -> ConcurrencyConfig | None:
-    """Return the limits that a queue's metadata sets, None where it sets none; ConfigError where
+    """Return the limits that a queue's metadata sets, or None if it sets none. Raise ConfigError if
     they cannot be read.
     """
     if METADATA_KEY not in metadata.text:

@@ -129,7 +129,7 @@ claimed as (
     case when array_length(j.tags, 1) > 0 then j.tags::text[] end as tags, j.unique_key,
     j.unique_states::int as unique_states
 ),
-told as (
+answer as (
   select g.key, g.slots from granted g
   union all
   select null, (select count(*) from seen s)::int from life
@@ -143,4 +143,4 @@ from (
   from claimed d
   join chosen c on c.id = d.id
 ) x
-full join told t on false;
+full join answer t on false;

@@ -28,75 +28,77 @@ class LimitRow(NamedTuple):
     key: str
     """See riverui.domain.partitions; empty for all of the queue."""
     taken: int
-    """Slots that clients have borrowed: the jobs at work, and up to a second's more."""
+    """Slots that clients have borrowed: the running jobs, and up to a second's more."""
     clients: Mapping[str, int]
-    """Client → its slots; of many, those with most."""
+    """Client → its slots; of many clients, those with the most."""
     wanted: bool
     """Whether a client got fewer than it asked for."""
     updated_at: datetime
 
 
 class LimitedProducer(NamedTuple):
-    """One client's fetching from one limited queue."""
+    """How one client fetches from one limited queue."""
 
     id: int
     client_id: str
     queue: str
     max_workers: int
     concurrency: str
-    """The limits that it keeps to: JSON of an object."""
+    """The limits it applies: JSON of an object."""
     running: str
-    """Key → jobs at work, a few seconds ago: JSON of an object."""
+    """Key → running jobs, a few seconds ago: JSON of an object."""
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaseParams:
-    """How many slots a client wants to have of some keys of a queue."""
+    """How many slots a client wants of some keys of a queue."""
 
     life: ClientLife
     queue: str
     most: int
-    """Slots of each key that all clients may have together."""
+    """Slots of each key for all clients together."""
     wanted: Mapping[str, int]
-    """Key → slots that it wants to have from now on: fewer than before are always given back, more
-    are had as far as there are any.
+    """Key → slots wanted from now on: a smaller number is always returned, a larger one granted as
+    far as slots are free.
     """
     forced: bool = False
-    """Whether it gets them in any case, as its jobs are at work already."""
+    """Whether the slots are granted in any case, because its jobs are running already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LimitedFetchParams:
-    """How a client fetches jobs of a limited queue, and borrows their slots at once."""
+    """How a client fetches jobs of a limited queue and borrows their slots in the same
+    statement.
+    """
 
     life: ClientLife
     partition: Partition
     most: int
-    """Slots of each key that all clients may have together."""
+    """Slots of each key for all clients together."""
     most_here: int
-    """Slots of each key that this client may have."""
+    """Slots of each key for this client."""
     used: Mapping[str, int]
-    """Key → slots in use here."""
+    """Key → slots in use by this client."""
     full: Collection[str]
-    """Keys of which no job is looked at."""
+    """Keys whose jobs are skipped."""
     window: int
-    """Waiting jobs that are looked at."""
+    """Waiting jobs that are read."""
     looked_at: int
-    """Those of other keys among them that are looked at."""
+    """Jobs of other keys among them that are considered."""
 
 
 class LimitedFetch(NamedTuple):
-    """Jobs that were made running, and what was borrowed for them."""
+    """Jobs that were made running, and the slots borrowed for them."""
 
     rows: Sequence[JobRow]
     keys: Sequence[str]
     """Their keys, in the same order."""
     slots: Mapping[str, int]
-    """Key → slots that the client has now, where that was changed."""
+    """Key → slots that the client has now, where changed."""
     seen: int
-    """Jobs that were looked at, those of full keys left out."""
+    """Jobs considered, without those of full keys."""
 
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
@@ -104,19 +106,21 @@ _DEAD_AT_ONCE = 1_000
 """Clients whose slots one statement frees: more than die together."""
 _FIRST = Fragment("limit_first")
 _MOST_CLIENTS = 50
-"""Clients of one key that are named: those with most slots."""
+"""Clients of one key that are named: those with the most slots."""
 _SLOTS = Fragment("limit_slots")
 _UNKNOWN_SECONDS = 600.0
-"""Since a client registered, after which its row is seen by everybody, unless it is gone."""
+"""Seconds after a client's registration; from then on every transaction sees its row, unless it was
+deleted.
+"""
 
 
 class LimitStore(Store):
     """Operations on riverui_limit and riverui_producer."""
 
     async def limit_lease(self, params: LeaseParams) -> Mapping[str, int] | None:
-        """Return how many slots of each key the client has now; None where its life is over.
+        """Return how many slots of each key the client has now; None if its life is over.
 
-        Workers of the queue are told where slots become free that somebody wanted.
+        Notifies the queue's workers when slots become free that another client wanted.
         """
         keys = sorted(params.wanted)
         values = {
@@ -137,7 +141,7 @@ class LimitStore(Store):
         return {key: granted.get(key, 0) for key in keys}
 
     async def limit_held_list(self, life: ClientLife, queue: str) -> Mapping[str, int]:
-        """Return the slots that a client has of a queue's keys, as far as it has any."""
+        """Return the slots that a client has borrowed of a queue's keys."""
         values = {"holder": _holder(life), "queue": queue}
         rows = await self._sql.rows("limit_held_list", values)
         return {row.key: row.slots for row in rows.records()}
@@ -145,11 +149,10 @@ class LimitStore(Store):
     async def job_fetch_limited(
         self, params: JobFetchParams, limited: LimitedFetchParams
     ) -> LimitedFetch | None:
-        """Make up to `params.limit` jobs running for which there are slots, and borrow these where
-        the client has none that are not in use. None where the client's life is over: no job was
-        taken then.
+        """Make up to `params.limit` jobs running that have slots, borrowing the slots that the
+        client lacks. Return None, without taking jobs, if the client's life is over.
 
-        Jobs and slots that somebody else is taking at this moment are passed over.
+        Jobs and slots locked by other transactions are skipped.
         """
         values = {
             **which(params),
@@ -176,48 +179,46 @@ class LimitStore(Store):
             attempted_by=_ATTEMPTED_BY,
             **slots,
         )
-        told = {
+        slots_now = {
             key: count
             for key, count in zip(found.column("slots_key"), found.column("slots"), strict=True)
             if count is not None
         }
-        if None not in told:
+        if None not in slots_now:
             return None
-        seen = told.pop(None)
+        seen = slots_now.pop(None)
         place = found.names.index("id")
         claimed = Rows((row for row in found if row[place] is not None), found.names)
         keys = dict(zip(claimed.column("id"), claimed.column("key"), strict=True))
         rows = fetched_rows(claimed, params.client_id, params.queue)
         rows.sort(key=lambda row: (row.priority, row.scheduled_at, row.id))
-        return LimitedFetch(rows, [keys[row.id] for row in rows], told, seen)
+        return LimitedFetch(rows, [keys[row.id] for row in rows], slots_now, seen)
 
     async def limit_dead_at(self) -> datetime | None:
-        """Return when the last client was declared dead, as far as it is remembered."""
+        """Return when the last client was declared dead, as far as rows are kept."""
         dead_at: datetime | None = (await self._sql.rows("limit_dead_at")).value()
         return dead_at
 
     async def limit_free_dead(self) -> Collection[str]:
-        """Free the slots of clients that were declared dead, or are not known any more; return
-        their queues, whose workers are told.
+        """Free the slots of clients that were declared dead or have no row; notify the workers of
+        their queues, and return these.
         """
         dead = {"unknown_seconds": _UNKNOWN_SECONDS, "limit": _DEAD_AT_ONCE}
         holders = (await self._sql.rows("limit_dead_list", dead)).values()
         if not holders:
             return ()
-        # A statement of its own: what a client borrowed up to its death is seen by now.
+        # A separate statement sees what a client borrowed until its death.
         values = {"holders": array_literals.texts(holders), "schema": self._sql.schema}
         return [row.queue for row in (await self._sql.rows("limit_free", values)).records()]
 
     async def limit_delete_idle(self, *, before: datetime, limit: int) -> int:
-        """Forget keys and clients that nobody has told of since then; return how many keys."""
+        """Delete keys and clients without an update since then; return how many keys."""
         values: dict[str, Any] = {"before": instant(before)}
         await self._sql.rows("limited_producer_delete_before", values)
         return len(await self._sql.rows("limit_delete_idle", {**values, "limit": limit}))
 
     async def limit_list(self, queue: str, *, cap: int, limit: int) -> Sequence[LimitRow]:
-        """Return the keys of a queue of which slots are taken, those with most first; up to `cap`
-        rows are looked at.
-        """
+        """Return a queue's keys with slots taken, the fullest first; up to `cap` rows are read."""
         values = {"queue": queue, "cap": cap, "limit": limit}
         return [
             LimitRow(
@@ -232,7 +233,7 @@ class LimitStore(Store):
         ]
 
     async def limit_get(self, queue: str, key: str) -> LimitRow | None:
-        """Return one key of a queue; None where nobody has borrowed a slot of it lately."""
+        """Return one key of a queue; None if its slots were not borrowed lately."""
         row = await self._sql.row("limit_get", {"queue": queue, "key": key})
         if row is None:
             return None
@@ -241,7 +242,7 @@ class LimitStore(Store):
     async def limited_producer_upsert(
         self, *, client_id: str, queue: str, max_workers: int, concurrency: str, running: str
     ) -> None:
-        """Tell how a client works a limited queue."""
+        """Report how a client works a limited queue."""
         await self._sql.rows(
             "limited_producer_upsert",
             {
@@ -254,31 +255,33 @@ class LimitStore(Store):
         )
 
     async def limited_producer_delete(self, *, client_id: str, queue: str) -> None:
-        """Forget that a client works a queue, or that the queue is limited."""
+        """Delete the report: the client no longer works the queue, or the queue is no longer
+        limited.
+        """
         await self._sql.rows("limited_producer_delete", {"client_id": client_id, "queue": queue})
 
     async def limited_producer_list(
         self, queue: str, *, updated_after: datetime, limit: int
     ) -> Sequence[LimitedProducer]:
-        """Return the clients that work a limited queue and have told so since then, by id."""
+        """Return the clients that work a limited queue and have reported since then, by id."""
         values = {"queue": queue, "updated_after": instant(updated_after), "limit": limit}
         rows = (await self._sql.rows("limited_producer_list", values)).records()
         return [LimitedProducer(**row._asdict()) for row in rows]
 
     async def job_key_list(self, ids: Sequence[int], partition: Partition) -> Mapping[int, str]:
-        """Return the keys of jobs by id, missing ones left out."""
+        """Return the keys of jobs by id, without missing ones."""
         values = {"ids": array_literals.numbers(ids)}
         rows = await self._sql.rows("job_key_list", values, keys=key_of(partition))
         return {row.id: row.key for row in rows.records()}
 
 
 def _holder(life: ClientLife) -> str:
-    """Return what names a client's life in a row, as the SQL of `limit_dead_list` writes it."""
+    """Return the text that identifies a client's life in a row, as written by `limit_dead_list`."""
     return f"{life.id}@{life.registered_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"
 
 
 def _clients(leases: str) -> Mapping[str, int]:
-    """Return slots by client; what somebody else may have written there is left out."""
+    """Return slots by client, ignoring invalid entries."""
     slots = [
         (holder.rpartition("@")[0] or holder, count)
         for holder, count in read_object(leases).items()

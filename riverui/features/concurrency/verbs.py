@@ -1,4 +1,4 @@
-"""Limits of jobs at once, as a person looks at them and overrides them."""
+"""Concurrency limits, as shown to and overridden by operators."""
 
 from __future__ import annotations
 
@@ -21,33 +21,35 @@ from riverui.storage.tables import MISSING, installed
 _MOST_PRODUCERS = 500
 """Clients of one queue that are read: more than work any."""
 _MOST_ROWS = 10_000
-"""Keys of a queue that are looked at for those with most jobs: some 10 ms."""
+"""Keys of a queue that are read to find the fullest: some 10 ms."""
 _STALE = timedelta(minutes=5)
-"""Since a client told of itself, after which it counts as gone: River's figure."""
+"""Time since a client's last report after which it counts as stopped: River's figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueConcurrency:
-    """The limits of one queue, and what they hold back."""
+    """The limits of one queue, and the jobs they hold back."""
 
     override: ConcurrencyConfig | None
-    """Set for the queue, and kept to instead of what its clients were started with."""
+    """Limits set for the queue, which replace those its clients were started with."""
     problem: str
-    """Why what is set for the queue cannot be read, so that the clients' own limits count; else
-    empty.
+    """Why the limits set for the queue cannot be read, so that the clients' own apply;
+    else empty.
     """
     configured: Mapping[ConcurrencyConfig, int]
-    """Limits that clients keep to now → how many clients do; should be one."""
+    """Limits that clients apply now → how many clients do; should be one."""
     partitions: Sequence[LimitRow]
-    """Keys with most jobs at work under a global limit, the fullest first."""
+    """The fullest keys under a global limit, by running jobs."""
     more: bool
     """Whether there are more keys than those."""
     missing: str
-    """Which migration lacks for global limits, as part of a sentence; empty where none does."""
+    """The migration that global limits need, as part of a sentence; empty if it is there."""
 
     @property
     def effective(self) -> ConcurrencyConfig | None:
-        """Return what holds: the override, or what most clients keep to; None without limits."""
+        """Return the limits in effect: the override, or what most clients apply; None without
+        limits.
+        """
         if self.override is not None:
             return self.override
         limits = [found for found in self.configured if found.limits]
@@ -83,17 +85,17 @@ async def read(
 
 
 async def lacks(executor: Executor) -> str:
-    """Return what lacks for global limits, as part of a sentence; empty where nothing does."""
+    """Return the migration that global limits need, as part of a sentence; empty if it is there."""
     return "" if await installed(executor) else MISSING
 
 
 async def set_override(
     driver: Driver, name: str, limits: ConcurrencyConfig, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Have the clients of a queue keep to these limits instead of their own, until that is removed;
-    return the queue's row. NotFound where it has none.
+    """Set limits for a queue, which replace those of its clients until removed; return the queue's
+    row. Raise NotFound if there is no such queue.
 
-    All else in its metadata stays. Clients are told.
+    Other metadata of the queue is kept. Clients are notified.
     """
     return await queues.set_metadata_key(
         driver, name, METADATA_KEY, limits.as_json(), time_limit=time_limit
@@ -103,14 +105,14 @@ async def set_override(
 async def remove_override(
     driver: Driver, name: str, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Have the clients of a queue keep to their own limits again; return the queue's row.
-    NotFound where it has none.
+    """Remove the limits set for a queue; return the queue's row. Raise NotFound if there is no such
+    queue.
     """
     return await queues.set_metadata_key(driver, name, METADATA_KEY, None, time_limit=time_limit)
 
 
 async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:
-    """Return the clients that have told lately how they work a limited queue."""
+    """Return the clients that have reported lately how they work a limited queue."""
     found = await LimitStore(executor).limited_producer_list(
         queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
     )
@@ -118,8 +120,8 @@ async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list
 
 
 async def producers(executor: Executor, queue: QueueRow, *, now: datetime) -> Sequence[ProducerRow]:
-    """Return the clients that work a limited queue in the shape of River Pro's, by id; none without
-    the table.
+    """Return the clients that work a limited queue in the shape of River Pro's, by id; empty
+    without the table.
     """
     if await lacks(executor):
         return []
@@ -147,7 +149,7 @@ async def producers(executor: Executor, queue: QueueRow, *, now: datetime) -> Se
 
 
 def _limits(producer: LimitedProducer) -> ConcurrencyConfig | None:
-    """Return the limits that a client told of; None where somebody else wrote something there."""
+    """Return the limits that a client reported; None if they are invalid."""
     try:
         return ConcurrencyConfig.read(read_object(producer.concurrency))
     except ConfigError:

@@ -1,1 +1,1 @@
-"""Which clients are alive, and the jobs of those that are not."""
+"""Which clients are alive, and the rescue of the jobs of dead ones."""

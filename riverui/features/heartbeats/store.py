@@ -1,4 +1,4 @@
-"""Clients at work in `riverui_client`, and the jobs that they hold."""
+"""Running clients in `riverui_client`, and the jobs that they hold."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 SILENT_AFTER = 1.5
-"""Heartbeats (intervals of one) without a sign of life after which a client counts as silent: one
-was missed, and did not come late either.
+"""Heartbeat intervals without a heartbeat after which a client counts as silent: one was missed,
+and did not come late either.
 """
 DEAD_AFTER = 3.5
-"""Heartbeats without a sign of life after which a client is declared dead: three were missed, and
-half of one more is left for the third to come late, and for a client that is cut off to end its
-jobs before others begin them.
+"""Heartbeat intervals without a heartbeat after which a client is declared dead: three were missed,
+and half an interval is left for the third to come late, and for a client that is cut off to end its
+jobs before others start them.
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientLife:
-    """One client from its start, or from when it was declared dead before, to its end."""
+    """One client from its start, or from when it was last declared dead, to its end."""
 
     id: str
     """As in `attempted_by`."""
     registered_at: datetime
-    """By the database's clock; no job that it took is older."""
+    """By the database's clock; every job that it took is newer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientParams:
-    """What stays as it is while a client lives."""
+    """What does not change while a client lives."""
 
     id: str
     started_at: datetime
@@ -51,23 +51,23 @@ class ClientParams:
     version: str
     """Of riverui."""
     release: str
-    """Of the program; empty where it told none."""
+    """The program's release; empty if it gave none."""
     periodic: Mapping[str, str] = field(default_factory=dict)
     """Id of each periodic job that has one → its schedule as a cron expression."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientStatus:
-    """What a client has in hand, with each sign of life."""
+    """A client's status, sent with each heartbeat."""
 
     queues: Mapping[str, tuple[int, int]]
-    """Queue → the most jobs at once, and how many of these slots are taken."""
+    """Queue → maximum number of jobs at once, and how many of these slots are taken."""
     terms: Mapping[str, QueueTerms] = field(default_factory=dict)
-    """Queue → by which rules it is worked, where there are any."""
+    """Queue → the rules by which it is worked, if any."""
     kinds: Collection[str] | None = None
     """The kinds that it works, aliases among them; None where they are not reported."""
     running: int = 0
-    """Jobs at work."""
+    """Running jobs."""
     loop_lag: float | None = None
     """Seconds that its event loop needed to answer."""
     memory: int | None = None
@@ -76,19 +76,19 @@ class ClientStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heartbeat:
-    """What a client learns with a sign of life."""
+    """What a heartbeat returns to its client."""
 
     alive: bool
-    """Whether it was in time; if not, the client has been declared dead."""
+    """Whether the heartbeat was in time; if not, the client has been declared dead."""
     due_in: float | None
-    """Seconds until another client is to be declared dead, if nothing is heard of it, negative
-    where that is overdue; None without other clients.
+    """Seconds until another client is declared dead unless it sends a heartbeat, negative if
+    overdue; None without other clients.
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadClient:
-    """A client that was declared dead, and which jobs it left."""
+    """A client that was declared dead, and the jobs it left."""
 
     life: ClientLife
     host: str
@@ -100,7 +100,7 @@ class DeadClient:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientRow:
-    """A client as its row tells."""
+    """A client's row."""
 
     id: str
     registered_at: datetime
@@ -113,38 +113,38 @@ class ClientRow:
     version: str
     release: str
     queues: Mapping[str, tuple[int, int]]
-    """Queue → the most jobs at once, and how many of these slots are taken."""
+    """Queue → maximum number of jobs at once, and how many of these slots are taken."""
     running: int
     loop_lag: float | None
     memory: int | None
     declared_dead_at: datetime | None
     declared_dead_by: str | None
-    """The client, or the dashboard's user, that did so."""
+    """The client, or the dashboard's user, that declared it dead."""
     rescued_at: datetime | None
     """When all its jobs had been rescued."""
     rescued: int
     now: datetime
     """When this was read, by the database's clock."""
     terms: Mapping[str, QueueTerms] = field(default_factory=dict)
-    """Queue → by which rules the client works it, where there are any."""
+    """Queue → the rules by which the client works it, if any."""
     kinds: frozenset[str] | None = None
     """The kinds that it works; None where it does not report them."""
 
     @property
     def silence(self) -> timedelta:
-        """How long nothing was heard of it."""
+        """The time since its last heartbeat."""
         return max(self.now - self.heartbeat_at, timedelta(0))
 
     @property
     def silent(self) -> bool:
-        """Return whether it has missed a sign of life, and was not declared dead yet."""
+        """Return whether it has missed a heartbeat and is not declared dead yet."""
         return self.declared_dead_at is None and self.silence > (
             SILENT_AFTER * self.heartbeat_interval
         )
 
     @property
     def dead_at(self) -> datetime:
-        """When it is to be declared dead, unless it is heard of before."""
+        """When it is declared dead unless it sends a heartbeat."""
         return self.heartbeat_at + DEAD_AFTER * self.heartbeat_interval
 
 
@@ -160,56 +160,58 @@ class HeldJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenClient:
-    """What jobs tell of a client: those that it holds, and the newest of those that it worked."""
+    """A client as known from `attempted_by`: the jobs it holds, and the newest of those
+    it worked.
+    """
 
     id: str
     running: int = 0
-    """Jobs that it holds, as far as they were looked at."""
+    """Jobs that it holds, among those that were read."""
     held: Sequence[HeldJob] = field(default=())
     """The longest running of these."""
     seen_at: datetime | None = None
-    """When it took a job last, as far as is known."""
+    """When it last took a job, as far as is known."""
     queues: Sequence[str] = ()
-    """Queues of the jobs that were looked at, by name, the first few."""
+    """Queues of the jobs that were read, by name, the first few."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherLeader:
-    """A leader that is no client of riverui's, as far as the table of clients tells."""
+    """A leader without a row in the table of clients."""
 
     leader_id: str
     claimed: bool
-    """Whether this transaction may do riverui's part of the maintenance until its end."""
+    """Whether this transaction may do riverui's part of the maintenance until it ends."""
 
 
 _FIRST_HELD = Fragment("job_first_held")
 _MOST_QUEUES = 100
-"""Queues that a row tells of: their names are up to 128 characters long, and a row is written with
-every sign of life.
+"""Queues written to a row: their names are up to 128 characters long, and a row is written with
+every heartbeat.
 """
 _MOST_TERMS = 30_000
-"""Characters of the rules of queues that are told: a row is written with every sign of life."""
+"""Characters of the rules of queues that are written: a row is written with every heartbeat."""
 _MOST_KINDS = 20_000
-"""Characters of the kinds that a client reports, for some 500 of them; where it works more, none
-are reported, since a part of them would be misleading.
+"""Characters of the kinds that a client reports, for some 500 of them; if it works more, none are
+reported, since a part would be misleading.
 """
 _OF_CLIENT = ""
-"""The key beside the names of queues for what holds for all of them: no queue can have it."""
+"""The key, beside the names of queues, for what applies to all of them: no queue can have it."""
 _MOST_SCHEDULES = 200
-"""Periodic jobs that are told of: as many as the page of periodic jobs shows."""
+"""Periodic jobs that are written: as many as the page of periodic jobs shows."""
 _SCHEDULE = 200
 """Characters of a schedule, far more than any cron expression has."""
 _UNRESCUED = 30.0
-"""Seconds after which the jobs of a dead client are rescued by another one, where who declared it
-dead has not done so.
+"""Seconds after which another client rescues the jobs of a dead client, if the one that declared it
+dead has not.
 """
 
 
 class ClientStore(Store):
-    """Operations on riverui_client, and on river_job for its sake."""
+    """Operations on riverui_client, and on the jobs of its clients in river_job."""
 
     async def client_register(self, params: ClientParams, status: ClientStatus) -> ClientLife:
-        """Begin a client's life: make its row."""
+        """Begin a client's life by writing its row."""
         row = await self._sql.row(
             "client_register",
             {
@@ -222,29 +224,29 @@ class ClientStore(Store):
                 "version": params.version[:100],
                 "release": params.release[:200],
                 "periodic": _schedules(params.periodic),
-                **_told(status),
+                **_status(status),
             },
         )
         return ClientLife(id=params.id, registered_at=row.registered_at)
 
     async def client_heartbeat(self, life: ClientLife, status: ClientStatus) -> Heartbeat:
-        """Take a sign of life of a client."""
-        values = {"dead_after": DEAD_AFTER, "unrescued": _UNRESCUED, **_of(life), **_told(status)}
+        """Record a heartbeat of a client."""
+        values = {"dead_after": DEAD_AFTER, "unrescued": _UNRESCUED, **_of(life), **_status(status)}
         row = await self._sql.row("client_heartbeat", values)
         return Heartbeat(alive=row.alive, due_in=row.due_in)
 
     async def client_delete(self, life: ClientLife) -> None:
-        """Forget a client that has stopped and left no jobs."""
+        """Delete the row of a client that has stopped and left no jobs."""
         await self._sql.rows("client_delete", _of(life))
 
     async def client_declare_dead(
         self, *, by: str, after: float = DEAD_AFTER, id: str | None = None
     ) -> DeadClient | None:
         """Declare a client dead that has been silent for `after` heartbeats, the longest silent
-        first, and return it; None where there is none.
+        first, and return it; None if there is none.
 
-        So is one again that was declared dead and whose jobs nobody has rescued since. With `id`
-        only that client. One that another transaction holds is left to that.
+        A client declared dead whose jobs are still not rescued is returned again. With `id`, only
+        that client. Rows locked by other transactions are skipped.
         """
         slots = {}
         if id is not None:
@@ -262,11 +264,11 @@ class ClientStore(Store):
         )
 
     async def client_rescued(self, life: ClientLife, jobs: int) -> None:
-        """Take note that so many jobs of a dead client were rescued, and that no more are left."""
+        """Record that so many jobs of a dead client were rescued, and that none are left."""
         await self._sql.rows("client_rescued", {**_of(life), "jobs": jobs})
 
     async def client_delete_dead_before(self, before: datetime, *, limit: int) -> int:
-        """Forget clients that were declared dead before then; return how many."""
+        """Delete clients that were declared dead before then; return how many."""
         values = {"before": instant(before), "limit": limit}
         return len(await self._sql.rows("client_delete_dead_before", values))
 
@@ -276,18 +278,19 @@ class ClientStore(Store):
         return [_client(row._asdict()) for row in rows.records()]
 
     async def client_schedule_list(self) -> Mapping[str, str]:
-        """Return the periodic jobs of clients that give signs of life: the id of each, and its
-        schedule as a cron expression. Of clients that differ, the one started last tells.
+        """Return the periodic jobs of clients that send heartbeats: the id of each, and its
+        schedule as a cron expression. If clients differ, the one started last counts.
         """
         values = {"silent_after": SILENT_AFTER, "limit": _MOST_SCHEDULES}
         rows = (await self._sql.rows("client_schedule_list", values)).records()
         return {row.name: row.schedule for row in rows}
 
     async def client_other_leader(self, *, claim: bool = False) -> OtherLeader | None:
-        """Return who leads where that is no client of the table; None where nobody leads, or one
-        of these.
+        """Return the leader if it has no row in the table of clients; None if there is no leader,
+        or it has one.
 
-        With `claim`, one transaction at a time is told that it may do what such a leader does not.
+        With `claim`, one transaction at a time may do the maintenance that such a leader does not
+        do.
         """
         slots = (
             {"claimed": Fragment("client_stand_in", {"schema": self._sql.schema})} if claim else {}
@@ -298,10 +301,10 @@ class ClientStore(Store):
     async def client_seen_list(
         self, *, cap: int, newest: int, held: int, limit: int
     ) -> Sequence[SeenClient]:
-        """Return the clients that jobs tell of, by id.
+        """Return the clients known from `attempted_by`, by id.
 
-        Up to `cap` running jobs are looked at, and the `newest` of those completed; up to `held`
-        jobs of each client are named.
+        Up to `cap` running jobs and the `newest` completed ones are read; up to `held` jobs of each
+        client are named.
         """
         values = {"cap": cap, "newest": newest, "held": held, "limit": limit}
         return [_seen(row) for row in (await self._sql.rows("client_seen_list", values)).records()]
@@ -314,17 +317,15 @@ class ClientStore(Store):
         return job_rows(await self._sql.rows("job_get_held", values, columns=JOB_COLUMNS))
 
     async def job_first_held(self, dead: DeadClient, *, after_id: int) -> int | None:
-        """Return the id of the job that job_get_held would read first; None where there is
-        none.
-        """
+        """Return the id of the job that job_get_held would read first; None if there is none."""
         values = {**_held_by(dead), "after_id": after_id, "limit": 1}
         first: int | None = (await self._sql.rows("job_get_held", values, rows=_FIRST_HELD)).value()
         return first
 
 
 def _schedules(periodic: Mapping[str, str]) -> str:
-    told = {name: periodic[name][:_SCHEDULE] for name in sorted(periodic)[:_MOST_SCHEDULES]}
-    return json.dumps(told)
+    schedules = {name: periodic[name][:_SCHEDULE] for name in sorted(periodic)[:_MOST_SCHEDULES]}
+    return json.dumps(schedules)
 
 
 def _of(life: ClientLife) -> dict[str, Any]:
@@ -339,9 +340,9 @@ def _held_by(dead: DeadClient) -> dict[str, Any]:
     }
 
 
-def _told(status: ClientStatus) -> dict[str, Any]:
+def _status(status: ClientStatus) -> dict[str, Any]:
     names = sorted(status.queues)[:_MOST_QUEUES]
-    told: dict[str, Any] = {name: [*status.queues[name]] for name in names}
+    queues: dict[str, Any] = {name: [*status.queues[name]] for name in names}
     room = _MOST_TERMS
     for name in names:
         if (terms := status.terms.get(name)) is None:
@@ -349,12 +350,12 @@ def _told(status: ClientStatus) -> dict[str, Any]:
         found = terms.as_object()
         room -= len(json.dumps(found))
         if room >= 0:
-            told[name].append(found)
+            queues[name].append(found)
     kinds = json.dumps(sorted(status.kinds or ()))
     if status.kinds is not None and len(kinds) <= _MOST_KINDS:
-        told[_OF_CLIENT] = {"kinds": json.loads(kinds)}
+        queues[_OF_CLIENT] = {"kinds": json.loads(kinds)}
     return {
-        "queues": json.dumps(told),
+        "queues": json.dumps(queues),
         "running": status.running,
         "loop_lag": status.loop_lag,
         "memory": status.memory,
@@ -373,29 +374,29 @@ def _client(columns: dict[str, Any]) -> ClientRow:
     )
 
 
-def _queues(told: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
-    """Return the slots by queue; what somebody else may have written there is left out."""
+def _queues(queues: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
+    """Return the slots by queue, ignoring invalid entries."""
     return {
         name: (slots[0], slots[1])
-        for name, slots in told.items()
+        for name, slots in queues.items()
         if isinstance(slots, list)
         and len(slots) in (2, 3)
         and all(type(n) is int for n in slots[:2])
     }
 
 
-def _terms(told: Mapping[str, Any]) -> Mapping[str, QueueTerms]:
-    """Return the rules by queue, of those that have any."""
+def _terms(queues: Mapping[str, Any]) -> Mapping[str, QueueTerms]:
+    """Return the rules by queue, if any."""
     return {
         name: QueueTerms.read(slots[2])
-        for name, slots in told.items()
+        for name, slots in queues.items()
         if isinstance(slots, list) and len(slots) == 3
     }
 
 
-def _kinds(told: Mapping[str, Any]) -> frozenset[str] | None:
-    """Return the kinds that the client works; None where it does not report them."""
-    own = told.get(_OF_CLIENT)
+def _kinds(queues: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the kinds that the client works; None if it does not report them."""
+    own = queues.get(_OF_CLIENT)
     kinds = own.get("kinds") if isinstance(own, dict) else None
     if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
         return None

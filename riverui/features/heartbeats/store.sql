@@ -40,7 +40,7 @@ select exists (select from beaten) as alive,
   ) as due_in;
 
 -- name: client_schedule_list
--- What somebody else may have written there is cut, and told no more of than is asked for.
+-- Invalid values are cut, and only as many are returned as requested.
 select distinct on (p.name) left(p.name, 200) as name, left(p.schedule, 200) as schedule
 from (
   select c.started_at, c.periodic

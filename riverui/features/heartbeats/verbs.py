@@ -1,5 +1,5 @@
-"""What becomes of jobs whose worker is gone, by River's rules; and the rescue of those that a
-silent client left, as somebody asks for it.
+"""The outcome of jobs whose worker is dead, by River's rules, and the rescue on request of those
+that a silent client left.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from riverui.storage.interface.engine_params import JobRescueParams
 _AT_ONCE = 100
 """Jobs in one statement: they come with their args, which may be large."""
 _ERROR = "Stuck job rescued by JobRescuer"
-"""As River has it: its clients may look for it."""
+"""River's text: its clients may look for it."""
 _MOST_CLIENTS = 1_000
-"""Rows among which a client is looked for by its id."""
+"""Rows searched for a client by its id."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,12 +37,12 @@ class ClientRescue:
 
     @property
     def jobs(self) -> int:
-        """How many there were."""
+        """The number of jobs."""
         return sum(self.states.values())
 
 
 def cancel_requested(row: JobRow) -> bool:
-    """Return whether somebody asked to cancel the job."""
+    """Return whether cancelling the job was requested."""
     key = "cancel_attempted_at"
     if key not in row.metadata:
         return False
@@ -50,19 +50,19 @@ def cancel_requested(row: JobRow) -> bool:
 
 
 def ended(row: JobRow, state: JobState, now: datetime) -> JobRescueParams:
-    """Return the rescue of a job that is not tried again."""
+    """Return the rescue of a job that is not retried."""
     return JobRescueParams(id=row.id, state=state, error=_error(row, now), finalized_at=now)
 
 
 def retried(row: JobRow, now: datetime, retry_at: datetime) -> JobRescueParams:
-    """Return the rescue of a job that is tried again then."""
+    """Return the rescue of a job that is retried then."""
     return JobRescueParams(
         id=row.id, state=JobState.RETRYABLE, error=_error(row, now), scheduled_at=retry_at
     )
 
 
 def by_default(row: JobRow, now: datetime) -> JobRescueParams:
-    """Return what becomes of a job whose worker's own rules are not known here."""
+    """Return the rescue of a job whose worker's own rules are unknown."""
     if cancel_requested(row):
         return ended(row, JobState.CANCELLED, now)
     if row.attempt >= row.max_attempts:
@@ -73,11 +73,11 @@ def by_default(row: JobRow, now: datetime) -> JobRescueParams:
 async def rescue_client(
     driver: Driver, id: str, *, by: str, time_limit: timedelta | None = None
 ) -> ClientRescue:
-    """Declare a silent client dead without waiting any longer, rescue its jobs, and return what
-    became of them. `by` is who asked for it.
+    """Declare a silent client dead without further waiting, rescue its jobs, and return what became
+    of them. `by` is who requested it.
 
-    NotFound without such a client. BadRequest for one that was heard of lately: its jobs are being
-    worked.
+    Raise NotFound without such a client, BadRequest if it sent a heartbeat lately: its jobs are
+    being worked.
     """
     async with driver.autocommit(timeout=time_limit) as executor:
         dead = await ClientStore(executor).client_declare_dead(by=by, after=SILENT_AFTER, id=id)
@@ -86,9 +86,11 @@ async def rescue_client(
             known = [row for row in rows if row.id == id]
     if dead is None:
         if not known:
-            raise NotFound("There is no client of this id that gives signs of life.")
+            raise NotFound("No client with this id sends heartbeats.")
         if any(row.declared_dead_at is None for row in known):
-            raise BadRequest("This client is alive: it was heard of just now. Nothing was changed.")
+            raise BadRequest(
+                "This client is alive: it has just sent a heartbeat. Nothing was changed."
+            )
         raise BadRequest("This client was declared dead already, and its jobs are rescued.")
     states: Counter[JobState] = Counter()
     last, full = 0, True
@@ -111,10 +113,10 @@ async def rescue_client(
 
 
 def _error(row: JobRow, now: datetime) -> str:
-    told = {
+    error = {
         "at": rfc3339_nano(now),
         "attempt": max(row.attempt, 0),
         "error": _ERROR,
         "trace": "",
     }
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps(error, separators=(",", ":"))

@@ -1,1 +1,1 @@
-"""Limits of how many jobs run at once, in all clients together and in each."""
+"""Limits on how many jobs run at once, in all clients together and in each."""

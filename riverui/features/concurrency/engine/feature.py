@@ -1,4 +1,4 @@
-"""Keeps queues to their limits of jobs at once: those of their config, or of the dashboard."""
+"""Enforces the limits on concurrent jobs of queues, from their config or from the dashboard."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class ConcurrencyLimits(Feature):
-    """Has jobs of limited queues chosen by the slots that are free. A queue without limits is
-    fetched as ever.
+    """Chooses jobs of limited queues by their free slots. Queues without limits are fetched as
+    usual.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class ConcurrencyLimits(Feature):
         self._queues = 0
 
     def chooser(self, work: Producer) -> Chooser | None:
-        """Return who keeps a queue to its limits, those that come later too."""
+        """Return the chooser that enforces a queue's limits, including limits set later."""
         driver = work.client.driver
         if work.config.concurrency is None and SQL not in driver.capabilities:
             return None

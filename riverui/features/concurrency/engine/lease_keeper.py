@@ -1,9 +1,9 @@
-"""Borrows the slots of a global limit from the database, and sees to it that they go back.
+"""Borrows the slots of a global limit from the database and returns them.
 
-What a client has borrowed is its own until it is declared dead for its silence (`heartbeats`). It
-starts no job once that may have happened. Its signs of life come from a thread beside its event
-loop, so that a job that blocks the loop costs no slots. After it was taken for dead, it counts the
-jobs that still run before it starts others.
+A client keeps what it borrowed until it is declared dead (see `heartbeats`), and starts no jobs
+once that may have happened. Its heartbeats come from a thread beside its event loop, so that a job
+that blocks the loop costs no slots. A client that was declared dead counts its running jobs before
+it starts others.
 """
 
 from __future__ import annotations
@@ -34,38 +34,42 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DEAD_SECONDS = 2.0
-"""Between two checks whether a client was declared dead: its slots wait so long at most."""
+"""Seconds between two checks for clients declared dead: their slots are unavailable for at most as
+long.
+"""
 _IDLE_KEYS_SECONDS = 60.0
-"""Between two times that keys are forgotten which nobody uses."""
+"""Seconds between two deletions of unused keys."""
 _IDLE_SECONDS = 0.25
-"""For which a slot may be unused before it goes back: longer than the next fetch takes."""
+"""Seconds for which a slot may be unused before it is returned: longer than the next
+fetch takes.
+"""
 _KEEP_IDLE = timedelta(minutes=10)
-"""How long keys that nobody uses are kept: they would soon be made again."""
+"""How long unused keys are kept, since they are often needed again."""
 _MOST_IDLE_KEYS = 5_000
-"""Keys that one statement forgets."""
+"""Keys deleted by one statement."""
 _MOST_KEYS = 200
-"""Keys of which a client reports how many jobs it runs: as many as a page shows."""
+"""Keys for which a client reports its running jobs: as many as a page shows."""
 _NO_TABLE_SECONDS = 60.0
-"""Until a table that was missing is asked for again."""
+"""Seconds until a missing table is looked for again."""
 _STRAYS_SECONDS = 60.0
-"""Between two checks whether the database has lent slots that are not known here, as it has if its
-answer was lost: then the check is made at once.
+"""Seconds between two checks for slots that the database has lent to this client without its
+knowledge, which happens if an answer was lost: in that case the check is made at once.
 """
 _REPORT_SECONDS = 10.0
-"""Between two reports of what a client runs."""
+"""Seconds between two reports of what a client runs."""
 
 
 class LeaseKeeper:
-    """The slots of one queue: those that this client has borrowed, and the jobs that use them.
+    """The slots of one queue: those this client has borrowed, and the jobs that use them.
 
-    `lock` is held by whoever borrows or gives back.
+    `lock` is held while borrowing or returning slots.
     """
 
     def __init__(self, work: Producer, connection: DedicatedConnection) -> None:
         self.begun = False
-        """Whether the jobs at work are counted, by the limits as they are now."""
+        """Whether the running jobs are counted under the current limits."""
         self.life: ClientLife | None = None
-        """For which slots were borrowed."""
+        """The life of the client for which slots were borrowed."""
         self.limits = ConcurrencyConfig()
         self.lock = asyncio.Lock()
         self.slots = Slots()
@@ -73,7 +77,7 @@ class LeaseKeeper:
         self._dead_at: datetime | None = None
         """When the last client died whose slots were freed."""
         self._due: dict[str, float] = {}
-        """When each thing that is done now and then is to be done again (monotonic)."""
+        """When each periodic task is due next (monotonic)."""
         self._jobs: dict[tuple[int, int], str] = {}
         """The key of each attempt, by id and attempt."""
         self._no_table_until = 0.0
@@ -83,16 +87,16 @@ class LeaseKeeper:
 
     @property
     def most(self) -> int:
-        """The global limit, 0 if there is none, or no table for it."""
+        """The global limit; 0 if unset, or if its table is missing."""
         return self.limits.global_limit if time.monotonic() >= self._no_table_until else 0
 
     @property
     def sure(self) -> bool:
-        """Whether the borrowed slots are certainly still this client's."""
+        """Whether the borrowed slots certainly still belong to this client."""
         return not self.most or self._work.signs.trusted
 
     def keep_to(self, limits: ConcurrencyConfig) -> None:
-        """Keep to other limits from now on: the jobs at work are counted anew."""
+        """Switch to new limits: the running jobs are counted again."""
         self.limits = limits
         self.begun = False
         if not limits.limits:
@@ -101,15 +105,15 @@ class LeaseKeeper:
         self._due.clear()
 
     def began(self, row: JobRow, key: str) -> None:
-        """Remember by which key a job is counted."""
+        """Remember the key under which a job is counted."""
         self._jobs[row.id, row.attempt] = key
 
     def ended(self, row: JobRow) -> str | None:
-        """Return the key of a job that is over, and forget it; None for one that is not counted."""
+        """Return the key of a finished job and forget it; None if the job is not counted."""
         return self._jobs.pop((row.id, row.attempt), None)
 
     async def ready(self) -> bool:
-        """Return whether jobs may be started; count those at work first, if that is due."""
+        """Return whether jobs may be started; count the running ones first if that is due."""
         signs = self._work.signs
         if self.most and signs.life is None and not await self._call(installed):
             self.lacks_tables()
@@ -124,7 +128,7 @@ class LeaseKeeper:
         return self.begun
 
     async def borrow(self, more: Mapping[str, int]) -> bool:
-        """Borrow slots, and return whether those that there are now may be used."""
+        """Borrow slots; return whether the current slots may be used."""
         try:
             await self.slots.borrow(more, self._lend)
         except SchemaMissing:
@@ -132,14 +136,14 @@ class LeaseKeeper:
         return self.begun and self.sure
 
     def life_is_over(self) -> None:
-        """Forget the life that was declared dead, with all slots. The next one begins by counting
-        the jobs at work.
+        """Forget the life that was declared dead and all its slots. The next life begins by
+        counting the running jobs.
         """
         self.life = None
         self.begun = False
 
     def lacks_tables(self) -> None:
-        """Do without a global limit, which somebody has set in the queue's metadata, for now."""
+        """Ignore, for now, a global limit that was set in the queue's metadata."""
         if not self._warned:
             self._work.client.logger.warning(
                 "queue %s: its global limit is not kept: it needs %s, run `%s`",
@@ -154,13 +158,13 @@ class LeaseKeeper:
         self._no_table_until = time.monotonic() + _NO_TABLE_SECONDS
 
     def look_for_strays(self) -> None:
-        """Look soon for slots of keys that are not known here: a statement may have borrowed some
-        though its answer was lost.
+        """Look soon for lent slots of unknown keys: a statement may have borrowed some although its
+        answer was lost.
         """
         self._due["strays"] = 0.0
 
     async def run(self) -> None:
-        """Give back slots that are not used, and do what is due, until cancelled."""
+        """Return unused slots and do what is due, until cancelled."""
         while True:
             pass_on_cancellation()
             await asyncio.sleep(_IDLE_SECONDS)
@@ -196,11 +200,11 @@ class LeaseKeeper:
             )
 
     async def _count_unasked(self) -> None:
-        """Count by changed limits what is at work where no fetch does it: all workers may be busy
-        for long, and other clients go by what is counted.
+        """Count the running jobs under changed limits when no fetch does it: all workers may be
+        busy for long, and other clients rely on the count.
         """
         async with self.lock:
-            # What a fetch under way has chosen is not among the attempts yet.
+            # Jobs chosen by a fetch in progress are not among the attempts yet.
             if not self.begun and not self._work.slots.expecting:
                 await self.ready()
 
@@ -212,7 +216,7 @@ class LeaseKeeper:
         return True
 
     async def _find_strays(self, life: ClientLife) -> None:
-        """Have slots given back that the database has lent and that are not known here."""
+        """Return slots that the database has lent but this client does not know of."""
         async with self.lock:
             held = await self._call(
                 lambda executor: LimitStore(executor).limit_held_list(life, self._work.name)
@@ -221,7 +225,7 @@ class LeaseKeeper:
                 self.slots.compare(held)
 
     async def _free_dead(self) -> None:
-        """Free the slots of clients that were declared dead since the last look."""
+        """Free the slots of clients that were declared dead since the last check."""
         dead_at = await self._call(lambda executor: LimitStore(executor).limit_dead_at())
         if dead_at == self._dead_at and not self._is_due("unknown", _IDLE_KEYS_SECONDS):
             return
@@ -230,7 +234,7 @@ class LeaseKeeper:
         self._dead_at = dead_at
 
     async def _report(self) -> None:
-        """Write how the queue is worked here, if there is a table for it."""
+        """Write how this client works the queue, if the table exists."""
         client, name = self._work.client, self._work.name
         if SQL not in client.driver.capabilities:
             return
@@ -255,7 +259,7 @@ class LeaseKeeper:
             self._due["report"] = time.monotonic() + _NO_TABLE_SECONDS
 
     async def close(self) -> None:
-        """Give back all slots but those of jobs at work, and report the queue no longer."""
+        """Return all slots except those of running jobs, and stop reporting the queue."""
         async with self.lock:
             if self.slots.busy:
                 await self._give_back_all()
@@ -263,8 +267,8 @@ class LeaseKeeper:
         await self._report()
 
     async def _give_back_all(self) -> None:
-        """Give back all slots but those of jobs at work, on another connection where the first one
-        is lost.
+        """Return all slots except those of running jobs, on another connection if the first one is
+        lost.
         """
         used = self.slots.used if self.limits.limits else {}
         for connects_again in (True, False):
@@ -279,7 +283,7 @@ class LeaseKeeper:
                 return
 
     async def _begin(self) -> None:
-        """Count the jobs at work, and have slots for them whatever others have."""
+        """Count the running jobs and take slots for them, however many other clients have."""
         limits, signs, by = self.limits, self._work.signs, self.limits.partition
         await self._work.slots.settled()
         attempts = self._work.slots.attempts
@@ -298,7 +302,7 @@ class LeaseKeeper:
         if self.life != signs.life:
             self.slots.forget()
             self.life = signs.life
-            # What an earlier life has borrowed may still stand there.
+            # The row may still hold what an earlier life has borrowed.
             self._dead_at = None
         if self.life is not None:
             used = self.slots.used if self.most else {}

@@ -1,9 +1,9 @@
-"""Keeps one queue of a client to its limits.
+"""Enforces the limits of one queue in a client.
 
 A local limit is counted in memory. For a global one the client borrows slots from the database,
-where they are counted for all clients, and its jobs use them in turn: a job that ends frees its
-slot at once, for the next job of the same key, without any statement. Slots that are not used for
-a moment go back.
+which counts them for all clients, and its jobs share them: a finished job frees its slot at once
+for the next job of the same key, without a statement. Slots that stay unused for a moment are
+returned.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _APART = 8
-"""Candidates for each one chosen, of which any may be where clients choose at the same time: some
-eight of them seldom meet.
+"""Candidates for each job to choose, picked at random while clients choose at the same time: with
+eight they seldom collide.
 """
 _LAST_SECONDS = 5.0
-"""For which slots may take to go back at the end: without it they do when the client is forgotten.
+"""Seconds that returning slots may take on stop; otherwise they are freed when the client is
+forgotten.
 """
 _LATE_FETCHES = 20
-"""Fetches for which clients keep apart after two have asked for the same slot."""
+"""Fetches for which clients spread their choices after two have asked for the same slot."""
 _SPARE = 10
-"""Candidates beyond twice the room that are looked at where borrowing and claiming are one
-statement: each costs it 15 µs, and where they do not do, more are looked at next.
+"""Candidates read beyond twice the free slots when borrowing and claiming are one statement. Each
+costs it 15 µs; if they do not suffice, more are read next.
 """
 
 
 class QueueLimit(Chooser):
-    """Chooses as many jobs of each key as there are slots for."""
+    """Chooses as many jobs of each key as there are slots."""
 
     def __init__(
         self, work: Producer, connection: DedicatedConnection, left: Callable[[], Awaitable[None]]
@@ -59,22 +60,22 @@ class QueueLimit(Chooser):
         self._configured = work.config.concurrency or ConcurrencyConfig()
         self._keeper = LeaseKeeper(work, connection)
         self._chose = False
-        """Whether it has set slots aside in the fetch under way."""
+        """Whether the fetch in progress has set slots aside."""
         self._late = 0
-        """Fetches in which jobs are chosen out of their order, as others choose the same."""
+        """Fetches left in which jobs are chosen out of order, as others choose the same ones."""
         self._left = left
         self._fetched_by: ConcurrencyConfig | None = None
-        """The limits as they were when the fetch under way began."""
+        """The limits when the fetch in progress began."""
         self._logger = work.client.logger
         self._refused_override = ""
         self._short = False
-        """Whether jobs may wait for a slot that one of ours has."""
+        """Whether jobs may be waiting for a slot that this client holds."""
         self._task: asyncio.Task[None] | None = None
         self._work = work
 
     @property
     def full(self) -> Collection[str]:
-        """Keys of which no more jobs can run here now."""
+        """Keys of which this client can run no more jobs now."""
         if not self._keeper.begun:
             return ()
         most = self._most_here
@@ -87,11 +88,11 @@ class QueueLimit(Chooser):
 
     @property
     def sure(self) -> bool:
-        """Whether the slots of jobs that begin are still its own."""
+        """Whether the slots of starting jobs still belong to this client."""
         return self._keeper.sure
 
     async def start(self, row: QueueRow) -> None:
-        """Read the limits. SchemaMissing where there are global ones and no table for them."""
+        """Read the limits. Raise SchemaMissing for global limits without their table."""
         if self._configured.global_limit:
             async with self._work.client.driver.autocommit() as executor:
                 if not await installed(executor):
@@ -102,7 +103,7 @@ class QueueLimit(Chooser):
         self.learn(row)
 
     def learn(self, row: QueueRow) -> None:
-        """Keep to the limits that the queue's metadata sets, or else to the client's own."""
+        """Apply the limits from the queue's metadata, or else the client's own."""
         try:
             limits = override_of(row.metadata)
             self._refused_override = ""
@@ -111,7 +112,7 @@ class QueueLimit(Chooser):
             if str(error) != self._refused_override:
                 self._refused_override = str(error)
                 self._logger.warning(
-                    "queue %s: its limits in the database cannot be read, the client's own count:"
+                    "queue %s: its limits in the database cannot be read, using the client's own:"
                     " %s",
                     self._work.name,
                     error,
@@ -119,11 +120,11 @@ class QueueLimit(Chooser):
         self._set(limits or self._configured)
 
     def news(self) -> None:
-        """Ask again for slots that others had."""
+        """Ask again for slots that others held."""
         self._keeper.slots.ask_again()
 
     async def stop(self) -> None:
-        """Give back all slots, but for those of jobs that were abandoned."""
+        """Return all slots except those of abandoned jobs."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -131,27 +132,27 @@ class QueueLimit(Chooser):
             try:
                 await within(_LAST_SECONDS, self._keeper.close())
             except (RiveruiError, TimeoutError) as error:
-                self._logger.info("queue %s: slots go back later: %s", self._work.name, error)
+                self._logger.info("queue %s: slots are returned later: %s", self._work.name, error)
                 self._work.signs.leave_behind()
         await self._left()
 
     def fetch_begins(self) -> None:
-        """Remember by which limits jobs are read."""
+        """Remember the limits under which jobs are read."""
         self._chose = False
         self._fetched_by = self._keeper.limits
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
-        """Return those for which there are slots, and use these."""
+        """Return the jobs that get a slot, and mark these slots as used."""
         async with self._keeper.lock:
             if self._keeper.limits is not self._fetched_by or (
                 self._chose and not self._keeper.begun
             ):
-                # The next fetch begins by counting what this one has set aside slots for.
+                # The next fetch begins by counting the jobs for which this one has set slots aside.
                 return ()
             if not await self._keeper.ready():
                 return ()
             if self._late:
-                # Clients that fetch at once would ask for the same slots again.
+                # Clients that fetch at the same time would ask for the same slots again.
                 front = list(candidates[: _APART * room])
                 random.shuffle(front)
                 candidates = [*front, *candidates[len(front) :]]
@@ -172,7 +173,7 @@ class QueueLimit(Chooser):
             return chosen
 
     async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
-        """Choose, borrow and claim by one statement; see Chooser."""
+        """Choose, borrow and claim in one statement; see Chooser."""
         async with self._keeper.lock:
             if not await self._keeper.ready() or not self.at_once or self._keeper.life is None:
                 return None
@@ -193,7 +194,7 @@ class QueueLimit(Chooser):
                 self._keeper.lacks_tables()
                 return None
             except BaseException:
-                # It may have borrowed slots of keys that are not known here.
+                # The statement may have borrowed slots of keys unknown to this client.
                 self._keeper.look_for_strays()
                 raise
             if found is None:
@@ -210,18 +211,18 @@ class QueueLimit(Chooser):
             return FetchedAtOnce(candidates, found.rows, found.seen)
 
     def give_back(self, candidates: Sequence[Candidate]) -> None:
-        """Free the slots of jobs that do not begin."""
+        """Free the slots of jobs that do not start."""
         if self._keeper.begun:
             for candidate in candidates:
                 self._keeper.slots.release(candidate.keys[self.partition])
 
     def begun(self, candidate: Candidate, row: JobRow) -> None:
-        """Remember by which key a job is counted."""
+        """Remember the key under which a job is counted."""
         if self._keeper.begun:
             self._keeper.began(row, candidate.keys[self.partition])
 
     def ended(self, row: JobRow) -> None:
-        """Free the slot of a job that is over."""
+        """Free the slot of a finished job."""
         key = self._keeper.ended(row)
         if key is None:
             return
@@ -234,15 +235,15 @@ class QueueLimit(Chooser):
 
     @property
     def _most_here(self) -> int:
-        """Jobs of one key that this client may run, whatever others do."""
+        """Jobs of one key that this client may run, whatever other clients do."""
         limits = [most for most in (self._keeper.most, self._keeper.limits.local_limit) if most]
         return min(limits, default=2**31)
 
     def _pick(
         self, candidates: Sequence[Candidate], room: int
     ) -> tuple[list[Candidate], dict[str, int]]:
-        """Return candidates that may run as far as is known here, and of which keys how many slots
-        have to be had for them besides those in use.
+        """Return the candidates that may run as far as this client knows, and by key how many slots
+        are needed for them besides those in use.
         """
         by, most, slots = self.partition, self._most_here, self._keeper.slots
         picked: list[Candidate] = []

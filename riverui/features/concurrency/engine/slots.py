@@ -1,4 +1,4 @@
-"""The slots of one limited queue that a client has borrowed, and which of them are in use."""
+"""The slots of one limited queue that a client has borrowed, and which are in use."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 Lend = Callable[[Mapping[str, int]], Awaitable[Mapping[str, int]]]
-"""Asks for so many slots by key in all, and returns how many there are now."""
+"""Requests a total number of slots by key; returns how many the client has now."""
 
 _REFUSED_SECONDS = 0.25
-"""How long a key is not asked for again after others had all of its slots, unless there is news."""
+"""Seconds until a key is asked for again after others had all of its slots, unless
+there is news.
+"""
 
 
 _REMEMBERED_SECONDS = 60.0
-"""How long it is remembered that a key was refused: it may have no jobs any more."""
+"""Seconds for which a refused key is remembered: it may have no jobs any more."""
 
 
 class Slots:
-    """Counts slots in memory; `Lend` asks the database. One call that asks at a time."""
+    """Counts slots in memory; `Lend` asks the database. Only one call may ask at a time."""
 
     def __init__(self) -> None:
         self.used: Counter[str] = Counter()
-        """Slots by key that jobs use, or are set aside for."""
+        """Slots by key that jobs use or that are set aside for them."""
         self._had: dict[str, int] = {}
-        """Slots by key that are borrowed."""
+        """Borrowed slots by key."""
         self._idle: dict[str, int] = {}
-        """Slots by key that were not used at any time since the last look."""
+        """Slots by key that were unused all the time since the last check."""
         self._refused: dict[str, float] = {}
-        """Until when no more slots of a key are asked for (monotonic)."""
+        """Until when no more slots of a key are requested (monotonic)."""
         self._unsure: set[str] = set()
-        """Keys of which the database may lend us more than we know of."""
+        """Keys of which the database may have lent more slots than are known."""
 
     @property
     def keys(self) -> set[str]:
@@ -39,52 +41,52 @@ class Slots:
 
     @property
     def unsure(self) -> Collection[str]:
-        """Keys of which what the database says need not hold: a change may be on its way."""
+        """Keys whose slots in the database may be out of date: a change may be in progress."""
         return self._unsure
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to give back sooner or later."""
+        """Whether there are slots to return sooner or later."""
         return bool(self._had or self._unsure)
 
     def free(self, key: str) -> int:
-        """Return how many slots can be used without asking."""
+        """Return how many slots can be used without asking the database."""
         return self._had.get(key, 0) - self.used[key]
 
     def use(self, key: str) -> None:
-        """Use a slot that is free."""
+        """Use a free slot."""
         self.used[key] += 1
         free = self.free(key)
         if free < self._idle.get(key, 0):
             self._idle[key] = free
 
     def release(self, key: str) -> None:
-        """Take back a slot."""
+        """Release a slot."""
         self.used[key] -= 1
         if self.used[key] <= 0:
             del self.used[key]
 
     def is_refused(self, key: str) -> bool:
-        """Return whether others have all other slots of the key, as far as is known."""
+        """Return whether other clients hold all remaining slots of the key, as far as is known."""
         until = self._refused.get(key)
         return until is not None and until > time.monotonic()
 
     def was_refused(self, key: str) -> bool:
-        """Return whether others had all other slots of the key when they were asked for last."""
+        """Return whether other clients held all remaining slots of the key at the last request."""
         return key in self._refused
 
     def refused(self) -> list[str]:
-        """Return the keys that have no free slot here, and no more elsewhere."""
+        """Return the keys without a free slot in this client or elsewhere."""
         now = time.monotonic()
         return [key for key, until in self._refused.items() if until > now and self.free(key) <= 0]
 
     def ask_again(self) -> None:
-        """Ask again for what was refused: slots may have become free."""
+        """Allow requests for refused keys again: slots may have become free."""
         self._refused = dict.fromkeys(self._refused, 0.0)
 
     async def borrow(self, more: Mapping[str, int], lend: Lend) -> None:
-        """Have so many slots more of some keys than are in use, as far as there are any; on the
-        way, give back those of all other keys that are not in use.
+        """Borrow up to so many slots of some keys beyond those in use; return the unused slots of
+        all other keys by the same call.
         """
         wanted = {key: self.used[key] + count for key, count in more.items()}
         for key, had in self._had.items():
@@ -99,7 +101,7 @@ class Slots:
                 self._refused.pop(key, None)
 
     def lent(self, slots: Mapping[str, int]) -> None:
-        """Take note of how many slots of some keys there are now."""
+        """Record how many slots of some keys the client has now."""
         self._unsure -= slots.keys()
         for key, count in slots.items():
             if count:
@@ -108,13 +110,13 @@ class Slots:
                 self._had.pop(key, None)
 
     def compare(self, slots: Mapping[str, int]) -> None:
-        """Doubt what is known of the keys of which the database has lent us more than we know of,
-        given all that it has.
+        """Mark as unsure the keys of which the database has lent more than is known, given all that
+        it has lent.
         """
         self._unsure |= {key for key, count in slots.items() if count > self._had.get(key, 0)}
 
     async def give_back_idle(self, lend: Lend) -> None:
-        """Give back the slots that were not used since the last time."""
+        """Return the slots that were unused since the last call."""
         wanted = {key: self.used[key] for key in self._unsure}
         for key, had in self._had.items():
             if idle := min(self._idle.get(key, 0), self.free(key)):
@@ -126,8 +128,8 @@ class Slots:
         self._idle = {key: free for key in self._had if (free := self.free(key)) > 0}
 
     async def reset(self, used: Mapping[str, int], lend: Lend) -> None:
-        """Begin anew with slots for these jobs at work, and give back all others; `lend` must give
-        all that it is asked for.
+        """Start again with slots for these running jobs, and return all others; `lend` must grant
+        everything.
         """
         wanted = {**dict.fromkeys(self.keys, 0), **used}
         self._refused.clear()
@@ -136,14 +138,15 @@ class Slots:
             await self._set(wanted, lend)
 
     def forget(self) -> None:
-        """Forget what was borrowed: the database has taken it back."""
+        """Forget all borrowed slots: the database has reclaimed them."""
         self._had.clear()
         self._idle.clear()
         self._refused.clear()
         self._unsure.clear()
 
     async def _set(self, wanted: Mapping[str, int], lend: Lend) -> None:
-        # Until there is an answer, the fewer count: the database may have written that or not.
+        # Until the answer arrives, count the smaller number: the database may or may not have
+        # written it.
         for key, count in wanted.items():
             if count < self._had.get(key, 0):
                 self._had[key] = count

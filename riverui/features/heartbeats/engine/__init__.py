@@ -1,1 +1,1 @@
-"""Signs of life of clients, and the rescue of the jobs of those that give none."""
+"""Heartbeats of clients, and the rescue of the jobs of clients that stopped sending them."""

@@ -1,4 +1,4 @@
-"""Rescues the jobs of clients that give no signs of life any more; every client does that for the
+"""Rescues the jobs of clients that no longer send heartbeats; every client does that for the
 others.
 """
 
@@ -14,7 +14,7 @@ from riverui.engine.lead.maintenance.service import ServiceContext, run_round
 from riverui.features.heartbeats.store import ClientStore
 
 _FORGOTTEN = 1_000
-"""Clients that one statement forgets: more than have died since the last time."""
+"""Clients deleted by one statement: more than have died since the last time."""
 
 
 class ClientRescuer:
@@ -35,22 +35,20 @@ class ClientRescuer:
         self._wake_up = asyncio.Event()
 
     def look(self) -> None:
-        """Look for such clients, soon."""
+        """Look for such clients soon."""
         self._wake_up.set()
 
     async def run(self) -> None:
-        """Look whenever it is asked to, until cancelled; an error costs that look, and is
-        logged.
-        """
+        """Look whenever requested, until cancelled; an error is logged and ends only that look."""
         while True:
             await self._wake_up.wait()
             self._wake_up.clear()
-            # The event loop may have been blocked since, and the database away.
+            # The event loop may have been blocked since, or the database unavailable.
             if self._may_judge():
                 await run_round(self.name, self.run_once, self._context)
 
     async def run_once(self) -> int:
-        """Rescue the jobs of every client that is due, and return how many clients that were."""
+        """Rescue the jobs of every client that is due; return how many clients that were."""
         found = 0
         while True:
             async with self._context.executor() as executor:

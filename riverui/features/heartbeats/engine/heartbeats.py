@@ -1,6 +1,4 @@
-"""A client's signs of life from its start to its stop, where the database has the table for
-them.
-"""
+"""A client's heartbeats from its start to its stop, if the database has the table for them."""
 
 from __future__ import annotations
 
@@ -24,13 +22,17 @@ from riverui.storage.interface import SQL
 from riverui.storage.tables import installed
 
 _LAST_SECONDS = 5.0
-"""For which the client may take to be forgotten: if it is not, it is declared dead later."""
+"""Seconds that deleting the client's row may take; if it fails, the client is declared
+dead later.
+"""
 _QUIET_SECONDS = 0.05
-"""Between two looks whether jobs are still on their way to a client that was declared dead."""
+"""Seconds between two checks for jobs still on their way to a client that was declared dead."""
 
 
 class Heartbeats:
-    """Makes a client known, has others rescue its jobs should it die, and does so for them."""
+    """Registers a client, so that others rescue its jobs if it dies, and rescues those
+    of others.
+    """
 
     def __init__(self, client: ClientContext, producers: Mapping[str, Producer]) -> None:
         self._client = client
@@ -45,18 +47,16 @@ class Heartbeats:
 
     @property
     def life(self) -> ClientLife | None:
-        """What the database knows of the client; None where it does not know it, or takes it for
-        dead.
-        """
+        """The client's registration; None if it is not registered or was declared dead."""
         return self._pulse.life if self._pulse is not None else None
 
     @property
     def trusted(self) -> bool:
-        """Whether it is certain that nobody has declared the client dead."""
+        """Whether the client has certainly not been declared dead."""
         return self._pulse is not None and self._pulse.trusted
 
     async def start(self) -> None:
-        """Begin, and return once the database knows the client, or cannot know it for now."""
+        """Begin; return once the client is registered, or cannot be for now."""
         offered = SQL in self._client.driver.capabilities
         if not offered or self._client.config.heartbeat_interval == NO_LIMIT:
             return
@@ -68,13 +68,11 @@ class Heartbeats:
         await self._known.wait()
 
     def leave_behind(self) -> None:
-        """Have the client declared dead after its end, instead of forgotten."""
+        """Let the client be declared dead after its end, instead of deleting its row."""
         self._leaves_behind = True
 
     async def stop(self, *, jobs_left: bool) -> None:
-        """End; where no jobs are left that others would have to rescue, have the client
-        forgotten.
-        """
+        """End; delete the client's row if it leaves no jobs that others would have to rescue."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -88,13 +86,13 @@ class Heartbeats:
             self._logger.info("the client will be declared dead though it has stopped: %s", error)
 
     def status(self) -> tuple[dict[str, tuple[int, int]], int]:
-        """Return the slots by queue (at most, taken) and the number of jobs; from any thread."""
+        """Return the slots by queue (maximum, taken) and the number of jobs; thread-safe."""
         producers = dict(self._producers)
         queues = {name: producer.slots.usage for name, producer in producers.items()}
         return queues, sum(producer.slots.running for producer in producers.values())
 
     def terms(self) -> dict[str, QueueTerms]:
-        """Return by which rules queues are worked, those that have any; from any thread."""
+        """Return the rules by which queues are worked, if any; thread-safe."""
         found = {
             name: _terms(producer.config, self._client.config.workers)
             for name, producer in dict(self._producers).items()
@@ -102,12 +100,12 @@ class Heartbeats:
         return {name: terms for name, terms in found.items() if terms.any}
 
     def kinds(self) -> Collection[str]:
-        """Return the kinds that are worked; from any thread."""
+        """Return the kinds that are worked; thread-safe."""
         workers = self._client.config.workers
         return () if workers is None else workers.kinds
 
     def hold_back(self) -> None:
-        """Fetch no more, and cancel the jobs at work."""
+        """Stop fetching, and cancel the running jobs."""
         self._held_back = True
         for producer in self._producers.values():
             self.admit(producer)
@@ -118,27 +116,27 @@ class Heartbeats:
             producer.hold_back(Cause.SILENT)
 
     async def quiet(self) -> None:
-        """Wait until no jobs are on their way any more."""
+        """Wait until no more jobs are on their way."""
         while True:
             if not any(producer.slots.expecting for producer in self._producers.values()):
                 return
             await asyncio.sleep(_QUIET_SECONDS)
 
     def go_on(self) -> None:
-        """Fetch again."""
+        """Resume fetching."""
         self._held_back = False
         for producer in self._producers.values():
             producer.go_on()
 
     def rescue(self) -> None:
-        """Look for clients to be declared dead, soon."""
+        """Look soon for clients to be declared dead."""
         self._rescuer.look()
 
     def _may_judge(self) -> bool:
         return self._pulse is not None and self._pulse.steady
 
     async def _run(self) -> None:
-        """Look now and then for the table, and give signs of life while it is there."""
+        """Look for the table now and then, and send heartbeats while it exists."""
         assert self._pulse is not None
         while True:
             pass_on_cancellation()
@@ -152,8 +150,8 @@ class Heartbeats:
             async with self._client.driver.autocommit() as executor:
                 return await installed(executor)
         except RiveruiError as error:
-            # The parts of the client that cannot do without the database tell of it.
-            self._logger.debug("whether there is a table of clients is not known: %s", error)
+            # The parts of the client that need the database report it.
+            self._logger.debug("cannot check whether the table of clients exists: %s", error)
             return False
 
 

@@ -1,5 +1,5 @@
-"""Gives a client's signs of life, from a thread beside its event loop: a job that blocks the loop
-does not make the client look dead.
+"""Sends a client's heartbeats from a thread beside its event loop, so that a job that blocks the
+loop does not make the client look dead.
 """
 
 from __future__ import annotations
@@ -32,64 +32,64 @@ from riverui.features.heartbeats.store import (
 from riverui.storage.interface import Executor
 
 _GIVEN_UP_AFTER = 2.5
-"""Heartbeats (intervals of one) without a sign of life that arrived, after which a try in vain
-means that others may soon take the client for dead: the next tries would not fail in time.
+"""Heartbeat intervals since the last successful heartbeat, after which a failed try means that
+others may soon declare the client dead: the next tries would not fail in time.
 """
 _LAG_SECONDS = 1.0
-"""For which the event loop may take to answer before its silence itself is told."""
+"""Seconds that the event loop may take to answer before its silence itself is reported."""
 _LAST_SECONDS = 1.0
-"""For which the connection may take to close."""
+"""Seconds that closing the connection may take."""
 _STEADY_AFTER = 2.0
-"""Heartbeats after which an unbroken row of signs of life shows that the database was there all the
-time: who has been silent meanwhile was so by itself.
+"""Heartbeat intervals of unbroken heartbeats that show that the database was available all the
+time: a client that was silent meanwhile was so by its own fault.
 """
 _TRUSTED = DEAD_AFTER - 0.5
-"""Heartbeats since the last sign of life that arrived, up to which nobody can have declared the
-client dead, nor does before jobs that begin now have begun.
+"""Heartbeat intervals since the last successful heartbeat, within which the client cannot have been
+declared dead, nor will be before jobs that start now have started.
 """
 _TRY = 0.25
-"""Heartbeats that one try may take."""
+"""Heartbeat intervals that one try may take."""
 _PAUSE = 0.05
-"""Heartbeats between two tries, and for which clients part that have to do the same."""
+"""Heartbeat intervals between two tries, and by which clients spread work that several would do."""
 
 T = TypeVar("T")
 
 
 class Work(Protocol):
-    """What a client does, as its signs of life tell of it and may stop it."""
+    """What a client does, as reported and controlled by its heartbeats."""
 
     def status(self) -> tuple[dict[str, tuple[int, int]], int]:
-        """Return the slots by queue (at most, taken) and the number of jobs; from any thread."""
+        """Return the slots by queue (maximum, taken) and the number of jobs; thread-safe."""
         ...
 
     def terms(self) -> dict[str, QueueTerms]:
-        """Return by which rules queues are worked, those that have any; from any thread."""
+        """Return the rules by which queues are worked, if any; thread-safe."""
         ...
 
     def kinds(self) -> Collection[str]:
-        """Return the kinds that are worked; from any thread."""
+        """Return the kinds that are worked; thread-safe."""
         ...
 
     def hold_back(self) -> None:
-        """Fetch no more, and cancel the jobs at work."""
+        """Stop fetching, and cancel the running jobs."""
         ...
 
     async def quiet(self) -> None:
-        """Wait until no jobs are on their way any more."""
+        """Wait until no more jobs are on their way."""
         ...
 
     def go_on(self) -> None:
-        """Fetch again."""
+        """Resume fetching."""
         ...
 
     def rescue(self) -> None:
-        """Look for clients to be declared dead, soon."""
+        """Look soon for clients to be declared dead."""
         ...
 
 
 class Pulse:
-    """One client's signs of life. `run` is for the thread's loop; what concerns the work is done in
-    the client's own.
+    """One client's heartbeats. `run` runs in the thread's loop; calls to the work are made in the
+    client's own.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class Pulse:
         client: ClientContext,
         work: Work,
         home: asyncio.AbstractEventLoop,
-        told: Callable[[], None],
+        on_attempt: Callable[[], None],
     ) -> None:
         config, self._logger = client.config, client.logger
         self._client_timeout = client.limits.statement_timeout
         self._confirmed_at = 0.0
-        """When the last sign of life that arrived was sent (steady clock)."""
+        """When the last successful heartbeat was sent (steady clock)."""
         self._connection: DedicatedConnection | None = None
         self._driver = client.driver_beside()
         self._keeps_connection = config.dedicated_connections
@@ -128,22 +128,20 @@ class Pulse:
             },
         )
         self._steady_since = 0.0
-        self._told = told
-        """Called (in the client's loop) after each try."""
+        self._on_attempt = on_attempt
+        """Called in the client's loop after each try."""
         self._tried_at = 0.0
         self._work = work
 
     @property
     def life(self) -> ClientLife | None:
-        """What the database knows of the client; None before it does, and where it was declared
-        dead.
-        """
+        """The client's registration; None before it, and after the client was declared dead."""
         return self._life
 
     @property
     def steady(self) -> bool:
-        """Whether the database has taken all signs of life for so long, and until now, that others
-        may be judged by theirs.
+        """Whether heartbeats have been unbroken for long enough, up to now, to judge others by
+        theirs.
         """
         now, interval = steady_clock(), self._interval
         return (
@@ -154,31 +152,31 @@ class Pulse:
 
     @property
     def trusted(self) -> bool:
-        """Whether it is certain that nobody has declared the client dead, also when its process was
-        stopped for a while.
+        """Whether the client has certainly not been declared dead, even if its process was
+        suspended for a while.
         """
         silent_for = steady_clock() - self._confirmed_at
         return self._life is not None and silent_for <= _TRUSTED * self._interval
 
     async def run(self) -> None:
-        """Give signs of life until cancelled; return where there is no table for them any more."""
+        """Send heartbeats until cancelled; return if the table no longer exists."""
         try:
             while True:
                 pass_on_cancellation()
                 try:
                     seconds = await self._beat()
                     if self._failing:
-                        self._logger.info("signs of life are taken again")
+                        self._logger.info("heartbeats succeed again")
                     self._failing = False
                 except SchemaMissing:
-                    # Nobody can be declared dead.
+                    # Without the table no client can be declared dead.
                     self._life = None
                     self._resume()
                     return
                 except (DatabaseError, TimeoutError) as error:
                     seconds = self._failed(error)
                 finally:
-                    self._tell(self._told)
+                    self._call_soon(self._on_attempt)
                 await asyncio.sleep(seconds)
         finally:
             if self._connection is not None:
@@ -187,7 +185,7 @@ class Pulse:
                 self._connection = None
 
     async def _beat(self) -> float:
-        """Give one sign of life, and return the seconds until the next."""
+        """Send one heartbeat; return the seconds until the next."""
         status = await self._status()
         life = self._life
         if life is None:
@@ -196,7 +194,7 @@ class Pulse:
         beat = await self._call(lambda clients: clients.client_heartbeat(life, status))
         if not beat.alive:
             self._life = None
-            self._hold_back("was declared dead, as it gave no sign of life for too long")
+            self._hold_back("was declared dead, as it sent no heartbeat for too long")
             return 0.0
         if sent_at - self._confirmed_at > SILENT_AFTER * self._interval:
             self._steady_since = sent_at
@@ -205,7 +203,9 @@ class Pulse:
         return self._until_next(beat.due_in)
 
     async def _begin(self, status: ClientStatus) -> float:
-        """Register the client, a dead one anew once nothing of its past can come any more."""
+        """Register the client; after it was declared dead, only once none of its earlier jobs can
+        still arrive.
+        """
         if self._held_back:
             await self._home_loop.do(self._work.quiet)
         sent_at = self._tried_at = steady_clock()
@@ -215,8 +215,8 @@ class Pulse:
         return self._interval
 
     def _until_next(self, due_in: float | None) -> float:
-        """Return the seconds until the next sign of life: sooner where another client is about to
-        be declared dead. Have that done where it is due.
+        """Return the seconds until the next heartbeat, sooner if another client is about to be
+        declared dead. Trigger the rescue if one is due.
         """
         interval, pause = self._interval, between(0, _PAUSE * self._interval)
         if due_in is None:
@@ -224,22 +224,22 @@ class Pulse:
         if due_in > 0:
             return min(interval, due_in + pause)
         if self.steady:
-            self._tell(self._work.rescue)
+            self._call_soon(self._work.rescue)
             return interval
         steady_at = self._steady_since + _STEADY_AFTER * interval
         return min(interval, max(steady_at - steady_clock(), 0) + pause)
 
     def _failed(self, error: Exception) -> float:
-        """Take note of a try in vain, and return the seconds until the next."""
+        """Record a failed try; return the seconds until the next."""
         if self._life is not None:
             silent_for = self._tried_at - self._confirmed_at
             if silent_for >= _GIVEN_UP_AFTER * self._interval and not self._held_back:
-                self._hold_back("is cut off: others may soon take it for dead")
+                self._hold_back("is cut off: others may soon declare it dead")
         if not self._failing:
-            self._logger.warning("a sign of life did not get through: %s", error)
+            self._logger.warning("a heartbeat failed: %s", error)
         self._failing = True
         if self._life is None and not self._held_back:
-            # Nothing is at stake yet, and the reason may last: rights to the table, say.
+            # Nothing is at stake yet, and the reason may be permanent, such as missing privileges.
             return self._interval
         return between(0.5, 1.0) * min(_PAUSE * self._interval, 1.0)
 
@@ -248,17 +248,17 @@ class Pulse:
             "client %s %s; it cancels its jobs and fetches no more for now", self._params.id, why
         )
         self._held_back = True
-        self._tell(self._work.hold_back)
+        self._call_soon(self._work.hold_back)
 
     def _resume(self) -> None:
         if self._held_back:
             self._held_back = False
-            self._logger.warning("client %s goes on", self._params.id)
-            self._tell(self._work.go_on)
+            self._logger.warning("client %s resumes work", self._params.id)
+            self._call_soon(self._work.go_on)
 
     async def _call(self, statement: Callable[[ClientStore], Awaitable[T]]) -> T:
-        """Return what the statement gives; TimeoutError or DatabaseError where it takes too
-        long.
+        """Return the statement's result; raise TimeoutError or DatabaseError if it
+        takes too long.
         """
         if self._connection is None:
             self._connection = DedicatedConnection(
@@ -271,7 +271,7 @@ class Pulse:
         try:
             return await within(_TRY * self._interval, self._connection.call(ask))
         except TimeoutError:
-            # It closes itself, as soon as it notices.
+            # It closes by itself once the server notices.
             self._connection = None
             raise
 
@@ -287,8 +287,8 @@ class Pulse:
         )
 
     async def _lag(self) -> float:
-        """Return the seconds that the client's event loop takes to answer, or has not answered
-        for.
+        """Return the seconds that the client's event loop takes to answer, or has not
+        answered for.
         """
         silent_for = self._home_loop.silence
         self._home_loop.ask()
@@ -299,7 +299,7 @@ class Pulse:
                 return steady_clock() - began
         return self._home_loop.silence
 
-    def _tell(self, function: Callable[[], None]) -> None:
-        """Have the function called in the client's loop, soon."""
+    def _call_soon(self, function: Callable[[], None]) -> None:
+        """Call the function soon in the client's loop."""
         with suppress(RuntimeError):
             self._home.call_soon_threadsafe(function)

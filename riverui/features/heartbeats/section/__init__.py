@@ -1,4 +1,4 @@
-"""Workers: the clients at work, what each has in hand, and the rescue of jobs of a silent one."""
+"""Workers: the running clients, the jobs of each, and the rescue of the jobs of a silent one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ SECTION = Section(
         GuardedRoute("POST", "/workers/rescue", "workers.rescue", "workers.rescue", rescue.rescue),
     ),
     api=api.ENDPOINTS,
-    # To see them, the right to see queues is enough: a worker is a queue's other end.
+    # The right to see queues suffices: a worker is the other end of a queue.
     rights={"workers.rescue": "rescue the jobs of silent workers"},
 )

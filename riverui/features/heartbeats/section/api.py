@@ -1,4 +1,4 @@
-"""Workers: the clients at work, and the rescue of the jobs of a silent one."""
+"""Workers: the running clients, and the rescue of the jobs of a silent one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLE_ID = "web-1_2026_11_21T07_00_00_000000"
 
 
 class ClientQueue(Model, frozen=True, kw_only=True):
-    """A queue as one client works it."""
+    """A queue as worked by one client."""
 
     name: str
     max_workers: Count
@@ -52,12 +52,12 @@ class ClientJob(Model, frozen=True, kw_only=True):
 
 
 class Client(Model, frozen=True, kw_only=True):
-    """A client that gives signs of life, or did until it was declared dead."""
+    """A client that sends heartbeats, or did until it was declared dead."""
 
     id: Annotated[str, Meta(description="As in `attempted_by`.")]
     status: Annotated[
         Literal["alive", "silent", "dead"],
-        Meta(description="Silent: a sign of life was missed. Dead: declared so, for good."),
+        Meta(description="Silent: a heartbeat was missed. Dead: declared dead, for good."),
     ]
     host: str
     pid: Count
@@ -66,11 +66,11 @@ class Client(Model, frozen=True, kw_only=True):
     release: str
     started_at: Time
     heartbeat_at: Time
-    heartbeat_interval: Annotated[float, Meta(description="Seconds between two signs of life.")]
+    heartbeat_interval: Annotated[float, Meta(description="Seconds between two heartbeats.")]
     silent_for: Annotated[float, Meta(description="Seconds, by the database's clock.")]
     dead_at: Annotated[Time, Meta(description="When it is, or was, to be declared dead.")]
     queues: list[ClientQueue]
-    running: Annotated[Count, Meta(description="Jobs at work, as it told with its last sign.")]
+    running: Annotated[Count, Meta(description="Running jobs, as of its last heartbeat.")]
     jobs: Annotated[list[ClientJob], Meta(description="The longest running of its jobs, up to 5.")]
     loop_lag: Annotated[
         float | None, Meta(description="Seconds that its event loop took to answer.")
@@ -138,7 +138,7 @@ class Client(Model, frozen=True, kw_only=True):
 
 
 class Seen(Model, frozen=True, kw_only=True):
-    """A client that only jobs tell of: another language's, or one without the table."""
+    """A client known only from `attempted_by`: another language's, or one without the table."""
 
     id: str
     seen_at: Annotated[Time | None, Meta(description="When it took a job last, as far as known.")]
@@ -148,7 +148,7 @@ class Seen(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, seen: SeenClient) -> Self:
-        """Return what jobs tell of a client."""
+        """Return a client known only from its jobs."""
         return cls(
             id=seen.id,
             seen_at=serializers.optional_instant(seen.seen_at),
@@ -164,7 +164,7 @@ class Clients(Model, frozen=True, kw_only=True):
     data: list[Client]
     seen: list[Seen]
     heartbeats: Annotated[
-        bool, Meta(description="Whether the database has the table for signs of life.")
+        bool, Meta(description="Whether the database has the table of heartbeats.")
     ]
 
     @classmethod
@@ -205,7 +205,7 @@ class Rescue(Model, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer the clients that are known."""
+    """Return the known clients."""
     found = await fleet.read(dashboard(request).driver)
     if found is None:
         raise BadRequest(SQL.missing)
@@ -222,7 +222,7 @@ async def index(request: Request) -> Response:
 
 
 async def rescue(request: Request) -> Response:
-    """Declare a silent client dead, rescue its jobs, and answer what became of them."""
+    """Declare a silent client dead, rescue its jobs, and return what became of them."""
     await requests.payload(request)
     return serializers.reply(Rescue.of(await carry_out(request, request.path_params["id"])))
 
@@ -236,8 +236,8 @@ ENDPOINTS = (
         index,
         Description(
             group=_GROUP,
-            summary="The clients at work, up to 500: silent ones first, then the others, then those"
-            " declared dead within a day; and those that only jobs tell of.",
+            summary="The running clients, up to 500: silent ones first, then the others, then those"
+            " declared dead within a day; and those known only from `attempted_by`.",
             answer=Clients,
             extension=True,
         ),

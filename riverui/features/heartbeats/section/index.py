@@ -1,4 +1,4 @@
-"""The clients at work."""
+"""The running clients."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
 _LAGGING = 1.0
-"""Seconds of an event loop's lag that are pointed out: jobs on it stand still meanwhile."""
+"""Seconds of an event loop's lag from which it is pointed out: jobs on that loop are delayed as
+long.
+"""
 
 
 class QueueSlots(Struct, frozen=True, kw_only=True):
-    """One queue as a client works it."""
+    """One queue as worked by a client."""
 
     name: str
     url: str
@@ -42,15 +44,15 @@ class HeldJobs(Struct, frozen=True, kw_only=True):
     """The running jobs of a client."""
 
     jobs: tuple[tuple[HeldJob, str], ...]
-    """The longest running, each with its address."""
+    """The longest running jobs, each with its address."""
     running: int
-    """All of them, as far as they were looked at."""
+    """All of them, among the jobs that were read."""
     url: str
-    """Their list."""
+    """The address of their list."""
 
 
 class ClientCard(Struct, frozen=True, kw_only=True):
-    """A client that gives signs of life, or should."""
+    """A client that sends heartbeats, or should."""
 
     row: ClientRow
     anchor: str
@@ -58,15 +60,15 @@ class ClientCard(Struct, frozen=True, kw_only=True):
     queues: tuple[QueueSlots, ...]
     held: HeldJobs
     lag: str
-    """How long its event loop takes to answer; empty where that is not known."""
+    """How long its event loop takes to answer; empty if unknown."""
     lagging: bool
     every: str
-    """Between two signs of life."""
+    """The time between two heartbeats."""
     may_rescue: bool
 
 
 class SeenLine(Struct, frozen=True, kw_only=True):
-    """A client that jobs alone tell of."""
+    """A client known only from `attempted_by`."""
 
     client: SeenClient
     held: HeldJobs
@@ -85,19 +87,19 @@ class WorkersIndex:
     dead: tuple[ClientRow, ...]
     seen: tuple[SeenLine, ...]
     capped: int
-    """Running jobs that were looked at, where there are more; else 0."""
+    """Running jobs that were read, if there are more; else 0."""
     most: int
-    """Clients that are shown at most."""
+    """The maximum number of clients shown."""
     missing: str
-    """Why no client gives signs of life here, as a sentence; empty where they can."""
+    """Why no client sends heartbeats, as a sentence; empty if they can."""
     remedy: str
-    """The command after which they do; empty where none helps."""
+    """The command that makes them available; empty if none does."""
     self_url: str
     problem: Problem | None
 
 
 async def index(request: Request) -> Response:
-    """Answer with the clients that are known."""
+    """Return the page of the known clients."""
     only(request)
     board, self_url = dashboard(request), url(request, "workers.index")
     found = await fleet.read(board.driver)
@@ -116,8 +118,8 @@ async def index(request: Request) -> Response:
         return respond(request, page)
     problem, status = None, 200
     if found.problem is not None:
-        status, told = error_page(request, found.problem)
-        problem = Problem(title=told.title, detail=told.detail)
+        status, page = error_page(request, found.problem)
+        problem = Problem(title=page.title, detail=page.detail)
     missing = ""
     if not found.has_table:
         missing = f"Clients give no heartbeats: {MISSING} are missing."

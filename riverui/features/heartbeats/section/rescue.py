@@ -1,4 +1,4 @@
-"""The rescue of the jobs of a silent client, as somebody asks for it."""
+"""The rescue of the jobs of a silent client on request."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from riverui.web.view.render import done
 log = logging.getLogger("riverui.actions")
 
 _BECAME = (
-    (JobState.RETRYABLE, "to be tried again"),
+    (JobState.RETRYABLE, "to be retried"),
     (JobState.DISCARDED, "discarded: all their attempts are used up"),
-    (JobState.CANCELLED, "cancelled, as somebody had asked for"),
+    (JobState.CANCELLED, "cancelled as requested"),
 )
-"""What may become of rescued jobs, in words."""
+"""The possible outcomes of rescued jobs, in words."""
 
 
 async def rescue(request: Request) -> Response:
@@ -53,10 +53,10 @@ async def rescue(request: Request) -> Response:
 
 
 async def carry_out(request: Request, client_id: str) -> ClientRescue:
-    """Rescue the jobs of a silent client, and write the line of the log.
+    """Rescue the jobs of a silent client and write the log line.
 
-    NotFound without such a client. BadRequest for one that is not silent, and where clients are not
-    known.
+    Raise NotFound without such a client, BadRequest if it is not silent or if clients are not
+    recorded.
     """
     board, user = dashboard(request), access(request).user
     if SQL not in board.driver.capabilities:
