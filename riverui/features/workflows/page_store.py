@@ -1,4 +1,4 @@
-"""Workflows of riverui's own tables, as pages and programs read them."""
+"""Workflows of riverui's own tables, as read by pages and programs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,17 @@ from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 _CAP = 5_000
-"""Tasks of a workflow that a list counts: a page of workflows takes a tenth of a second then."""
+"""Tasks of a workflow that a list counts: a page of workflows then takes a tenth of a second."""
 _CAP_ONE = 20_000
 """The same on the page of one workflow."""
 _WINDOW = 5_000
-"""Workflows that a search by name or id looks at: some milliseconds."""
+"""Workflows that a search by name or id reads: some milliseconds."""
 _KIND_WINDOW = 300
-"""Workflows that a search by kind looks at, each with _KIND_TASKS."""
+"""Workflows that a search by kind reads, each with _KIND_TASKS."""
 _KIND_TASKS = 100
-"""Tasks of each, whose jobs are looked up one by one."""
+"""Tasks of each, whose jobs are read one by one."""
 _OUTCOME_WINDOW = 300
-"""Workflows that a search for those that failed, or did not, looks at: all tasks of each may have
-to be read.
-"""
+"""Workflows that a search by outcome reads: all tasks of each may have to be read."""
 _OUTCOMES = {
     "cancelled": Fragment("workflow_page_cancelled"),
     "completed": Fragment("workflow_page_completed"),
@@ -57,8 +55,8 @@ class WorkflowPageStore(Store):
     """Operations on workflows."""
 
     async def workflow_page_list(self, params: WorkflowPageParams) -> WorkflowPageList:
-        """Return one page of workflows by keyset, their tasks counted up to a cap. A search looks
-        at so many workflows and no more.
+        """Return one page of workflows by keyset, their tasks counted up to a cap. A search reads
+        only so many workflows.
         """
         if not all(map(is_storable, (params.after, params.match, params.kind))):
             return WorkflowPageList(rows=(), after="")
@@ -115,7 +113,7 @@ class WorkflowPageStore(Store):
     async def workflow_graph_get(
         self, id: str, *, tasks: int = 10_000, edges: int = 20_000
     ) -> WorkflowGraph:
-        """Return the tasks of a workflow by name, and its edges, so many at most."""
+        """Return the tasks of a workflow by name, and its edges, up to the given numbers."""
         if not is_storable(id):
             return WorkflowGraph(tasks=(), edges=(), complete=True)
         found = await self._sql.rows(
@@ -133,7 +131,7 @@ class WorkflowPageStore(Store):
         self, *, job_id: int | None = None, id: str = "", name: str = "", most: int = 20
     ) -> TaskPlace | None:
         """Return the place of a job, or of the task of that name, in its workflow, with `most`
-        neighbours on either side; None where there is no such task.
+        neighbours on either side; None if there is no such task.
         """
         if job_id is not None:
             found = await self._sql.row(
@@ -167,14 +165,14 @@ class WorkflowPageStore(Store):
         )
 
     async def workflow_failed_dep_list(self, ids: Sequence[str]) -> Mapping[str, int]:
-        """Return by workflow how many of its tasks were cancelled as one that they waited for has
-        failed, up to a cap.
+        """Return by workflow how many of its tasks were cancelled because a dependency failed, up
+        to a cap.
         """
         values = {"ids": array_literals.texts(list(ids)), "cap": _CAP}
         return dict(await self._sql.rows("workflow_failed_dep_list", values))
 
     async def workflow_page_job_list(self, id: str) -> Sequence[JobTextRow]:
-        """Return the jobs of a workflow by id, 10,000 at most."""
+        """Return the jobs of a workflow by id, up to 10,000."""
         if not is_storable(id):
             return []
         rows = await self._sql.rows(
@@ -217,8 +215,8 @@ def _neighbour(row: Any) -> TaskNeighbour:
 
 
 def _state(task: str, job: str | None) -> str:
-    """Return what a task is shown as: its job's state, and how it ended where the job is gone. A
-    state that a later River has added is shown as pending.
+    """Return the state a task is shown in: its job's, or how it ended if the job was
+    deleted. A state added by a later River is shown as pending.
     """
     if job is not None:
         return job if job in TASK_STATES else "pending"

@@ -1,7 +1,7 @@
 -- Workflows of riverui's own tables, for pages.
 
 -- name: workflow_page_list
--- A search looks at a window of them; how far it came is told even where it found nothing. Tasks are counted up to a
+-- A search looks at a window of them; how far it came is returned even if it found nothing. Tasks are counted up to a
 -- cap, and only those at work are looked up among the jobs.
 with seen as materialized (
   select w.id, w.name, w.attempt, w.created_at, w.open, w.ended_at, w.cancelled_at, w.retried_at, w.parent_job_id

@@ -1,4 +1,4 @@
-"""River Pro's tables, where there are any."""
+"""River Pro's tables, if they exist."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProStore(Store):
     async def periodic_job_list(
         self, *, updated_after: datetime, limit: int
     ) -> Sequence[PeriodicJobRow]:
-        """Return durable periodic jobs that are still kept up, by id."""
+        """Return durable periodic jobs that are still updated, by id."""
         rows = await self._sql.rows(
             "periodic_job_list", {"updated_after": updated_after, "limit": limit}
         )
@@ -45,7 +45,7 @@ class ProStore(Store):
     async def workflow_list(
         self, *, after: str = "", active: bool | None = None, limit: int
     ) -> Sequence[WorkflowListRow]:
-        """Return workflows by id, the last first; `active` ones have a task that has not ended."""
+        """Return workflows by id, the last first; `active` ones have an unfinished task."""
         if not is_storable(after):
             return []
         slots = {}
@@ -65,7 +65,7 @@ class ProStore(Store):
         ]
 
     async def workflow_id_order(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return ids in the order of the list, for lists of several tables to become one."""
+        """Return ids in the order of the list, to merge lists of several tables."""
         rows = await self._sql.rows("workflow_id_order", {"ids": list(ids)})
         return [row.id for row in rows.records()]
 
@@ -97,7 +97,7 @@ class ProStore(Store):
         descending: bool = True,
         limit: int,
     ) -> Sequence[SignalRow]:
-        """Return signals with one of these keys by id, behind the one with `cursor_id`."""
+        """Return signals with one of these keys by id, after the one with `cursor_id`."""
         parameters = {"id": id, "attempt": attempt, "cursor_id": cursor_id, "limit": limit}
         slots = (
             {"desc": word("desc"), "beyond": Fragment("workflow_signal_before")}
@@ -114,9 +114,9 @@ class ProStore(Store):
     async def workflow_retry(
         self, ids: Sequence[int], *, waiting: Sequence[int], reset: bool
     ) -> Sequence[int]:
-        """Let ended tasks run again, those of `waiting` after others; return the ids changed.
+        """Run ended tasks again, those of `waiting` after others; return the ids changed.
 
-        Raise UniqueConflict where a task's unique key is taken.
+        Raise UniqueConflict if a task's unique key is taken.
         """
         parameters = {"ids": list(ids), "waiting": list(waiting), "reset": reset}
         return sorted((await self._sql.rows("workflow_retry", parameters)).values())

@@ -43,14 +43,14 @@ class TaskInsertParams(NamedTuple):
 
 
 class TaskMoves(NamedTuple):
-    """What became of tasks that waited for others."""
+    """The changes to tasks that waited for others."""
 
     staged: tuple[tuple[int, JobState], ...] = ()
     """Jobs that may be worked now, with their states: available, or scheduled."""
     wait: tuple[int, ...] = ()
-    """Jobs whose tasks go on to wait for what their own `wait` says."""
+    """Jobs whose tasks now wait for their own `wait`."""
     cancelled: tuple[int, ...] = ()
-    """Jobs cancelled as a task that they wait for has failed."""
+    """Jobs cancelled because a dependency has failed."""
 
 
 class WorkflowHead(NamedTuple):
@@ -63,43 +63,43 @@ class WorkflowHead(NamedTuple):
     """Tasks that have not ended."""
     cancelled_at: datetime | None
     age: timedelta
-    """Since this attempt at it began, by the database's clock."""
+    """Time since the start of its current attempt, by the database's clock."""
 
 
 class FamilyMember(NamedTuple):
-    """A workflow that is held together with others."""
+    """A workflow that is locked together with others."""
 
     id: str
     roots: tuple[int, ...]
-    """Jobs, of those asked about, that wait for it, directly or not."""
+    """Of the given jobs, those that wait for it, directly or indirectly."""
 
 
 class EndedWorkflow(NamedTuple):
-    """Where a workflow stands among those that have ended."""
+    """The place of a workflow among those that have ended."""
 
     ended_at: datetime
     id: str
 
 
 class HeldReach(NamedTuple):
-    """What a look at old jobs has found whose workflows are open."""
+    """The result of a search for old jobs of open workflows."""
 
     looked: int
     held: int
     behind: Mapping[JobState, datetime]
-    """When the last jobs finished of each state before which all are held."""
+    """By state, when the last of the oldest jobs finished that are all kept."""
 
 
 class StrayTask(NamedTuple):
-    """A task, and where its job stands."""
+    """A task, and the state of its job."""
 
     job_id: int
     job_state: JobState | None
-    """None where it is gone."""
+    """None if it was deleted."""
 
     @property
     def ended(self) -> TaskState | None:
-        """Return how the task has ended by its job; None where it has not."""
+        """Return how the task ended, according to its job; None if it has not."""
         return TaskState.DELETED if self.job_state is None else ENDS.get(self.job_state)
 
 
@@ -109,7 +109,7 @@ class ReopenedTask(NamedTuple):
     job_id: int
     waits_for: int
     waits_on: bool
-    """Whether it has something of its own to wait for."""
+    """Whether it has a wait of its own."""
 
 
 class OwnTaskRow(NamedTuple):
@@ -125,11 +125,11 @@ class TaskChoice(StrEnum):
     """Which tasks of a workflow are read."""
 
     ALL = "all"
-    """By name, those behind a name."""
+    """By name, those after a name."""
     NAMED = "named"
-    """The one of a name."""
+    """The one with a name."""
     DEPS = "deps"
-    """Those that the one of a name waits for …"""
+    """Those that the named one waits for …"""
     DEPS_RECURSIVE = "deps_recursive"
     """… and all that these wait for in turn."""
 
@@ -146,7 +146,7 @@ _GIVEN = Fragment("workflow_task_stray_given")
 _BEFORE = Fragment("workflow_moved_by_ends", resolved=Fragment("workflow_resolved_before"))
 
 
-def _told(schema: str | None) -> dict[str, str | None]:
+def _notice_values(schema: str | None) -> dict[str, str | None]:
     return {"schema": schema, "at": rfc3339_nano(datetime.now(UTC))}
 
 
@@ -158,8 +158,8 @@ class WorkflowStore(WaitNotices):
     """Operations on workflows."""
 
     async def workflow_begin_many(self, workflows: Sequence[WorkflowInsertParams]) -> Sequence[str]:
-        """Make workflows where they are not there yet, and lock them; return the ids of those that
-        were cancelled.
+        """Create workflows that do not exist yet, and lock all; return the ids of
+        cancelled ones.
         """
         values = {
             "ids": array_literals.texts([workflow.id for workflow in workflows]),
@@ -170,8 +170,8 @@ class WorkflowStore(WaitNotices):
         return [row.id for row in rows.records() if row.cancelled]
 
     async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
-        """Lock the workflows of these jobs, in one order for all who do, until the end of the
-        transaction; return their ids.
+        """Lock the workflows of these jobs until the end of the transaction, always in the same
+        order; return their ids.
         """
         values = {"job_ids": array_literals.numbers(job_ids)}
         found: Sequence[str] = (await self._sql.rows("workflow_lock_by_job", values)).values()
@@ -181,8 +181,8 @@ class WorkflowStore(WaitNotices):
         self, job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
     ) -> Sequence[FamilyMember]:
         """Lock the workflows of jobs, or one workflow, and up to `limit` below them, as
-        workflow_lock_by_job does: those that the jobs have begun and wait for, directly or not. Of
-        these the open ones, or those that were cancelled.
+        workflow_lock_by_job does: those that the jobs started and wait for, directly or indirectly.
+        Only open ones, or those that were cancelled.
         """
         values = {
             "job_ids": array_literals.numbers([each for each in job_ids if is_bigint(each)]),
@@ -196,8 +196,8 @@ class WorkflowStore(WaitNotices):
     async def workflow_forsaken_list(
         self, *, after: str, limit: int
     ) -> tuple[Sequence[str], str | None]:
-        """Return open workflows whose parent was cancelled, of `limit` open ones behind the id
-        `after`, and the last id looked at; None where there are no more.
+        """Return open workflows whose parent was cancelled, among `limit` open ones after the id
+        `after`, and the last id read; None if there are no more.
         """
         rows = await self._sql.rows("workflow_forsaken_list", {"after": after, "limit": limit})
         found = rows.records()
@@ -207,8 +207,8 @@ class WorkflowStore(WaitNotices):
     async def workflow_task_insert_many(
         self, tasks: Sequence[TaskInsertParams]
     ) -> tuple[str, str] | None:
-        """Add tasks to workflows; return None, or the workflow and name of one that was there
-        already: nothing may be kept then.
+        """Add tasks to workflows; return None, or the workflow and name of a task that existed
+        already: then the transaction must be rolled back.
         """
         edges = [(task.workflow_id, dep, task.name) for task in tasks for dep in task.deps]
         values = {
@@ -228,42 +228,42 @@ class WorkflowStore(WaitNotices):
         return None if row is None else (row.workflow_id, row.name)
 
     async def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
-        """Return a task of these jobs and the name of one that it waits for and that is not there;
-        None where all are.
+        """Return a task of these jobs and the name of a dependency that does not exist; None if all
+        exist.
         """
         values = {"job_ids": array_literals.numbers(job_ids)}
         row = await self._sql.row("workflow_task_missing", values)
         return None if row is None else (row.name, row.dependency)
 
     async def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
-        """Take into account what has ended before these tasks came to wait for it."""
+        """Apply to these tasks the dependencies that ended before they were added."""
         settled = {"settled": array_literals.numbers(job_ids)}
-        values = {"job_ids": "{}", "states": "{}", **settled, **_told(self._sql.schema)}
+        values = {"job_ids": "{}", "states": "{}", **settled, **_notice_values(self._sql.schema)}
         rows = await self._sql.rows("workflow_stage", values, moved=_BEFORE)
         return await self._moves(rows)
 
     async def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
-        """Write how tasks ended, and move on those that wait for them: by job, each once.
-        Tasks that had ended before stay as they were.
+        """Write how tasks ended, and advance those that wait for them: by job, each once. Tasks
+        that had ended before are unchanged.
         """
         states = dict(sorted(ended))
         values = {
             "job_ids": array_literals.numbers(states),
             "states": array_literals.texts([state.value for state in states.values()]),
-            **_told(self._sql.schema),
+            **_notice_values(self._sql.schema),
         }
         rows = await self._sql.prepared("workflow_stage", values, moved=_ENDS)
         return await self._moves(rows)
 
     async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
-        """Let the jobs of tasks be worked whose own `wait` is over, and tell the workers."""
-        values = {"job_ids": array_literals.numbers(job_ids), **_told(self._sql.schema)}
+        """Stage the tasks of these jobs, whose own `wait` is over, and notify the workers."""
+        values = {"job_ids": array_literals.numbers(job_ids), **_notice_values(self._sql.schema)}
         rows = await self._sql.rows("workflow_stage", values)
         return await self._moves(rows)
 
     async def workflow_lock_by_id(self, id: str) -> WorkflowHead | None:
-        """Lock one workflow until the end of the transaction and return it; None where there is
-        none.
+        """Lock one workflow until the end of the transaction and return it; None if it does not
+        exist.
         """
         if not is_storable(id):
             return None
@@ -292,45 +292,46 @@ class WorkflowStore(WaitNotices):
         ]
 
     async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
-        """Take tasks as open again whose jobs somebody has let run, whatever they waited for."""
+        """Mark tasks as open again whose jobs have been made available by hand, whatever they
+        waited for.
+        """
         await self._sql.rows("workflow_task_restage", {"job_ids": list(job_ids)})
 
     async def workflow_task_reopen(
         self, id: str, mode: str, *, reset: bool
     ) -> Sequence[ReopenedTask]:
         """Begin a new attempt at a workflow whose tasks have all ended: those of `mode` are to be
-        worked again, and their jobs are pending. UniqueConflict where a job's unique key is taken.
+        worked again, and their jobs are pending. Raise UniqueConflict if a job's unique key is
+        taken.
         """
         values = {"id": id, "mode": mode, "reset": reset}
         rows = await self._sql.rows("workflow_task_reopen", values)
         return [ReopenedTask(**row._asdict()) for row in rows.records()]
 
     async def workflow_cancel(self, id: str) -> Sequence[int]:
-        """Note that a workflow is cancelled; return the jobs of its tasks that have not ended."""
+        """Mark a workflow as cancelled; return the jobs of its unfinished tasks."""
         found: Sequence[int] = (await self._sql.rows("workflow_cancel", {"id": id})).values()
         return found
 
     async def workflow_task_staged_list(self, id: str) -> Sequence[int]:
-        """Return the jobs of a workflow's tasks that can be worked and have not ended."""
+        """Return the jobs of a workflow's staged tasks that have not ended."""
         rows = await self._sql.rows("workflow_task_staged_list", {"id": id})
         found: Sequence[int] = rows.values()
         return found
 
     async def workflow_task_stray_list(self, *, after: int, limit: int) -> Sequence[StrayTask]:
-        """Return tasks that can be worked, by job and behind this one, and where their jobs
-        stand.
-        """
+        """Return staged tasks by job, after this one, with the states of their jobs."""
         rows = await self._sql.rows("workflow_task_stray_list", {"after": after, "limit": limit})
         return [_stray(row) for row in rows.records()]
 
     async def workflow_task_stray_get_many(self, job_ids: Sequence[int]) -> Sequence[StrayTask]:
-        """Return those of the tasks of these jobs that have not ended, and where the jobs stand."""
+        """Return the unfinished tasks of these jobs, with the states of the jobs."""
         values = {"job_ids": array_literals.numbers(job_ids)}
         rows = await self._sql.rows("workflow_task_stray_list", values, which=_GIVEN)
         return [_stray(row) for row in rows.records()]
 
     async def workflow_held_reach(self, params: JobDeleteBeforeParams) -> HeldReach:
-        """Return how far the jobs reach that `job_delete_before` would look at next and leave, as
+        """Return how far the jobs reach that `job_delete_before` would read next and keep, because
         their workflows are open.
         """
         block = old_jobs(replace(params, keep_open_workflows=False), deleted=_HELD_JOBS)
@@ -344,8 +345,8 @@ class WorkflowStore(WaitNotices):
     async def workflow_gone_list(
         self, *, after: EndedWorkflow | None, limit: int
     ) -> tuple[Sequence[str], EndedWorkflow | None]:
-        """Return those of `limit` ended workflows, the first ended first and behind `after`, that
-        have no job left, and the last one looked at; None where there are no more behind it.
+        """Return those of `limit` ended workflows, the first ended first and after `after`, that
+        have no job left, and the last one read; None if there are no more after it.
         """
         values = {
             "after_at": instant(
@@ -363,15 +364,15 @@ class WorkflowStore(WaitNotices):
     async def workflow_delete_before(
         self, before: datetime, *, ids: Sequence[str] | None = None, limit: int
     ) -> Sequence[str]:
-        """Forget workflows that ended before then, the first ended first, or given ones that have
-        ended; return their ids. Those whose parents have not ended stay.
+        """Delete workflows that ended before then, the first ended first, or the given ones if
+        ended; return their ids. Those whose parents have not ended are kept.
         """
         values = {"before": instant(before), "ids": list(ids or ()), "limit": limit}
         slots = {} if ids is None else {"which": _WORKFLOWS_GIVEN}
         return (await self._sql.rows("workflow_delete_before", values, **slots)).values()
 
     async def _moves(self, rows: Rows) -> TaskMoves:
-        """Return what has moved, and tell the leader of waits that have begun."""
+        """Return what has moved, and notify the leader of waits that have begun."""
         found = [row for row in rows.records() if row.job_id is not None]
         moves = TaskMoves(
             staged=tuple(

@@ -118,8 +118,8 @@ async def index(request: Request) -> Response:
         return respond(request, page)
     problem, status = None, 200
     if found.problem is not None:
-        status, page = error_page(request, found.problem)
-        problem = Problem(title=page.title, detail=page.detail)
+        status, error = error_page(request, found.problem)
+        problem = Problem(title=error.title, detail=error.detail)
     missing = ""
     if not found.has_table:
         missing = f"Clients give no heartbeats: {MISSING} are missing."

@@ -1,4 +1,4 @@
-"""Checks the tasks of a workflow: names, dependencies that are there, and no circles."""
+"""Checks the tasks of a workflow: their names, missing dependencies and cycles."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from riverui.errors import (
 MOST_TASK_NAME = 200
 """Characters of a task's name: room for a sentence, and three fit into one index entry."""
 MOST_WORKFLOW_ID = 128
-"""Characters of a workflow's id: as River has it for ids of its own."""
+"""Characters of a workflow's id: River's limit for its own ids."""
 MOST_WORKFLOW_NAME = 1_000
 """Characters of a workflow's name."""
 _SHOWN = 80
-"""Characters of a name that an error repeats."""
+"""Characters of a name that an error quotes."""
 _MOST_OF_CYCLE = 10
-"""Tasks of a circle that an error names."""
+"""Tasks of a cycle that an error names."""
 
 
 def check_name(name: object, what: str = "task", most: int = MOST_TASK_NAME) -> str:
-    """Return a name of a task, or of what else; InsertError for none, for one that is too long and
-    for one that Postgres cannot store.
+    """Return the name of a task, or of `what`. Raise InsertError if it is empty, too long, or
+    cannot be stored by Postgres.
     """
     if not isinstance(name, str) or not name.strip():
         raise InsertError(f"A {what} needs a name that is a text, not {shown(name)}.")
@@ -38,24 +38,24 @@ def check_name(name: object, what: str = "task", most: int = MOST_TASK_NAME) -> 
 
 
 def check_text(text: str, what: str) -> str:
-    """Return the text itself; InsertError where Postgres cannot store it."""
+    """Return the text; raise InsertError if Postgres cannot store it."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise InsertError(f"The {what} {shown(text)} has characters that Postgres cannot store.")
     return text
 
 
 def shown(name: object) -> str:
-    """Return a name as an error repeats it: quoted, and cut where it is long."""
+    """Return a name as an error quotes it, shortened if long."""
     text = repr(name)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def in_order(deps: Mapping[str, Sequence[str]], existing: Collection[str] | None = ()) -> list[str]:
-    """Return the names of new tasks with each behind those that it waits for, else as given.
+    """Return the names of new tasks, each after those it waits for, otherwise in the given order.
 
-    `deps` has what each waits for, `existing` the tasks that are there already; None where that is
-    not known, so that whoever inserts them finds out. DuplicateTaskError, MissingDependencyError or
-    DependencyCycleError where they are no workflow.
+    `deps` has the dependencies of each, `existing` the tasks already inserted; None if these are
+    unknown and will be checked on insert. Raise DuplicateTaskError, MissingDependencyError or
+    DependencyCycleError if the tasks are no workflow.
     """
     known = existing if existing is not None else ()
     for name in deps:
@@ -86,12 +86,14 @@ def in_order(deps: Mapping[str, Sequence[str]], existing: Collection[str] | None
             if not waits[follower]:
                 ready.append(follower)
     if len(ordered) < len(deps):
-        raise DependencyCycleError(_told(_cycle(deps, [name for name in waits if waits[name]])))
+        raise DependencyCycleError(
+            _cycle_message(_cycle(deps, [name for name in waits if waits[name]]))
+        )
     return ordered
 
 
 def downstream(deps: Mapping[str, Iterable[str]], roots: Iterable[str]) -> set[str]:
-    """Return the roots and all tasks that wait for one of them, directly or not."""
+    """Return the roots and all tasks that wait for one of them, directly or indirectly."""
     followers: dict[str, list[str]] = {}
     for name, names in deps.items():
         for dep in names:
@@ -107,8 +109,8 @@ def downstream(deps: Mapping[str, Iterable[str]], roots: Iterable[str]) -> set[s
 
 
 def _cycle(deps: Mapping[str, Sequence[str]], left: Sequence[str]) -> list[str]:
-    """Return the tasks of one circle among those that cannot be put in order; each waits for the
-    next, the last for the first.
+    """Return the tasks of one cycle among those that cannot be ordered; each waits for the next,
+    the last for the first.
     """
     among = set(left)
     path: dict[str, int] = {}
@@ -119,7 +121,7 @@ def _cycle(deps: Mapping[str, Sequence[str]], left: Sequence[str]) -> list[str]:
     return list(path)[path[name] :]
 
 
-def _told(cycle: Sequence[str]) -> str:
+def _cycle_message(cycle: Sequence[str]) -> str:
     names = [shown(name) for name in cycle[:_MOST_OF_CYCLE]]
     if len(cycle) > _MOST_OF_CYCLE:
         names.append(f"… ({len(cycle):,} tasks)")

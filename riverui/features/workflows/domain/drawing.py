@@ -1,4 +1,4 @@
-"""What of a workflow is drawn: like tasks folded into one box, and the way that takes longest."""
+"""What is drawn of a workflow: similar tasks folded into one box, and the critical path."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from riverui.features.workflows.domain.graph_layout import Edge, Layout, Spacing
 from riverui.features.workflows.domain.pages import DELETED, WorkflowGraph, WorkflowTaskRow
 
 MOST_BOXES = 2_000
-"""Boxes of a drawing: more are not made out, and would be more than a megabyte."""
+"""Boxes of a drawing: more cannot be made out, and would take more than a megabyte."""
 _FOLDED_FROM = 30
-"""Tasks up to which a workflow is drawn whole: they fit a screen."""
+"""Tasks up to which a workflow is drawn in full: they fit on a screen."""
 _LEAST_FOLDED = 4
-"""Like tasks that are worth one box."""
+"""Similar tasks from which they are folded into one box."""
 _SMALL = 400
 """Boxes up to which each has a second line."""
 _HEIGHT, _LOW, _TALL = 46.0, 26.0, 62.0
-"""Pixels of a box, of one without a second line, of one that stands for many."""
+"""Heights in pixels: of a box, of one without a second line, of one that stands for
+several tasks.
+"""
 _SHORTEST_LABEL = 3
-"""Characters that the names of like tasks must begin with in common, to be called by them."""
+"""Common leading characters of the names of similar tasks from which the box is called by them."""
 _TAIL = re.compile(r"[\W\d_]+$")
-"""What names that are counted through end in."""
+"""What numbered names end in."""
 
 
 class TaskBox(Struct, frozen=True, kw_only=True):
-    """A box of the drawing: a task, or many that are alike."""
+    """A box of the drawing: a task, or several similar ones."""
 
     tasks: Sequence[WorkflowTaskRow]
     label: str
     """The task's name; of many what they are called."""
     counts: Mapping[str, int]
-    """By state."""
+    """Number of tasks by state."""
     critical: bool
-    """Whether it is on the way that takes longest."""
+    """Whether it is on the critical path."""
     x: float
     y: float
     height: float
@@ -68,11 +70,11 @@ class WorkflowDrawing(Struct, frozen=True, kw_only=True):
     height: float
     box_width: float
     folded: bool
-    """Whether any box stands for many tasks."""
+    """Whether any box stands for several tasks."""
     foldable: bool
-    """Whether some would, were like tasks folded."""
+    """Whether any would if similar tasks were folded."""
     left_out: int
-    """Tasks that were read and are not drawn, as there are too many boxes."""
+    """Tasks that were read but are not drawn, because there are too many boxes."""
 
     @property
     def detailed(self) -> bool:
@@ -81,7 +83,7 @@ class WorkflowDrawing(Struct, frozen=True, kw_only=True):
 
 
 def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> WorkflowDrawing:
-    """Return where the tasks of a workflow stand, like ones as one box where there are many."""
+    """Return the positions of a workflow's tasks; if there are many, similar ones share a box."""
     place = {task.name: n for n, task in enumerate(graph.tasks)}
     edges: list[Edge] = [
         (place[dependency], place[task])
@@ -99,7 +101,7 @@ def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> Workfl
     groups = groups[:MOST_BOXES]
     lines = [*folded_edges(groups, edges)]
     weights = _weights(tasks, now)
-    # Of like tasks side by side the longest counts.
+    # Of similar tasks side by side the longest counts.
     way = longest_way([max([weights[n] for n in group]) for group in groups], lines)
     critical, steps = set(way), set(pairwise(way))
     heights = [
@@ -142,9 +144,9 @@ def _box(
 
 
 def _called(tasks: Sequence[WorkflowTaskRow]) -> str:
-    """Return what like tasks are called: what their names begin with, or their kind."""
+    """Return a name for similar tasks: the beginning that their names share, or their kind."""
     names = [task.name for task in tasks]
-    # What the first and the last by name begin with, all between them begin with.
+    # If the first and the last name in order share a beginning, all between them share it too.
     first, last = min(names), max(names)
     same = next(
         (n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first)
@@ -154,8 +156,8 @@ def _called(tasks: Sequence[WorkflowTaskRow]) -> str:
 
 
 def _weights(tasks: Sequence[WorkflowTaskRow], now: datetime) -> list[float]:
-    """Return the seconds that each task takes, from when it could begin to its end; where that is
-    not known yet what others of its kind take, or all others.
+    """Return the seconds that each task takes, from when it could start to its end; if unknown, the
+    mean of its kind, or of all others.
     """
     known: dict[str, list[float]] = {}
     spans: list[float | None] = []
@@ -170,7 +172,8 @@ def _weights(tasks: Sequence[WorkflowTaskRow], now: datetime) -> list[float]:
     every = [span for found in known.values() for span in found]
     usual = {kind: sum(found) / len(found) for kind, found in known.items()}
     others = sum(every) / len(every) if every else 1.0
-    # A step takes at least something, so that of two ways the one with more steps is longer.
+    # Each step takes at least something, so that of two equal paths the one with more steps is
+    # longer.
     return [
         max(usual.get(task.kind, others) if span is None else span, 0.001)
         for task, span in zip(tasks, spans, strict=True)

@@ -1,4 +1,4 @@
-"""Folds what is alike in a graph into one node, and finds the way through it that takes longest."""
+"""Folds similar nodes of a graph into one, and finds the critical path."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Hashable, Iterable, Sequence
 from riverui.features.workflows.domain.graph_layout import Edge, layers
 
 _ROUNDS = 4
-"""How often groups are split by what they are joined to: that far from a node a difference may be
-that counts. Each round looks at every edge.
+"""How often groups are split by their neighbours: the distance up to which differences count. Each
+round reads every edge.
 """
 
 
 def fold(
     labels: Sequence[Hashable], edges: Sequence[Edge], *, least: int, keep: Iterable[int] = ()
 ) -> list[list[int]]:
-    """Return the nodes in groups: together stand those of the same label that wait for groups alike
-    and that groups alike wait for.
+    """Return the nodes in groups: nodes of a group have the same label, wait for the same groups
+    and are waited for by the same groups.
 
-    A group of fewer than `least` is left apart, node by node, and so are the nodes of `keep`.
-    Groups and nodes come in the order of their first node.
+    A group of fewer than `least` is split into single nodes, as are the nodes of `keep`. Groups and
+    nodes are in the order of their first node.
     """
     twins, before, behind = _twins(labels, edges, keep)
-    # From here on one node of each kind of twins stands for them all.
+    # From now on one node of each set of twins stands for all of them.
     joined = [(source, target) for target, sources in enumerate(before) for source in sources]
     ahead = layers(len(twins), joined)
     back = layers(len(twins), [(target, source) for source, target in joined])
     kept = {node: n for n, node in enumerate(keep)}
-    # By how far a node is from the beginning and from the end, no group waits for itself.
+    # Including the distances from start and end prevents groups that wait for themselves.
     colours = _named(
         (labels[twin[0]], ahead[n], back[n], kept.get(twin[0], -1)) for n, twin in enumerate(twins)
     )
@@ -58,8 +58,8 @@ def fold(
 def _twins(
     labels: Sequence[Hashable], edges: Sequence[Edge], keep: Iterable[int]
 ) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
-    """Return the nodes that have the same label and the very same neighbours as lists, and of each
-    list those that come before it and those behind.
+    """Return the nodes that have the same label and exactly the same neighbours as lists, and for
+    each list its predecessors and successors.
     """
     before: list[list[int]] = [[] for _ in labels]
     behind: list[list[int]] = [[] for _ in labels]
@@ -82,8 +82,8 @@ def _twins(
 
 
 def folded_edges(groups: Sequence[Sequence[int]], edges: Iterable[Edge]) -> dict[Edge, int]:
-    """Return the edges between groups, each with how many edges it stands for. Edges of nodes that
-    are in no group are left out.
+    """Return the edges between groups, each with the number of edges it stands for. Edges of nodes
+    in no group are left out.
     """
     group_of = {node: n for n, group in enumerate(groups) for node in group}
     found = Counter(
@@ -95,8 +95,8 @@ def folded_edges(groups: Sequence[Sequence[int]], edges: Iterable[Edge]) -> dict
 
 
 def longest_way(weights: Sequence[float], edges: Sequence[Edge]) -> list[int]:
-    """Return the nodes of the way through the graph whose weights add up to the most, in order.
-    Edges that close a circle are left out.
+    """Return the nodes of the path through the graph with the largest sum of weights, in order.
+    Edges that close a cycle are ignored.
     """
     count = len(weights)
     columns = layers(count, edges)
@@ -120,6 +120,6 @@ def longest_way(weights: Sequence[float], edges: Sequence[Edge]) -> list[int]:
 
 
 def _named(keys: Iterable[Hashable]) -> list[int]:
-    """Return a number for each key, the same for the same."""
+    """Return a number for each key; equal keys get the same number."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(key, len(numbers)) for key in keys]

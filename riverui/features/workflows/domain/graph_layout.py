@@ -1,7 +1,7 @@
-"""Places the nodes of a graph in columns from left to right, each behind all that it waits for.
+"""Places the nodes of a graph in columns from left to right, each after all that it waits for.
 
-Sugiyama's way: columns by the longest way to a node, bends where an edge passes columns, an order
-in each column with few crossings, and heights that make edges level.
+Sugiyama's method: columns by the longest path to a node, bends where an edge passes columns, an
+order in each column with few crossings, and heights that make edges level.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from msgspec import Struct
 from riverui.features.workflows.domain.graph_crossings import crossings
 
 _MOST_BENDS = 3_000
-"""Bends of all edges together; edges beyond them go straight. More would take longer than people
-wait, and nobody follows so many lines.
+"""Bends of all edges together; edges beyond them are straight. More would take too long, and nobody
+can follow so many lines.
 """
 _BEND_HEIGHT = 8.0
 """Pixels that an edge takes where it passes a column."""
 _COUNTED = 1_500
 """Edges up to which crossings are counted, to keep the best of several orders."""
 _ROUNDS = ((400, 8), (1_500, 4))
-"""How often columns are put in order, by the nodes and bends that there are; 2 rounds of more."""
+"""How often columns are reordered, by the number of nodes and bends; 2 rounds for more."""
 
 Edge = tuple[int, int]
-"""From the node that comes first to the one that waits, by their places in the list of nodes."""
+"""From a node to one that waits for it, by their positions in the list of nodes."""
 
 
 class Spacing(Struct, frozen=True, kw_only=True):
@@ -39,20 +39,22 @@ class Spacing(Struct, frozen=True, kw_only=True):
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """Where everything stands."""
+    """The positions of all nodes and edges."""
 
     width: float
     height: float
     columns: Sequence[int]
     """The column of each node, from 0."""
     places: Sequence[tuple[float, float]]
-    """Left and upper end of each node."""
+    """The left and upper edge of each node."""
     routes: Sequence[Sequence[tuple[float, float]]]
-    """Of each edge the points it goes through, in pairs: out of a column, into the next."""
+    """The points of each edge, in pairs: out of a column, into the next."""
 
 
 def layout(heights: Sequence[float], edges: Sequence[Edge], spacing: Spacing) -> Layout:
-    """Return where nodes of these heights stand. An edge that closes a circle goes backwards."""
+    """Return the positions of nodes with these heights. An edge that closes a cycle
+    goes backwards.
+    """
     columns = layers(len(heights), edges)
     grid = _Grid(heights, columns, edges)
     grid.put_in_order()
@@ -80,8 +82,8 @@ def layout(heights: Sequence[float], edges: Sequence[Edge], spacing: Spacing) ->
 
 
 def layers(count: int, edges: Iterable[Edge]) -> list[int]:
-    """Return the column of each node: one further than the last of those that it waits for; what
-    waits for nothing stands just before the first that waits for it.
+    """Return the column of each node: one further than the last of those it waits for; a node
+    without dependencies is placed just before the first that waits for it.
     """
     children: list[list[int]] = [[] for _ in range(count)]
     open_edges = [0] * count
@@ -93,7 +95,7 @@ def layers(count: int, edges: Iterable[Edge]) -> list[int]:
     ready, forced = deque(v for v in range(count) if begins[v]), 0
     for _ in range(count):
         if not ready:
-            # Only circles are left: the first node of one is taken as if it waited no more.
+            # Only cycles are left: treat the first node of one as if it waited for nothing.
             while queued[forced]:
                 forced += 1
             queued[forced] = True
@@ -124,7 +126,7 @@ class _Grid:
         self.before: list[list[int]] = [[] for _ in heights]
         self.behind: list[list[int]] = [[] for _ in heights]
         self.bends: list[list[int]] = []
-        """Of each edge."""
+        """The points of each edge."""
         left = _MOST_BENDS
         for source, target in edges:
             span = columns[target] - columns[source]
@@ -154,7 +156,7 @@ class _Grid:
         self.before[target].append(source)
 
     def put_in_order(self) -> None:
-        """Sort each column by the middle of what its nodes are joined to, there and back, and keep
+        """Sort each column by the mean position of its nodes' neighbours, back and forth, and keep
         the order with the fewest crossings.
         """
         place = [0.0] * len(self.heights)
@@ -184,8 +186,8 @@ class _Grid:
             self.rows = best
 
     def middles(self, gap: float) -> list[float]:
-        """Return how far down the middle of each node and bend is: as near to the middle of what
-        it is joined to as its neighbours in the column let it.
+        """Return the vertical middle of each node and bend: as near to the middle of its neighbours
+        as the others in its column allow.
         """
         middles = [0.0] * len(self.heights)
         offsets = []
@@ -216,8 +218,8 @@ class _Grid:
 
 
 def _settled(wanted: Sequence[float], offsets: Sequence[float]) -> list[float]:
-    """Return places as near to those wanted as can be (least squares) where each must be at least
-    as far from the one before as offsets are: isotonic regression, by pooling adjacent violators.
+    """Return positions as near to the wanted ones as possible (least squares), each at least as far
+    from the one before as the offsets: isotonic regression by pooling adjacent violators.
     """
     blocks: list[tuple[float, int]] = []
     for want, offset in zip(wanted, offsets, strict=True):

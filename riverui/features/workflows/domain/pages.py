@@ -1,4 +1,4 @@
-"""Workflows of riverui's own tables as pages show them: narrow rows, bounded on purpose."""
+"""Workflows of riverui's own tables as pages show them: bounded rows with few columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from riverui.domain.jobs import JobState
 
 DELETED = "deleted"
-"""Stands for the state of a task whose job is gone, and that did not end before."""
+"""The state of a task whose job was deleted before it ended."""
 TASK_STATES = (*(state.value for state in JobState), DELETED)
-"""What a task may be shown as: its job's state, or that it was deleted."""
+"""How a task may be shown: its job's state, or as deleted."""
 FAILED_TASKS = frozenset({JobState.DISCARDED.value, JobState.CANCELLED.value, DELETED})
-"""States of tasks that failed, in River Pro's words: what waits for them is cancelled."""
+"""States of failed tasks, in River Pro's words: tasks that wait for them are cancelled."""
 ENDED_TASKS = FAILED_TASKS | {JobState.COMPLETED.value}
 WORST_FIRST = (
     "discarded",
@@ -27,7 +27,7 @@ WORST_FIRST = (
     "pending",
     "completed",
 )
-"""States in the order in which a person who looks for trouble reads them."""
+"""States in the order in which an operator looks for problems."""
 
 
 class WorkflowPageRow(NamedTuple):
@@ -38,30 +38,32 @@ class WorkflowPageRow(NamedTuple):
     attempt: int
     created_at: datetime
     open: int
-    """Tasks that have not ended, as far as that has been written down."""
+    """Tasks that have not ended, as far as recorded."""
     ended_at: datetime | None
     cancelled_at: datetime | None
     retried_at: datetime | None
     parent_job_id: int | None
-    """The job that has begun it and waits for it."""
+    """The job that started it and waits for it."""
     counts: Mapping[str, int]
-    """Tasks by state, those that there are; up to the cap."""
+    """Existing tasks by state; up to the cap."""
     counted: bool
     """Whether all its tasks were counted."""
 
     @property
     def tasks(self) -> int:
-        """Tasks counted."""
+        """The number of tasks counted."""
         return sum(self.counts.values())
 
     @property
     def began_at(self) -> datetime:
-        """When it began, or began again."""
+        """When it started, or was last retried."""
         return self.retried_at or self.created_at
 
     @property
     def status(self) -> str:
-        """The state of the whole, in a word: active, completed, failed, cancelled, or empty."""
+        """The state of the whole workflow in a word: active, completed, failed, cancelled, or
+        empty.
+        """
         if any(self.counts.get(state) for state in TASK_STATES if state not in ENDED_TASKS):
             return "active"
         if not self.counts:
@@ -72,18 +74,18 @@ class WorkflowPageRow(NamedTuple):
 
 
 class WorkflowTaskRow(NamedTuple):
-    """A task with the little that a graph shows of its job."""
+    """A task with the columns of its job that a graph shows."""
 
     name: str
     job_id: int
     state: str
     """One of TASK_STATES."""
     kind: str
-    """Empty where the job is gone."""
+    """Empty if the job was deleted."""
     waits_for: int
-    """Other tasks that have not ended well yet."""
+    """Other tasks that have not completed yet."""
     waits_for_terms: bool
-    """Whether nothing but signals, timers or terms keeps it."""
+    """Whether it waits only for signals, timers or conditions."""
     attempt: int
     max_attempts: int
     staged_at: datetime | None
@@ -94,14 +96,14 @@ class WorkflowTaskRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkflowGraph:
-    """The tasks of a workflow and what waits for what."""
+    """The tasks of a workflow and their dependencies."""
 
     tasks: Sequence[WorkflowTaskRow]
     """By name."""
     edges: Sequence[tuple[str, str]]
-    """Of a task and one that waits for it, their names."""
+    """The names of a task and of one that waits for it."""
     complete: bool
-    """Whether these are all."""
+    """Whether these are all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,20 +111,19 @@ class WorkflowPageParams:
     """Which workflows to list."""
 
     after: str = ""
-    """The id behind which the page begins; empty for the first."""
+    """The id after which the page begins; empty for the first."""
     active: bool | None = None
-    """Those with tasks that have not ended, or those without; None for both."""
+    """Those with unfinished tasks, or those without; None for both."""
     outcome: str = ""
-    """How they ended: completed, failed or cancelled; empty for all, and for those that have not.
-    """
+    """How they ended: completed, failed or cancelled; empty for all, including unfinished ones."""
     match: str = ""
     """What the name contains, in any case, or the id begins with."""
     kind: str = ""
-    """What one of its tasks is."""
+    """The kind of at least one of its tasks."""
     top: bool = False
-    """Whether those that a job has begun are left out; not of a search."""
+    """Whether those started by a job are left out; ignored in searches."""
     parent: int | None = None
-    """The job that has begun them, whatever else is asked for."""
+    """The job that started them, regardless of the other parameters."""
     limit: int = 20
 
 
@@ -132,9 +133,9 @@ class WorkflowPageList:
 
     rows: Sequence[WorkflowPageRow]
     after: str
-    """Where the next page begins; empty where this is the last."""
+    """Where the next page begins; empty if this is the last."""
     looked_at: int | None = None
-    """How many were searched to find these, where there may be more that fit; else None."""
+    """How many were searched for these, if more may match; else None."""
 
 
 class TaskNeighbour(NamedTuple):
@@ -155,21 +156,23 @@ class TaskPlace:
     name: str
     job_id: int
     waits_for: int
-    """Other tasks that have not ended well yet."""
+    """Other tasks that have not completed yet."""
     state: str
-    """The task's own, as riverui's table has it: waiting, wait, staged, or how it ended."""
+    """The task's own state, as in riverui's table: waiting, wait, staged, or how it ended."""
     ignored: str
-    """How tasks that it waits for may fail and count as done: c(ancelled), d(iscarded), x."""
+    """Which failures of its dependencies count as success: c(ancelled), d(iscarded), x
+    (deleted).
+    """
     staged_at: datetime | None
     deps: Sequence[TaskNeighbour]
-    """What it waits for, what is not completed first; the first few."""
+    """Its dependencies, unfinished ones first; the first few."""
     deps_count: int
     """Exact below the cap."""
     dependents: Sequence[TaskNeighbour]
-    """What waits for it."""
+    """The tasks that wait for it."""
     dependents_count: int
 
     @property
     def unfinished(self) -> Sequence[TaskNeighbour]:
-        """Those it waits for that have not completed."""
+        """The dependencies that have not completed."""
         return [each for each in self.deps if each.state != JobState.COMPLETED.value]

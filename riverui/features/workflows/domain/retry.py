@@ -1,4 +1,4 @@
-"""What a retry of a workflow would run again, in each of its modes."""
+"""How many tasks of a workflow each mode of a retry would run again."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class RetryCount(NamedTuple):
 
     tasks: int
     at_once: int
-    """Those that need not wait for others of them."""
+    """Those that need not wait for others."""
 
 
 def retry_counts(graph: WorkflowGraph) -> Mapping[str, RetryCount]:
-    """Return how many tasks each mode runs again. A task whose job is gone cannot run."""
+    """Return how many tasks each mode runs again. A task without a job cannot run."""
     state = {task.name: task.state for task in graph.tasks}
     runs = {name for name, found in state.items() if found in ENDED_TASKS and found != DELETED}
     failed = {name for name in runs if state[name] in FAILED_TASKS}

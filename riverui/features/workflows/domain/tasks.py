@@ -1,4 +1,4 @@
-"""Tasks of riverui's own workflows: what a job's metadata tells of its task, and how tasks end."""
+"""Tasks of riverui's own workflows: what a job's metadata says of its task, and how tasks end."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from riverui.errors import InsertError
 from riverui.features.workflows.waits.domain import WAIT_KEY, Wait
 
 MARK = "riverui:workflow"
-"""The metadata key by which jobs are known as tasks of riverui's own workflows. Its value is an
-object: `ignored`, `parent`, each only where there is something to tell. The keys that River
-UI reads stand beside it.
+"""The metadata key of the tasks of riverui's own workflows. Its value is an object with `ignored`
+and `parent`, each only if set. The keys that River UI reads are beside it.
 """
 MARKED = f'"{MARK}"'
-"""What is in the metadata's text of each such job."""
+"""A text that the metadata of each such job contains."""
 
 
 class TaskState(StrEnum):
-    """Where a task is: the job's own state says more."""
+    """The progress of a task; its job's state has the details."""
 
     WAITING = "waiting"
     """For other tasks."""
     WAIT = "wait"
     """For signals, timers or terms of its own."""
     STAGED = "staged"
-    """Its job runs its course."""
+    """Its job is available, or further."""
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     DISCARDED = "discarded"
@@ -38,32 +37,34 @@ class TaskState(StrEnum):
 ENDED = frozenset(
     {TaskState.COMPLETED, TaskState.CANCELLED, TaskState.DISCARDED, TaskState.DELETED}
 )
-"""States in which nothing more comes of a task, unless it is retried."""
+"""States in which a task changes no more unless it is retried."""
 
 ENDS = {
     JobState.CANCELLED: TaskState.CANCELLED,
     JobState.COMPLETED: TaskState.COMPLETED,
     JobState.DISCARDED: TaskState.DISCARDED,
 }
-"""How a task has ended, by its job's state."""
+"""The end of a task by its job's state."""
 
 _LETTERS = {TaskState.CANCELLED: "c", TaskState.DISCARDED: "d", TaskState.DELETED: "x"}
 
 
 def ignored_letters(states: Iterable[TaskState]) -> str:
-    """Return how the tables write which failures of dependencies count as success."""
+    """Return the letters by which the tables store the failures of dependencies that count as
+    success.
+    """
     return "".join(_LETTERS[state] for state in sorted(states))
 
 
 class TaskSpec(NamedTuple):
-    """A task, as the metadata of its job tells it to whoever inserts it."""
+    """A task, as described by its job's metadata for the insert."""
 
     workflow_id: str
     name: str
     deps: tuple[str, ...] = ()
     workflow_name: str = ""
     ignored: str = ""
-    """How dependencies may fail and count as success: letters of `ignored_letters`."""
+    """Which failures of dependencies count as success: letters of `ignored_letters`."""
     wait: str | None = None
     """JSON text of what it waits for once its dependencies have ended."""
     parent: int | None = None
@@ -71,7 +72,7 @@ class TaskSpec(NamedTuple):
 
 
 def task_metadata(spec: TaskSpec) -> dict[str, Any]:
-    """Return the keys of a task's job."""
+    """Return the metadata of a task's job."""
     own: dict[str, Any] = {}
     if spec.ignored:
         own["ignored"] = spec.ignored
@@ -91,9 +92,9 @@ def task_metadata(spec: TaskSpec) -> dict[str, Any]:
 
 
 def task_of(metadata: str) -> TaskSpec | None:
-    """Return the task that a job's metadata (JSON text) makes it; None for a job that is none.
+    """Return the task described by a job's metadata (JSON text); None if the job is no task.
 
-    InsertError where the keys are there and make no task.
+    Raise InsertError if the metadata describes an invalid task.
     """
     if MARKED not in metadata:
         return None
@@ -127,9 +128,7 @@ def task_of(metadata: str) -> TaskSpec | None:
 
 
 def workflow_of(metadata: str) -> str | None:
-    """Return the id of the workflow that a job's metadata (JSON text) makes it a task of, or
-    None.
-    """
+    """Return the id of the workflow to which a job's metadata (JSON text) assigns it, or None."""
     try:
         spec = task_of(metadata)
     except InsertError:

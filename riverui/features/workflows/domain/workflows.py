@@ -1,4 +1,4 @@
-"""River Pro's workflows, producers and periodic jobs, as far as they are known from outside."""
+"""River Pro's workflows, producers and periodic jobs, as far as their tables show them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PeriodicJobRow(NamedTuple):
 
 
 class ProducerRow(NamedTuple):
-    """One client's fetching from one queue."""
+    """How one client fetches from one queue."""
 
     id: int
     client_id: str
@@ -37,7 +37,7 @@ class ProducerRow(NamedTuple):
 
 
 class WorkflowRow(NamedTuple):
-    """A workflow; `attempt` is the one that counts now."""
+    """A workflow; `attempt` is its current one."""
 
     id: str
     name: str
@@ -68,7 +68,7 @@ class SignalRow(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One task of a workflow: its job, and what the job's metadata say about it."""
+    """A task of a workflow: its job, and what the job's metadata says of it."""
 
     job: JobTextRow
     metadata: Mapping[str, Any]
@@ -86,11 +86,11 @@ class Task(NamedTuple):
 
 
 def to_retry(tasks: Iterable[Task], mode: str) -> tuple[list[int], list[int]]:
-    """Return the ids of the jobs that a retry makes available, and of those that must wait for
-    others first.
+    """Return the ids of the jobs that a retry makes available, and of those that must first wait
+    for others.
 
-    Only ended tasks are retried: of `all`, every one; else the failed ones, and with
-    `failed_and_downstream` those that follow from them.
+    Only ended tasks are retried: with `all` every one; else the failed ones, and with
+    `failed_and_downstream` also the tasks that depend on them.
     """
     by_name = {task.name: task for task in tasks}
     chosen = {

@@ -1,4 +1,4 @@
-"""Put a workflow together, task by task, and insert it."""
+"""Build a workflow task by task, and insert it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Deps = Iterable["WorkflowTask | str"]
 
 @dataclass(frozen=True, slots=True)
 class WorkflowTask:
-    """A task of a workflow that is put together; others may wait for it."""
+    """A task of a workflow being built; others may wait for it."""
 
     name: str
     deps: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class WorkflowTask:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowMap:
-    """Like tasks, one for each of a list, and the one that waits for all of them."""
+    """Similar tasks, one for each item of a list, and the task that waits for all of them."""
 
     tasks: tuple[WorkflowTask, ...]
     then: WorkflowTask | None = None
@@ -65,7 +65,7 @@ class IgnoredDeps:
     deleted: bool = False
 
     def letters(self, cancelled: bool | None, discarded: bool | None, deleted: bool | None) -> str:
-        """Return what the tables say for a task that has these of its own, where they are given."""
+        """Return the stored letters for a task that may override these."""
         given = {
             TaskState.CANCELLED: self.cancelled if cancelled is None else cancelled,
             TaskState.DISCARDED: self.discarded if discarded is None else discarded,
@@ -77,7 +77,7 @@ class IgnoredDeps:
 class WorkflowBuilder:
     """Tasks that wait for one another: `add` them, and insert them together.
 
-    `id` is a ULID; one's own has to be unique for all time, and should sort by time.
+    `id` is a ULID by default; any other id must be unique for all time, and should sort by time.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class WorkflowBuilder:
         ignore_deleted_deps: bool | None = None,
         **keywords: Unpack[InsertKeywords],
     ) -> WorkflowTask:
-        """Add a task that waits for `deps`: tasks or their names, also of ones added later; and
-        then for what `wait` says. Options are InsertOpts or keywords, as in `insert`.
+        """Add a task that waits for `deps`: tasks or their names, also of tasks added later; and
+        then for `wait`. Options are InsertOpts or keywords, as in `insert`.
 
-        What is ignored of them counts as success; None leaves it to the workflow.
+        Ignored failures of dependencies count as success; None uses the workflow's setting. Raise
         DuplicateTaskError for a name that another task has.
         """
         check_name(name)
@@ -154,11 +154,11 @@ class WorkflowBuilder:
         ignore_deleted_deps: bool | None = None,
         **keywords: Unpack[InsertKeywords],
     ) -> WorkflowMap:
-        """Add a task for each of the args, named `name 1`, `name 2`, …; all wait for `deps`.
-        Options are those of each of them.
+        """Add a task for each of the args, named `name 1`, `name 2`, …; all wait for `deps` and
+        have the same options.
 
-        With `then` add the task `after name`, which waits for all of them, or for `deps` where
-        there are none; it is the one that may ignore how they fail.
+        With `then` add the task `after name`, which waits for all of them, or for `deps` if there
+        are none; the ignored failures apply to it.
         """
         names = _names(deps)
         tasks = tuple(
@@ -178,12 +178,12 @@ class WorkflowBuilder:
         return WorkflowMap(tasks, joined)
 
     def prepare(self) -> list[InsertManyParams]:
-        """Return the jobs of the tasks added, for any `insert_many` or `insert_many_tx`; tasks come
-        behind those that they wait for. What they wait for of a workflow that was there before is
-        checked when they are inserted.
+        """Return the jobs of the tasks added, for any `insert_many` or `insert_many_tx`; each task
+        comes after those it waits for. Dependencies on tasks inserted earlier are checked when
+        these are inserted.
 
-        DependencyCycleError, MissingDependencyError or DuplicateTaskError where they are no
-        workflow, InsertError for tasks with options that do not fit one.
+        Raise DependencyCycleError, MissingDependencyError or DuplicateTaskError if the tasks are no
+        workflow, InsertError for tasks with unsuitable options.
         """
         deps = {name: added.task.deps for name, added in self._tasks.items()}
         known = self._existing if self._is_new else None
@@ -217,7 +217,7 @@ class WorkflowBuilder:
             )
 
     def _inserted(self) -> None:
-        """Take the tasks added as ones that are there, so that more can be added."""
+        """Mark the added tasks as inserted, so that more can be added."""
         self._existing.update(self._tasks)
         self._tasks.clear()
 
@@ -232,7 +232,7 @@ class _Added:
 
 
 def _names(deps: Deps) -> tuple[str, ...]:
-    """Return the names of tasks, each once; InsertError for what is none."""
+    """Return the names of tasks, each once; raise InsertError for an invalid one."""
     if isinstance(deps, str):
         raise InsertError(f"deps is a list of tasks or names, not the text {shown(deps)}.")
     if isinstance(deps, WorkflowTask):

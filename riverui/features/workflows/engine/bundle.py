@@ -1,4 +1,4 @@
-"""What a client offers for workflows."""
+"""The workflow methods of a client."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class IgnoreKeywords(TypedDict, total=False):
 
 
 class _WorkflowMaker(Generic[AnyWorkflow]):
-    """Makes workflows, those of the asyncio client or of a SyncClient."""
+    """Creates workflows of the asyncio client or of a SyncClient."""
 
     _client: Client | Calls
     _workflow_type: type[AnyWorkflow]
@@ -59,12 +59,12 @@ class _WorkflowMaker(Generic[AnyWorkflow]):
         ignore_discarded_deps: bool = False,
         ignore_deleted_deps: bool = False,
     ) -> AnyWorkflow:
-        """Return a new workflow to add tasks to; nothing is written before it is inserted.
+        """Return a new workflow to add tasks to; nothing is written until it is inserted.
 
-        Its id is a ULID unless given. What is ignored of dependencies that fail counts as success
-        in each task that does not say otherwise; other tasks are cancelled. With `parent`, the job
-        at work, it is the same for each attempt at that job, by its name, and is cancelled with it;
-        `run` waits for it.
+        Its id is a ULID unless given. Ignored failures of dependencies count as success in each
+        task without a setting of its own; otherwise the waiting tasks are cancelled. With `parent`,
+        the running job, every attempt at that job gets the same workflow, identified by its name;
+        it is cancelled with the job, and `run` waits for it.
         """
         ignored = IgnoredDeps(
             cancelled=ignore_cancelled_deps,
@@ -85,7 +85,7 @@ class _WorkflowMaker(Generic[AnyWorkflow]):
     async def _existing(
         self, executor: Executor, found: str | Job[Any] | JobRow, ignored: IgnoreKeywords
     ) -> AnyWorkflow:
-        """Return an existing workflow to add tasks to. NotFound where there is none."""
+        """Return an existing workflow to add tasks to. Raise NotFound if it does not exist."""
         if unknown := ignored.keys() - IgnoreKeywords.__annotations__.keys():
             raise TypeError(f"load takes no {', '.join(sorted(unknown))}")
         deps = IgnoredDeps(
@@ -101,8 +101,9 @@ class _WorkflowMaker(Generic[AnyWorkflow]):
 class WorkflowBundle(_WorkflowMaker[Workflow]):
     """The workflows of a client, `client.workflows`.
 
-    Methods with `_tx` work in a transaction of the caller's, who commits it. NotFound for a
-    workflow that does not exist; SchemaMissing, which names the migration, without the tables.
+    Methods with `_tx` work in the caller's transaction, which the caller commits. Raise NotFound
+    for a workflow that does not exist; SchemaMissing, which names the migration, without the
+    tables.
     """
 
     _workflow_type = Workflow
@@ -116,11 +117,11 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
     async def load(
         self, found: str | Job[Any] | JobRow, **ignored: Unpack[IgnoreKeywords]
     ) -> Workflow:
-        """Return an existing workflow, by its id or by a job of it: to load its tasks, and to add
-        some.
+        """Return an existing workflow, by its id or by one of its jobs, to load its tasks or add
+        new ones.
 
-        What is ignored of dependencies, `ignore_cancelled_deps` and so on, counts for the tasks
-        that are added.
+        Ignored failures of dependencies, `ignore_cancelled_deps` and so on, apply to the tasks
+        added.
         """
         async with self._client.driver.autocommit() as executor:
             return await self._existing(executor, found, ignored)
@@ -132,10 +133,9 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
         return await self._existing(await self._client.driver.adopt(tx), found, ignored)
 
     async def cancel(self, id: str) -> Sequence[int]:
-        """Cancel all tasks that have not ended, and ask running ones to stop; return the ids of
-        their jobs.
+        """Cancel all unfinished tasks, and ask running ones to stop; return the ids of their jobs.
 
-        Nothing can be added to the workflow from then on, until it is retried.
+        No tasks can be added to the workflow from then on, until it is retried.
         """
         async with self._client.driver.transaction() as transaction:
             return await workflows.cancel_tx(transaction, id)
@@ -147,13 +147,13 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
     async def retry(
         self, id: str, mode: RetryMode = "all", *, reset_history: bool = False
     ) -> Sequence[int]:
-        """Let the tasks of a workflow that has ended run again, as another attempt at it; return
-        the ids of their jobs.
+        """Run the tasks of a finished workflow again, as a new attempt at it; return the ids of
+        their jobs.
 
         `all` of them, those that failed (`failed_only`), or these and all that wait for them
-        (`failed_and_downstream`). With `reset_history` attempts and errors are forgotten, else
-        each gets one more attempt. WorkflowActive while a task has not ended, UniqueConflict where
-        an active job has the same unique key.
+        (`failed_and_downstream`). With `reset_history` attempts and errors are removed, else each
+        gets one more attempt. Raise WorkflowActive while a task is unfinished, UniqueConflict if an
+        active job has the same unique key.
         """
         async with self._client.driver.transaction() as transaction:
             return await workflows.retry_tx(transaction, id, mode, reset_history=reset_history)
@@ -177,10 +177,10 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
     ) -> Signal:
         """Send a signal to a workflow, for the tasks that wait for this key, and return it.
 
-        It belongs to the workflow's current attempt; SignalAttemptMismatch where that is not
-        `attempt`. Sent again with the same idempotency key, the first signal is returned;
-        SignalConflict where that has another key or payload. `source` says where it comes from.
-        SignalRefused for what is too large.
+        It belongs to the workflow's current attempt; SignalAttemptMismatch is raised if that is not
+        `attempt`. If the idempotency key was used before, the first signal is returned;
+        SignalConflict is raised if that has another key or payload. `source` says where it comes
+        from. SignalRefused is raised if it is too large.
         """
         params = signal_params(
             id, key, payload, attempt=attempt, idempotency_key=idempotency_key, source=source
@@ -199,7 +199,7 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
         idempotency_key: str | None = None,
         source: Any = None,
     ) -> Signal:
-        """Send a signal to a workflow when the transaction commits. Until then, others who signal
+        """Send a signal to a workflow when the transaction commits. Until then, other signals to
         the same workflow wait.
         """
         params = signal_params(
@@ -211,9 +211,10 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
     async def signal_latest(
         self, id: str, task: str, key: str, *, attempt: int | None = None
     ) -> Signal | None:
-        """Return the latest signal of a key that a task waits for; None before there is one.
+        """Return the latest signal of a key that a task waits for, also after the wait is over;
+        None if there is none.
 
-        SignalUndeclared for a key that the task does not wait for. Also after the wait is over.
+        Raise SignalUndeclared for a key that the task does not wait for.
         """
         found = await self.signal_list(id, task, key=key, attempt=attempt, limit=1, descending=True)
         return found.signals[0] if found.signals else None
@@ -229,8 +230,8 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
         limit: int = 100,
         descending: bool = False,
     ) -> SignalList:
-        """Return signals that a task waits for, up to 1,000, behind the one with the id `after`; of
-        the workflow's current attempt unless another is given.
+        """Return up to 1,000 signals that a task waits for, after the one with the id `after`; of
+        the workflow's current attempt by default.
         """
         async with self._client.driver.autocommit() as executor:
             found = await signals.page(
@@ -249,9 +250,9 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
         )
 
     async def diagnose_wait(self, id: str, task: str) -> WaitDiagnosis:
-        """Return how far a task's wait is, evaluated now; nothing is changed by that.
+        """Return the progress of a task's wait, evaluated now without changing anything.
 
-        NotFound where there is no such task, or it has no wait.
+        Raise NotFound if the task does not exist or has no wait.
         """
         with self._expressions() as expressions:
             async with self._client.driver.autocommit() as executor:
@@ -259,7 +260,7 @@ class WorkflowBundle(_WorkflowMaker[Workflow]):
 
 
 class _ExpressionsAtOnce(Expressions):
-    """Expressions of waits, evaluated while the caller's thread waits."""
+    """Evaluates the expressions of waits in the caller's thread."""
 
     async def evaluate(
         self,
@@ -267,7 +268,7 @@ class _ExpressionsAtOnce(Expressions):
         contexts: Sequence[str],
         times: Iterable[Sequence[str]] = (),
     ) -> Evaluation:
-        """Return what each expression gives in each context; see Expressions."""
+        """Return the value of each expression in each context; see Expressions."""
         return self.evaluate_now(programs, contexts, tuple(times))
 
 
@@ -309,8 +310,8 @@ class SyncWorkflowBundle(_WorkflowMaker[SyncWorkflow]):
 
 
 def _id_of(found: str | Job[Any] | JobRow) -> str:
-    """Return the id of a job's workflow, or the one that is given; InsertError for a job that is no
-    task.
+    """Return the id of a job's workflow, or the given id; raise InsertError if the job
+    is no task.
     """
     if isinstance(found, str):
         return found

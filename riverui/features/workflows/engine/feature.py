@@ -1,4 +1,4 @@
-"""Writes down which jobs are tasks of workflows, and moves on those that wait when others end."""
+"""Records which jobs are tasks of workflows, and advances waiting tasks when others end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from riverui.storage.tables import installed, table_names
 
 
 class Workflows(Feature):
-    """Lets jobs wait for one another. It takes part in what is done to tasks alone.
+    """Lets jobs wait for one another. Affects only changes to tasks.
 
     On a database with River Pro's tables it refuses to insert tasks, unless `beside_pro` says that
     no Pro client works there.
@@ -75,10 +75,10 @@ class Workflows(Feature):
         batch: InsertBatch,
         do_inner: Inner[InsertBatch, Sequence[InsertResult]],
     ) -> Sequence[InsertResult]:
-        """Insert jobs, and the tasks among them with what they wait for.
+        """Insert jobs, and the tasks among them with their dependencies.
 
-        DuplicateTaskError, MissingDependencyError or WorkflowCancelled where a workflow does not
-        take them, SchemaMissing without its tables.
+        Raise DuplicateTaskError, MissingDependencyError or WorkflowCancelled if a workflow rejects
+        them, SchemaMissing without its tables.
         """
         specs = [
             (place, spec)
@@ -126,12 +126,12 @@ class Workflows(Feature):
         ends: Sequence[JobEnd],
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
-        """Write how attempts ended; tasks that have ended move on those that wait for them."""
+        """Write how attempts ended; ended tasks advance those that wait for them."""
         tasks = {end.job.id for end in ends if MARKED in end.job.metadata}
         if not tasks or not await installed(executor):
             return await do_inner(ends)
         part = WorkflowStore(executor)
-        # Before the jobs, as all do who lock both.
+        # Workflows are locked before jobs, as everywhere.
         await part.workflow_lock_by_job(sorted(tasks))
         rows = await do_inner(ends)
         ended = [
@@ -147,19 +147,19 @@ class Workflows(Feature):
         params: JobDeleteBeforeParams,
         do_inner: Inner[JobDeleteBeforeParams, int],
     ) -> int:
-        """Remove finished jobs, but for tasks of workflows that are open: later ones may ask what
-        they have recorded.
+        """Remove finished jobs, except tasks of unfinished workflows: later tasks may read their
+        output.
         """
         if not await installed(executor):
             return await do_inner(params)
         return await self._keeper.delete_before(executor, params, do_inner)
 
     async def takes_part(self, executor: Executor) -> bool:
-        """Return whether there are tables of workflows."""
+        """Return whether the tables of workflows exist."""
         return await installed(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
-        """Retry jobs, and let their workflows run on."""
+        """Retry jobs, and continue their workflows."""
         return await jobs.retry(executor, ids, do_inner)
 
     async def cancel(
@@ -175,8 +175,8 @@ class Workflows(Feature):
         return await jobs.delete(executor, ids, do_inner)
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
-        """Return what finds tasks that have ended unnoticed and workflows that nobody waits for any
-        more, and what forgets old workflows.
+        """Return the services that find tasks that ended unnoticed, workflows that no job waits for
+        any more, and old workflows to delete.
         """
         return [
             StrayTaskFinder(context),
@@ -185,8 +185,8 @@ class Workflows(Feature):
         ]
 
     async def _part(self, executor: Executor) -> WorkflowStore:
-        """Return what writes tasks. SchemaMissing without the tables, ConfigError where a client of
-        River Pro may work.
+        """Return the store that writes tasks. Raise SchemaMissing without the tables, ConfigError
+        if a client of River Pro may work.
         """
         part = await own(executor)
         if not self._beside_pro and "river_workflow" in await table_names(executor):
@@ -225,7 +225,7 @@ def _inserted(spec: TaskSpec, result: InsertResult) -> TaskInsertParams:
 
 
 def _late(tasks: Sequence[TaskInsertParams]) -> list[int]:
-    """Return the jobs of tasks that wait for some that are not among them."""
+    """Return the jobs of tasks that wait for tasks inserted earlier."""
     names = {(task.workflow_id, task.name) for task in tasks}
     return [
         task.job_id
@@ -235,7 +235,7 @@ def _late(tasks: Sequence[TaskInsertParams]) -> list[int]:
 
 
 def _update(results: list[InsertResult], places: Sequence[int], moves: TaskMoves) -> None:
-    """Give the results the states that their jobs have by now."""
+    """Update the results with the current states of their jobs."""
     states = {**dict(moves.staged), **dict.fromkeys(moves.cancelled, JobState.CANCELLED)}
     if not states:
         return

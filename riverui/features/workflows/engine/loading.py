@@ -1,4 +1,4 @@
-"""Reads workflows: their tasks, with the jobs and what these have recorded."""
+"""Reads workflows: their tasks with the jobs and their recorded output."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.tables import installed
 
 MOST = 10_000
-"""Tasks that one call loads unless fewer are asked for: whole jobs, which all have to fit."""
+"""Tasks that one call loads unless fewer are requested: whole jobs, which must all fit
+in memory.
+"""
 _JOBS = 1_000
 """Jobs that one statement reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedTask:
-    """A task of a workflow as it stands."""
+    """A task of a workflow as read."""
 
     name: str
     state: TaskState
     deps: tuple[str, ...]
     job_id: int
     job: JobRow | None
-    """None where it is gone: deleted, or past its retention."""
+    """None if it was deleted, or is past its retention."""
 
     @property
     def output(self) -> Any:
-        """What the job has recorded (`record_output`), read from its JSON. OutputMissing where
-        that is nothing, or the job is gone.
+        """The job's recorded output (`record_output`), parsed from JSON. Raises OutputMissing if
+        there is none, or the job was deleted.
         """
         metadata = {} if self.job is None else self.job.metadata_dict
         if OUTPUT not in metadata:
@@ -68,8 +70,8 @@ class LoadedTasks(Mapping[str, LoadedTask]):
         return len(self._tasks)
 
     def output(self, name: str) -> Any:
-        """Return what a task has recorded. NotFound where it is not among these, OutputMissing
-        where there is none.
+        """Return a task's recorded output. Raise NotFound if the task is not among these,
+        OutputMissing if it recorded nothing.
         """
         task = self._tasks.get(name)
         if task is None:
@@ -78,7 +80,7 @@ class LoadedTasks(Mapping[str, LoadedTask]):
 
 
 async def head_of(executor: Executor, id: str) -> WorkflowHead:
-    """Return a workflow. NotFound where there is none, SchemaMissing without the tables."""
+    """Return a workflow. Raise NotFound if it does not exist, SchemaMissing without the tables."""
     head = await (await own(executor)).workflow_head_get(id)
     if head is None:
         raise NotFound(f"Workflow not found: {id[:200]}.")
@@ -86,7 +88,7 @@ async def head_of(executor: Executor, id: str) -> WorkflowHead:
 
 
 async def own(executor: Executor) -> WorkflowStore:
-    """Return what reads workflows. SchemaMissing without the tables."""
+    """Return the store that reads workflows. Raise SchemaMissing without the tables."""
     if not await installed(executor):
         raise SchemaMissing(tables.message("Workflows need"))
     return WorkflowStore(executor)
@@ -95,8 +97,8 @@ async def own(executor: Executor) -> WorkflowStore:
 async def load(
     executor: Executor, id: str, choice: TaskChoice, name: str = "", *, limit: int = MOST
 ) -> LoadedTasks:
-    """Return tasks of a workflow with their jobs, by name. NotFound where the one that is asked
-    for, or about, is not there.
+    """Return tasks of a workflow with their jobs, by name. Raise NotFound if the task given by name
+    does not exist.
     """
     part = await own(executor)
     if choice in (TaskChoice.DEPS, TaskChoice.DEPS_RECURSIVE) and not (

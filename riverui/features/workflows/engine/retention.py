@@ -1,4 +1,4 @@
-"""Has the leader's cleaners leave the finished tasks of workflows that are not over yet."""
+"""Lets the leader's cleaners keep the finished tasks of unfinished workflows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 _MOST_LOOKS = 10
-"""Looks in one transaction past jobs that are held: of 10,000 each that is a second at most; the
-next round goes on from there.
+"""Searches in one transaction past jobs that are kept: at 10,000 each that is a second at most; the
+next round continues from there.
 """
 
 _Behind = dict[JobState, datetime]
 
 
 class OpenWorkflowKeeper:
-    """Removes finished jobs but for those whose workflows are open, and knows how far these reach,
-    so that a cleaner does not look at all of them again for each batch.
+    """Removes finished jobs except those of open workflows. It remembers how far these reach, so
+    that a cleaner does not read all of them again for each batch.
     """
 
     def __init__(self, *, most_looks: int = _MOST_LOOKS) -> None:
@@ -54,7 +54,7 @@ class OpenWorkflowKeeper:
                 break
             reach = await part.workflow_held_reach(page)
             if reach.looked == reach.held < page.limit:
-                # All the rest is held. The next round begins anew: workflows may have ended.
+                # All others are kept. The next round starts over: workflows may have ended.
                 self._behind.pop(cleaner, None)
                 break
             behind.update(reach.behind)

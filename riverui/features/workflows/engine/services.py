@@ -1,5 +1,5 @@
-"""What the leader does for workflows: it finds tasks that have ended unnoticed, and forgets
-workflows that ended long ago.
+"""The leader's services for workflows: they find tasks that ended unnoticed, and delete workflows
+that ended long ago.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from riverui.storage.interface import Executor
 from riverui.storage.tables import installed
 
 MOST_TASKS = 10_000
-"""Tasks that one round looks at: a tenth of a second. The next goes on behind them."""
+"""Tasks that one round reads, within a tenth of a second. The next round continues after them."""
 
 _INTERVAL = timedelta(seconds=10)
-"""From one look at tasks to the next."""
+"""Time between two looks at tasks."""
 _INTERVAL_WITHOUT_TABLE = timedelta(seconds=30)
-"""Until it is asked again whether the table is there."""
+"""Time between two checks for a missing table."""
 
 
 class _Finder:
-    """Looks at workflows again and again, once their tables are there."""
+    """Looks at workflows repeatedly, once their tables exist."""
 
     def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
         self._context = context
@@ -34,7 +34,7 @@ class _Finder:
 
     @property
     def interval(self) -> timedelta:
-        """Return how long after this round the next begins."""
+        """Return the time from this round to the next."""
         return _INTERVAL if self._there else _INTERVAL_WITHOUT_TABLE
 
     async def _ready(self, executor: Executor) -> bool:
@@ -43,8 +43,8 @@ class _Finder:
 
 
 class StrayTaskFinder(_Finder):
-    """Takes in how tasks have ended whose ends no client of workflows has written: Go's clients
-    have worked them, jobs were deleted by hand, or cancelled in River UI.
+    """Records the ends of tasks that no client with workflows has written: worked by Go's clients,
+    deleted by hand, or cancelled in River UI.
     """
 
     name = "workflow strays"
@@ -54,7 +54,7 @@ class StrayTaskFinder(_Finder):
         self._after = 0
 
     async def run_once(self) -> int:
-        """Look at the next tasks that can be worked, and return how many had ended."""
+        """Look at the next staged tasks; return how many had ended."""
         async with self._context.executor() as executor:
             if not await self._ready(executor):
                 return 0
@@ -72,8 +72,8 @@ class StrayTaskFinder(_Finder):
 
 
 class ForsakenWorkflowFinder(_Finder):
-    """Cancels workflows whose parents were cancelled by those who did not do it: by themselves, by
-    Go's clients, or many levels above.
+    """Cancels workflows whose parents were cancelled without them: by hand, by Go's clients, or
+    many levels above.
     """
 
     name = "forsaken workflows"
@@ -83,7 +83,7 @@ class ForsakenWorkflowFinder(_Finder):
         self._after = ""
 
     async def run_once(self) -> int:
-        """Look at the next open workflows, and return how many were cancelled."""
+        """Look at the next open workflows; return how many were cancelled."""
         async with self._context.executor() as executor:
             if not await self._ready(executor):
                 return 0
@@ -99,8 +99,8 @@ class ForsakenWorkflowFinder(_Finder):
 
 
 class WorkflowCleaner:
-    """Forgets workflows whose last job is gone, and, should jobs be kept for longer, those for
-    which nothing has happened for long enough.
+    """Deletes workflows whose last job is gone, and those without activity for long enough, in case
+    their jobs are kept longer.
     """
 
     name = "workflow cleaner"
@@ -116,20 +116,20 @@ class WorkflowCleaner:
         self._size = BatchSize(full=1_000, reduced=100)
 
     async def run_once(self) -> int:
-        """Forget all that is past its time, and return how many workflows that were."""
+        """Delete all expired workflows; return how many."""
         async with self._context.executor() as executor:
             if not await installed(executor):
                 return 0
-        removed = await self._remove_gone()
+        removed = await self._remove_empty()
         if self._kept is not None:
             removed += await in_batches(self._size, self._remove, self._context.timing)
         if removed:
-            self._context.logger.info("%s: %s forgotten", self.name, counted(removed, "workflow"))
+            self._context.logger.info("%s: %s deleted", self.name, counted(removed, "workflow"))
         return removed
 
-    async def _remove_gone(self) -> int:
-        """Forget workflows without jobs; look at some of those that have ended, going on from where
-        the last round came to.
+    async def _remove_empty(self) -> int:
+        """Delete workflows without jobs; look at some of those that have ended, continuing where
+        the last round stopped.
         """
         removed = 0
         for _ in range(_MOST_PAGES):
@@ -138,16 +138,16 @@ class WorkflowCleaner:
                     after=self._looked, limit=self._most
                 )
             if gone:
-                removed += await self._forget(len(gone), gone)
+                removed += await self._delete(len(gone), gone)
             if self._looked is None:
                 break
             await self._context.timing.pause()
         return removed
 
     async def _remove(self, limit: int) -> int:
-        return await self._forget(limit)
+        return await self._delete(limit)
 
-    async def _forget(self, limit: int, gone: Sequence[str] | None = None) -> int:
+    async def _delete(self, limit: int, gone: Sequence[str] | None = None) -> int:
         before = self._context.clock() - (self._kept or timedelta())
         async with self._context.transaction() as transaction:
             part = WorkflowStore(transaction)
@@ -160,8 +160,8 @@ class WorkflowCleaner:
 
 
 _MOST_PAGES = 10
-"""Pages of ended workflows that one round looks at; the next goes on behind them."""
+"""Pages of ended workflows that one round reads; the next continues after them."""
 _SIGNALS = 10_000
 """Signals that one statement deletes."""
 _AT_ONCE = 500
-"""Tasks in one transaction, so that their workflows are not held for long."""
+"""Tasks in one transaction, so that their workflows are not locked for long."""

@@ -1,4 +1,4 @@
-"""River Pro's paths: periodic jobs, producers, workflows. They answer where its tables are."""
+"""River Pro's paths: periodic jobs, producers, workflows. They need its tables."""
 
 from __future__ import annotations
 

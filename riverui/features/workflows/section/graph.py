@@ -26,11 +26,11 @@ from riverui.web.view.format import number, plain, trusted
 _MARGIN = 10.0
 """Pixels around the drawing."""
 _LETTERS = 23
-"""Characters of a name that fit a box."""
+"""Characters of a name that fit in a box."""
 _WORDS = 27
 """Characters of the second line, which is smaller."""
 _LONG_WORDS = 33
-"""The same where it has the whole width."""
+"""The same if it has the whole width."""
 _ICON = 15
 """Pixels of an icon."""
 
@@ -40,21 +40,21 @@ class GraphView(Struct, frozen=True, kw_only=True):
 
     drawing: WorkflowDrawing
     selected: str
-    """The name of the task that is shown beside it; empty for none."""
+    """The name of the task shown beside it; empty for none."""
     address: Callable[[WorkflowTaskRow], str]
-    """Returns where a task is selected."""
+    """Returns the address that selects a task."""
     now: datetime
     scale: float
-    """1 for pixels as they are; 0 to fit the width that there is."""
+    """1 for the drawing's own pixels; 0 to fit the available width."""
 
 
 def graph(view: GraphView, icons: Icons) -> Markup:
-    """Return the graph as markup. Names are a job's: escaped, and cut to what fits."""
+    """Return the graph as markup. Names come from jobs: they are escaped, and shortened to fit."""
     return trusted("".join(_drawn(view, icons)))
 
 
 def drawn(view: GraphView) -> Markup:
-    """Return the graph with the icons of the page that is rendered."""
+    """Return the graph with the icons of the page being rendered."""
     return graph(view, render.icons())
 
 
@@ -65,7 +65,7 @@ def _drawn(view: GraphView, icons: Icons) -> Iterator[str]:
     if view.scale:
         size = f' width="{width * view.scale:.0f}" height="{height * view.scale:.0f}"'
     else:
-        # As wide as there is room, and never larger than it is.
+        # As wide as there is room, and never larger than its own size.
         size = f' width="{width:.0f}" height="{height:.0f}" data-fit=""'
     tasks = sum(len(box.tasks) for box in drawing.boxes)
     yield (
@@ -116,7 +116,7 @@ def _box(box: TaskBox, view: GraphView, icons: Icons, *, selected: bool) -> str:
     classes += " on" if selected else ""
     label = f"{number(len(box.tasks))} × {box.label}" if box.many else box.label
     words = counts_words(box.counts) if box.many else task_words(first, view.now)
-    told = f"{plain(label, 300)}: {words if box.many else f'{state}, {words}'}"
+    title = f"{plain(label, 300)}: {words if box.many else f'{state}, {words}'}"
     behind = (
         f'<rect class="wf-behind" x="5" y="5" width="{width:.0f}" height="{box.height:.0f}"'
         ' rx="7"/>'
@@ -133,7 +133,7 @@ def _box(box: TaskBox, view: GraphView, icons: Icons, *, selected: bool) -> str:
     place = f"translate({box.x:.0f} {box.y:.1f})"
     return (
         f'<a class="{classes}" id="task-{first.job_id}" transform="{place}"'
-        f' href="{html.escape(view.address(first))}"{current}><title>{html.escape(told)}</title>'
+        f' href="{html.escape(view.address(first))}"{current}><title>{html.escape(title)}</title>'
         f'{behind}<rect class="wf-frame" width="{width:.0f}" height="{box.height:.0f}" rx="7"/>'
         f"{icons.within(TASK_ICONS[state], 11, top - 12.5, _ICON)}"
         f'<g clip-path="url(#wf-clip)">{inside}</g></a>'

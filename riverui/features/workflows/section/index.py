@@ -32,13 +32,13 @@ from riverui.web.view.render import respond
 _ROWS = 20
 """Workflows of a page: each may have thousands of tasks to count."""
 _MATCH_LENGTH = 200
-"""Characters of a search: no id is as long, and hardly a name."""
+"""Characters of a search: longer than any id, and than most names."""
 _KIND = "kind:"
-"""What the search for workflows with a task of a kind begins with."""
+"""The prefix of a search for workflows with a task of a kind."""
 _OUTCOMES = {"completed": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
-"""The same of those that ended in one way: riverui's own words."""
+"""Labels of workflows that ended in one way: riverui's own words."""
 _STATES = {"": "Any state", "active": "Active", "inactive": "Ended", **_OUTCOMES}
-"""Labels of what can be shown, by River UI's words in addresses."""
+"""Labels of the states to choose from, by River UI's words in addresses."""
 
 
 class WorkflowLine(Struct, frozen=True, kw_only=True):
@@ -49,12 +49,12 @@ class WorkflowLine(Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, int], ...]
     """Its tasks by state, for the bar."""
     words: str
-    """How far it is."""
+    """Its progress."""
     failed: int
 
     @property
     def took(self) -> timedelta | None:
-        """How long it took; None while it is going on."""
+        """How long it took; None while it is running."""
         if self.row.status == "active" or self.row.ended_at is None:
             return None
         return self.row.ended_at - self.row.began_at
@@ -72,20 +72,20 @@ class WorkflowsIndex:
     state: str
     states: tuple[Choice, ...]
     looked_at: int | None
-    """How many were searched, where there may be more that fit; else None."""
+    """How many were searched, if more may match; else None."""
     self_url: str
     all_url: str
     first_url: str
-    """The first page; empty where this is it."""
+    """The first page; empty if this is it."""
     older_url: str
-    """The page after this one; empty where there is none."""
+    """The next page; empty if there is none."""
     below_url: str
-    """This list with those that jobs have begun; empty where they are in it."""
+    """This list with workflows started by jobs; empty if they are in it."""
     problem: Problem | None
 
 
 async def index(request: Request) -> Response:
-    """Answer with a page of workflows, or lead on where there is no table of them."""
+    """Return a page of workflows; without their table, redirect."""
     if not await dashboard(request).own_tables.there():
         return without_table.workflows(request)
     only(request, "after", "below", "limit", "match", "state")
@@ -111,14 +111,14 @@ async def index(request: Request) -> Response:
     )
     status, problem = 200, None
     if isinstance(found, DatabaseError):
-        status, told = error_page(request, found)
-        problem = Problem(title=told.title, detail=told.detail)
+        status, page = error_page(request, found)
+        problem = Problem(title=page.title, detail=page.detail)
         found = WorkflowPageList(rows=(), after="")
     here = url(request, "workflows.index")
 
     def address(**given: str) -> str:
-        told = {"match": match, "state": state, "below": below} | given
-        pairs = {name: value for name, value in told.items() if value}
+        params = {"match": match, "state": state, "below": below} | given
+        pairs = {name: value for name, value in params.items() if value}
         return f"{here}?{urlencode(pairs)}" if pairs else here
 
     return respond(

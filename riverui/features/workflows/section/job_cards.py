@@ -30,23 +30,23 @@ class LinkedTask:
 
     task: TaskNeighbour
     url: str
-    """Its job's page."""
+    """The page of its job."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkflowCard:
-    """What a job's page tells of its workflow."""
+    """The card of a job's workflow."""
 
     place: TaskPlace
     url: str
-    """The workflow with this task selected."""
+    """The address of the workflow with this task selected."""
     deps: tuple[LinkedTask, ...]
     dependents: tuple[LinkedTask, ...]
 
 
 async def workflow_card(request: Request, job: JobShowRow) -> WorkflowCard | None:
-    """Return the place of a job in its workflow; None where it is in none, or where that cannot be
-    read.
+    """Return the place of a job in its workflow; None if it is in none, or if that
+    cannot be read.
     """
     try:
         place = await workflows.place(dashboard(request).driver, job)
@@ -68,7 +68,7 @@ async def workflow_card(request: Request, job: JobShowRow) -> WorkflowCard | Non
 
 
 MOST = 5
-"""Workflows shown: nearly every job that has started some has started one."""
+"""Workflows shown: nearly every job that started any has started one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,12 +80,12 @@ class StartedWorkflow:
     parts: tuple[tuple[str, int], ...]
     """Its tasks by state, for the bar."""
     words: str
-    """How far it is."""
+    """Its progress."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartedWorkflows:
-    """Those of a job, the newest first."""
+    """The workflows that a job started, newest first."""
 
     workflows: tuple[StartedWorkflow, ...]
     more: bool
@@ -93,11 +93,11 @@ class StartedWorkflows:
 
 
 async def started_workflows(request: Request, job: JobShowRow) -> StartedWorkflows | None:
-    """Return the workflows that a job has started and waits for; None without any, and where they
+    """Return the workflows that a job has started and waits for; None without any, or if they
     cannot be read.
     """
     driver = dashboard(request).driver
-    # Who waits for a workflow of its own has snoozed.
+    # A job that waits for its own workflow has been snoozed.
     if not job.snoozes or SQL not in driver.capabilities:
         return None
     asked = WorkflowPageParams(parent=job.id, limit=MOST + 1)

@@ -67,7 +67,7 @@ class PeriodicJobs(Model, frozen=True, kw_only=True):
 
 
 class Producer(Model, frozen=True, kw_only=True):
-    """One client's fetching from one queue."""
+    """How one client fetches from one queue."""
 
     id: Id
     client_id: str
@@ -81,7 +81,7 @@ class Producer(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: ProducerRow) -> Self:
-        """Return a row of the database; what runs by partition stands beside its limits."""
+        """Return a row of the database; what runs by partition is beside its limits."""
         limits = read_object(row.metadata).get("concurrency") or {}
         running = limits.get("running") if isinstance(limits, dict) else None
         counts = [
@@ -260,7 +260,7 @@ class WorkflowRetry(Body, frozen=True, kw_only=True):
 
     @classmethod
     def tidied(cls, posted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what was posted without what is empty, which means the default."""
+        """Return what was posted without empty values, which mean the default."""
         return {name: value for name, value in posted.items() if value}
 
     @classmethod
@@ -322,7 +322,7 @@ class Signals(Model, frozen=True, kw_only=True):
 
 
 def _value(text: str | None) -> Any:
-    """Return a JSON value; null for one that Python cannot hold."""
+    """Return a JSON value; null if Python cannot hold it."""
     try:
         return read_json(text or "null")
     except UnreadableJson:

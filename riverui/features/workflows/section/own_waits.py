@@ -1,4 +1,4 @@
-"""Tasks of riverui's own workflows: the signals that they wait for, and how far their waits are."""
+"""Tasks of riverui's own workflows: the signals they wait for, and the progress of their waits."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ EXPRESSIONS = Service(make=lambda board: Expressions(), close=Expressions.close)
 
 
 async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
-    """Return a task of one of riverui's own workflows; None where River Pro's tables have to be
-    asked. NotFound where there is neither, or no such task; BadRequest without a name.
+    """Return a task of one of riverui's own workflows; None if River Pro's tables have to be read.
+    Raise NotFound if neither has the workflow, or it has no such task; BadRequest without a name.
     """
     if not await installed(executor):
         return None
@@ -56,7 +56,7 @@ async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
 
 
 async def diagnostics(request: Request, executor: Executor, own: SignalSource) -> Diagnostics:
-    """Return how far a task's wait is, evaluated now."""
+    """Return the progress of a task's wait, evaluated now."""
     found = await wait_diagnosis.diagnose(
         executor, dashboard(request).get(EXPRESSIONS), own.found.id, own.task.name
     )

@@ -31,11 +31,13 @@ _TABLE = "river_periodic_job"
 _PRODUCERS = "river_producer"
 """River Pro's table of clients that fetch from queues."""
 _STALE = timedelta(hours=24)
-"""How long after its last update a periodic job is listed, as in River UI."""
+"""Time since its last update up to which a periodic job is listed, as in River UI."""
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Answer durable periodic jobs updated within the last day by id: River Pro's and our own."""
+    """Return durable periodic jobs updated within the last day by id: River Pro's and riverui's
+    own.
+    """
     board, limit = dashboard(request), requests.limit(request, LIMIT)
     ours = await board.own_tables.there()
     rows: list[PeriodicJobRow] = []
@@ -53,7 +55,7 @@ async def periodic_jobs(request: Request) -> Response:
 
 
 async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
-    """Return our own durable periodic jobs whose next run is known."""
+    """Return riverui's own durable periodic jobs whose next run is known."""
     found = await DurablePeriodicStore(executor).durable_periodic_list(limit=limit)
     since = datetime.now(UTC) - _STALE
     return [
@@ -64,8 +66,8 @@ async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
 
 
 async def producers(request: Request) -> Response:
-    """Answer the clients that fetch from a queue, and what each of them works: River Pro's, and our
-    own of limited queues.
+    """Return the clients that fetch from a queue, and what each of them works: River Pro's, and
+    riverui's own of limited queues.
     """
     queue = requests.first(request, "queue_name")
     if not queue:
@@ -78,14 +80,14 @@ async def producers(request: Request) -> Response:
             rows.extend(await pro.producer_list(queue))
         if ours:
             own = await _own_producers(executor, queue)
-            # River Pro counts its ids from one as well, and pages tell rows apart by them.
+            # River Pro's ids begin at one as well, and pages identify rows by them.
             taken = {row.id for row in rows}
             rows.extend(row._replace(id=-row.id) if row.id in taken else row for row in own)
     return serializers.reply(Producers(data=[Producer.of(row) for row in rows]))
 
 
 async def _own_producers(executor: Executor, queue: str) -> Sequence[ProducerRow]:
-    """Return riverui's own clients that work a limited queue; none of a queue that is not there."""
+    """Return riverui's own clients that work a limited queue; empty if the queue does not exist."""
     row = await executor.queue_row_get(queue)
     if row is None:
         return ()

@@ -1,4 +1,4 @@
-"""Who reads the workflows that programs ask for: River Pro's tables, or riverui's own."""
+"""Readers of the workflows that programs request: of River Pro's tables, or riverui's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IGNORED = {
     "ignore_discarded_deps": "d",
     "ignore_deleted_deps": "x",
 }
-"""River Pro's keys, and the letters by which riverui's tables have them."""
+"""River Pro's keys, and the letters that riverui's tables use for them."""
 
 
 class WorkflowReader(Protocol):
@@ -32,7 +32,7 @@ class WorkflowReader(Protocol):
     async def workflow_list(
         self, *, after: str = "", active: bool | None = None, limit: int
     ) -> Sequence[WorkflowListRow]:
-        """Return workflows by id, the last first; `active` ones have a task that has not ended."""
+        """Return workflows by id, the last first; `active` ones have an unfinished task."""
         ...
 
     async def workflow_get(self, id: str) -> WorkflowRow | None:
@@ -45,7 +45,7 @@ class WorkflowReader(Protocol):
 
 
 async def readers(executor: Executor) -> Sequence[WorkflowReader]:
-    """Return who reads workflows, River Pro's tables first; BadRequest where there are none."""
+    """Return the available readers, River Pro's first; raise BadRequest if there are none."""
     found: list[WorkflowReader] = []
     if SQL not in executor.capabilities:
         raise NotSupported(SQL.missing)
@@ -72,14 +72,14 @@ async def workflow_list(
     found: dict[str, WorkflowListRow] = {}
     for rows in lists:
         for row in rows:
-            # Of an id in both, River Pro's, as where one workflow is asked for.
+            # If an id is in both, use River Pro's, as for a single workflow.
             found.setdefault(row.id, row)
     order = await ProStore(executor).workflow_id_order(list(found))
     return [found[each] for each in order[:limit]]
 
 
 async def workflow_and_tasks(executor: Executor, id: str) -> tuple[WorkflowRow, Sequence[Task]]:
-    """Return a workflow with its tasks; NotFound where nobody knows it."""
+    """Return a workflow with its tasks; raise NotFound if no reader has it."""
     for reader in await readers(executor):
         if (found := await reader.workflow_get(id)) is not None:
             return found, await reader.workflow_tasks(found.id)
@@ -144,8 +144,8 @@ class OwnWorkflows:
 
 
 def _metadata(row: JobTextRow, id: str, name: str, deps: dict[str, list[str]]) -> dict[str, Any]:
-    """Return a job's metadata with what makes it a task, as the tables have it: metadata may be too
-    long to be read.
+    """Return a job's metadata with the keys of its task, from the tables: metadata may be too long
+    to be read.
     """
     found = dict(read_object(row.metadata))
     own = found.get(_OWN)

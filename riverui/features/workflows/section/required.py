@@ -1,4 +1,4 @@
-"""What the paths of River Pro need: its tables, a workflow, a task of it."""
+"""Requirements of River Pro's paths: its tables, a workflow, a task of it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from riverui.web.api.endpoints import in_path
 from riverui.web.api.models import NeededText
 
 GROUP = "River Pro"
-"""The heading under which these paths stand."""
+"""The heading of these paths."""
 LIMIT = 100
-"""Rows that an answer holds unless another number is asked for, as in River UI."""
+"""Rows of an answer unless another number is requested, as in River UI."""
 WORKFLOW = in_path("id", "The workflow's id.", NeededText)
 
 
 async def need(executor: Executor, tables: Set[str], words: str) -> ProStore:
-    """Return the store of River Pro; BadRequest with `words` where it lacks these tables."""
+    """Return River Pro's store; raise BadRequest with `words` without its tables."""
     pro = ProStore(executor)
     if not tables <= await table_names(executor):
         raise BadRequest(words)
@@ -32,7 +32,7 @@ async def need(executor: Executor, tables: Set[str], words: str) -> ProStore:
 
 
 async def need_workflows(executor: Executor) -> ProStore:
-    """Return the store of workflows; BadRequest where their tables do not exist."""
+    """Return the store of workflows; raise BadRequest without their tables."""
     return await need(
         executor,
         PRO_WORKFLOW_TABLES,
@@ -41,7 +41,7 @@ async def need_workflows(executor: Executor) -> ProStore:
 
 
 async def workflow_of(request: Request, pro: ProStore) -> WorkflowRow:
-    """Return the workflow that an address names; NotFound where there is none."""
+    """Return the workflow that an address names; raise NotFound if there is none."""
     workflow_id = request.path_params["id"]
     found = await pro.workflow_get(workflow_id)
     if found is None:
@@ -50,7 +50,7 @@ async def workflow_of(request: Request, pro: ProStore) -> WorkflowRow:
 
 
 async def task_of(pro: ProStore, found: WorkflowRow, name: str) -> Task:
-    """Return a workflow's task by its name; NotFound where there is none, BadRequest without a
+    """Return a workflow's task by its name; raise NotFound if there is none, BadRequest without a
     name.
     """
     if not name:
@@ -62,5 +62,5 @@ async def task_of(pro: ProStore, found: WorkflowRow, name: str) -> Task:
 
 
 def quoted(text: str) -> str:
-    """Return a name for an error, bounded."""
+    """Return a name for an error, shortened."""
     return serializers.dump(text[:200])

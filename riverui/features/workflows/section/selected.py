@@ -1,4 +1,4 @@
-"""The task of a workflow that is looked at: its job, what it waits for, what waits for it."""
+"""The selected task of a workflow: its job, its dependencies, and the tasks that wait for it."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from riverui.web.search import query
 from riverui.web.view.facts import fact
 
 _MEMBERS = 50
-"""Like tasks that are listed, the worst first."""
+"""Similar tasks that are listed, the worst first."""
 _NEIGHBOURS = 20
-"""Tasks that are listed on either side."""
+"""Tasks listed on either side."""
 
 
 class Linked(Struct, frozen=True, kw_only=True):
-    """Another task, and where it is selected."""
+    """Another task, and the address that selects it."""
 
     task: TaskNeighbour
     url: str
 
 
 class SelectedTask(Struct, frozen=True, kw_only=True):
-    """The task that is looked at."""
+    """The selected task."""
 
     name: str
     place: TaskPlace | None
-    """None where the workflow has no task of that name."""
+    """None if the workflow has no task of that name."""
     state: str
-    """One of TASK_STATES; empty where it was not read."""
+    """One of TASK_STATES; empty if it was not read."""
     words: str
     job: JobListRow | None
-    """None where the job is gone, or cannot be read in time."""
+    """None if the job was deleted, or cannot be read in time."""
     job_url: str
     deps: tuple[Linked, ...]
     dependents: tuple[Linked, ...]
     box: TaskBox | None
-    """The box of like tasks that it is in; None where it has its own."""
+    """The box of similar tasks that it is in; None if it has its own."""
     box_parts: tuple[tuple[str, int], ...]
     box_words: str
     members: tuple[Linked, ...]
     """Tasks of that box, the worst first."""
     close_url: str
     wait: WaitShown | None
-    """What the task waits for of its own."""
+    """The task's own wait."""
 
 
 async def selected_task(
@@ -72,7 +72,7 @@ async def selected_task(
     name: str,
     address: Callable[..., str],
 ) -> SelectedTask:
-    """Return what is told of one task of a workflow."""
+    """Return the details of one task of a workflow."""
     found = await fact(dashboard(request).driver, lambda executor: _read(executor, row.id, name))
     place, job, wait = (None, None, None) if isinstance(found, DatabaseError) else found
     box = next((box for box in drawing.boxes if any(task.name == name for task in box.tasks)), None)

@@ -1,4 +1,4 @@
-"""What a task waits for of its own, as it was when that was looked at last."""
+"""The wait of a task, as of its last evaluation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class WaitLine:
     name: str
     label: str
     key: str
-    """Of the signals that it counts; empty for other terms."""
+    """The key of the signals it counts; empty for other terms."""
     holds: bool
     words: str
     at: datetime | None
-    """When a timer fires; None before that is known, and for other terms."""
+    """When a timer fires; None if not known yet, and for other terms."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,13 +39,13 @@ class WaitShown:
     over: bool
     lines: tuple[WaitLine, ...]
     error: str
-    """What was wrong when it was looked at last."""
+    """The error of its last evaluation."""
     fresh: SignalPageRow | None = None
-    """The newest signal, where it came after that."""
+    """The newest signal, if it came later."""
 
 
 async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
-    """Return a task's wait; None where it has none, or there is no table for waits."""
+    """Return a task's wait; None if it has none, or the table of waits is missing."""
     if not await installed(executor):
         return None
     row = await WaitStore(executor).workflow_wait_get(id, name)
@@ -62,7 +62,7 @@ async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
 
 
 async def _fresh(executor: Executor, row: WaitRow, wait: Wait) -> SignalPageRow | None:
-    """Return the newest signal for a wait, where the last look had not counted it."""
+    """Return the newest signal for a wait, if the last evaluation did not include it."""
     waits = WaitStore(executor)
     workflow = await waits.own_workflow_get(row.workflow_id)
     if workflow is None:

@@ -1,4 +1,4 @@
-"""One workflow: its graph, its tasks, and the task that is looked at."""
+"""One workflow: its graph, its tasks, and the selected task."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from riverui.web.view.render import respond
 _LISTED = 100
 """Tasks in a page of the list."""
 ZOOMS = {"fit": 0.0, "50": 0.5, "75": 0.75, "100": 1.0, "150": 1.5}
-"""Scales of the graph by their names in addresses, in per cent."""
+"""Scales of the graph by their names in addresses, in percent."""
 _RANK = {state: n for n, state in enumerate(WORST_FIRST)}
 _FITTED = 1_800
-"""Pixels of a graph's width up to which it is fitted in: wider ones could not be read."""
+"""The width in pixels up to which a graph is scaled to fit: wider ones would be unreadable."""
 
 
 class TaskLine(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class TaskLine(Struct, frozen=True, kw_only=True):
     task: WorkflowTaskRow
     words: str
     url: str
-    """Where it is selected."""
+    """The address that selects it."""
     current: bool
 
 
@@ -63,39 +63,39 @@ class WorkflowsShow:
     parts: tuple[tuple[str, int], ...]
     """Its tasks by state, for the bar."""
     words: str
-    """How far it is."""
+    """Its progress."""
     drawing: WorkflowDrawing
     graph: GraphView
     read: int
-    """Tasks that were read: all of them where `complete`."""
+    """Tasks that were read: all of them if `complete`."""
     complete: bool
     zooms: tuple[Choice, ...]
     folds: tuple[Choice, ...]
-    """Like tasks as one box or each by itself; empty where there is nothing to fold."""
+    """Whether to fold similar tasks; empty if there are none."""
     places: tuple[tuple[str, str], ...]
-    """Where in the graph to look: a state, and the address of the first box in it."""
+    """Places in the graph: a state, and the address of the first box in it."""
     task: SelectedTask | None
     lines: tuple[TaskLine, ...]
     listed: int
-    """Tasks that the list has, on this page and others."""
+    """Tasks in the list, on all pages."""
     first: int
-    """The place of the first task of this page, from 0."""
+    """The position of the first task of this page, from 0."""
     states: tuple[Choice, ...]
-    """The states that there are, to list those tasks alone."""
+    """The states to filter the list by."""
     newer_url: str
     older_url: str
     signals: SignalCard | None
-    """None where there are none, and no task waits for any."""
+    """None if there are none, and no task waits for any."""
     verb: str
-    """What can be done to it, by this viewer: cancel, retry, or nothing."""
+    """What this viewer can do to it: cancel, retry, or nothing."""
     final: bool
     """Whether nothing will change any more, so that live refresh may stop."""
     self_url: str
 
 
 async def show(request: Request) -> Response:
-    """Answer with one workflow. Raises NotFound where there is none; without a table of them it
-    leads to the jobs.
+    """Return the page of one workflow. Raise NotFound if it does not exist; without the tables
+    redirect to the jobs.
     """
     board, asked = dashboard(request), request.path_params["id"]
     if not await board.own_tables.there():
@@ -118,8 +118,8 @@ async def show(request: Request) -> Response:
     here = url(request, "workflows.show", id=row.id)
 
     def address(**given: str) -> str:
-        told = {"task": name, "zoom": zoom, "each": each, "show": state} | given
-        pairs = {key: value for key, value in told.items() if value}
+        params = {"task": name, "zoom": zoom, "each": each, "show": state} | given
+        pairs = {key: value for key, value in params.items() if value}
         return f"{here}?{urlencode(pairs)}" if pairs else here
 
     def select(task: WorkflowTaskRow) -> str:
@@ -189,7 +189,7 @@ def _verb(request: Request, row: WorkflowPageRow) -> str:
 
 
 async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGraph]:
-    """Return a workflow and its tasks; NotFound where there is none."""
+    """Return a workflow and its tasks; raise NotFound if it does not exist."""
     async with dashboard(request).driver.reading() as executor:
         pages = WorkflowPageStore(executor)
         row = await pages.workflow_page_get(id)
@@ -200,7 +200,7 @@ async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGrap
 
 
 def _places(drawing: WorkflowDrawing) -> Iterator[tuple[str, str]]:
-    """Yield the states of boxes, the worst first, with the first box in each from the left."""
+    """Yield the states of boxes, the worst first, with the leftmost box in each."""
     first = {worst(box.counts): box for box in sorted(drawing.boxes, key=lambda box: -box.x)}
     for state in WORST_FIRST:
         if state in first:
@@ -228,7 +228,7 @@ def _from(first: int) -> dict[str, str]:
 
 
 def _whole(text: str) -> int:
-    """Return the place where the list begins; BadRequest for what is no number."""
+    """Return the position at which the list begins; raise BadRequest if it is no number."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 10):
@@ -237,7 +237,7 @@ def _whole(text: str) -> int:
 
 
 def _name_of(graph: WorkflowGraph, job_id: str) -> str:
-    """Return the name of the task with that job, as River UI's addresses select one; empty for
-    none.
+    """Return the name of the task with that job, as River UI's addresses select one; empty if there
+    is none.
     """
     return next((task.name for task in graph.tasks if str(task.job_id) == job_id), "")

@@ -1,4 +1,4 @@
-"""Where the signals of a task are read: from riverui's own tables, or from River Pro's."""
+"""Where the signals of a task are read: riverui's own tables, or River Pro's."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class SignalLists(Protocol):
         descending: bool = True,
         limit: int,
     ) -> Sequence[SignalRow]:
-        """Return signals with one of these keys by id, behind the one with `cursor_id`."""
+        """Return signals with one of these keys by id, after the one with `cursor_id`."""
         ...
 
 
 class SignalSource(NamedTuple):
-    """A task, and who reads its signals."""
+    """A task, and the reader of its signals."""
 
     found: WorkflowRow
     task: Task

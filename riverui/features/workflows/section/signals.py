@@ -1,4 +1,4 @@
-"""The signals of a workflow: those that it was sent, and the form that sends one."""
+"""The signals sent to a workflow, and the form that sends one."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from riverui.web.view.render import done, respond
 _LISTED = 50
 """Signals of a page."""
 _FIRST = 5
-"""Signals on the workflow's page: its graph and tasks come first there."""
+"""Signals on the workflow's page: its graph and tasks come first."""
 _KEYS = 100
-"""Keys whose signals are listed together: each is looked for by itself."""
+"""Keys whose signals are listed together: each takes a search of its own."""
 _AWAITED = 200
 """Tasks whose keys are suggested."""
 _ATTEMPTS = 5
-"""Attempts of the workflow that have a link, the newest."""
+"""Attempts of the workflow with a link, the newest."""
 _MOST_TYPED = 300_000
-"""Characters of a payload that are typed into a form, as many as of the args of a new job."""
+"""Characters of a payload that the form accepts, as many as of the args of a new job."""
 
 
 class SignalLine(Struct, frozen=True, kw_only=True):
@@ -65,13 +65,13 @@ class SignalLine(Struct, frozen=True, kw_only=True):
 
     row: SignalPageRow
     by: str
-    """Who sent it; empty where that is not told."""
+    """Who sent it; empty if unknown."""
     source: str
-    """What else is told of where it comes from, as JSON; empty for nothing."""
+    """The rest of its source, as JSON; empty for nothing."""
 
     @property
     def at(self) -> datetime:
-        """When it came."""
+        """When it arrived."""
         return self.row.created_at
 
 
@@ -83,12 +83,12 @@ class SignalList:
     more: bool
     """Whether there are more signals than these."""
     keys: tuple[str, ...]
-    """The keys that there are, up to the cap."""
+    """The existing keys, up to the cap."""
     more_keys: bool
 
 
 class SignalForm(Struct, frozen=True, kw_only=True):
-    """What stands in the form, as text."""
+    """The texts in the form."""
 
     key: str = ""
     payload: str = ""
@@ -100,7 +100,7 @@ class SignalCard(Struct, frozen=True, kw_only=True):
 
     list: SignalList
     awaited: tuple[AwaitedKey, ...]
-    """What tasks wait for, or will wait for."""
+    """The keys that tasks wait for, now or later."""
     url: str
     may_send: bool
 
@@ -114,37 +114,37 @@ class WorkflowsSignals:
 
     row: WorkflowRow
     attempt: int
-    """The one whose signals these are."""
+    """The attempt whose signals these are."""
     list: SignalList
     key: str
-    """The key that was asked for; empty for all."""
+    """The requested key; empty for all."""
     awaited: tuple[AwaitedKey, ...]
     attempts: tuple[Choice, ...]
-    """The newest attempts; empty where there is one."""
+    """The newest attempts; empty if there is only one."""
     form: SignalForm
     once: str
-    """Makes one signal of a form that is sent twice."""
+    """The idempotency key of the form, so that sending it twice makes one signal."""
     task: str
-    """The task that a person comes from, who is led back to it."""
+    """The task to return to afterwards."""
     problem: str
     """Why nothing was sent."""
     field: str
-    """Which field is wrong; empty where that is not one."""
+    """The name of the invalid field; empty if no field is."""
     allowed: bool
     """Whether the viewer may send signals."""
     address: str
-    """Where the form is posted to."""
+    """The address to post the form to."""
     back_url: str
     self_url: str
     all_url: str
-    """Those of all keys."""
+    """The address of the signals of all keys."""
     first_url: str
     older_url: str
 
 
 async def show(request: Request) -> Response:
-    """Answer with the signals of a workflow and the form that sends one. NotFound without it;
-    without a table of workflows it leads to the jobs.
+    """Return the page of a workflow's signals with the form that sends one. Raise NotFound if the
+    workflow does not exist; without the tables redirect to the jobs.
     """
     if not await dashboard(request).own_tables.there():
         return without_table.workflow(request, request.path_params["id"])
@@ -155,7 +155,7 @@ async def show(request: Request) -> Response:
 
 
 async def create(request: Request) -> Response:
-    """Send the signal that was filled in; what was typed comes back with what is wrong with it."""
+    """Send the signal that was filled in; if it is invalid, return the form with the problem."""
     only(request)
     posted, workflow_id = await form(request), request.path_params["id"]
     filled = SignalForm(
@@ -185,13 +185,13 @@ async def create(request: Request) -> Response:
     notice = Notice(
         level="success",
         title=f"Signal {plain(filled.key, 80)} sent",
-        details=(_told(waiting),),
+        details=(_waiting_words(waiting),),
     )
     return done(request, notice, next=_back(request, workflow_id, task), changed="jobs")
 
 
 async def signal_card(request: Request, executor: Executor, id: str) -> SignalCard | None:
-    """Return the signals for the page of a workflow; None where it has none and waits for none."""
+    """Return the signals for the page of a workflow; None if it has none and waits for none."""
     if not await installed(executor):
         return None
     waits = WaitStore(executor)
@@ -259,8 +259,8 @@ async def _page(
     here = url(request, "workflows.signals", id=row.id)
 
     def address(**given: str) -> str:
-        told = {"attempt": str(asked or ""), "key": key, "task": task} | given
-        pairs = {name: value for name, value in told.items() if value}
+        params = {"attempt": str(asked or ""), "key": key, "task": task} | given
+        pairs = {name: value for name, value in params.items() if value}
         return f"{here}?{urlencode(pairs)}" if pairs else here
 
     newest = row.attempt
@@ -320,9 +320,9 @@ def _line(row: SignalPageRow) -> SignalLine:
     user = source.pop("user", None)
     if isinstance(user, str) and user:
         return SignalLine(row=row, by=user, source=write_json(source) if source else "")
-    told = row.source or ""
+    text = row.source or ""
     return SignalLine(
-        row=row, by="", source="" if told in ("null", "{}", '{"user": null}') else told
+        row=row, by="", source="" if text in ("null", "{}", '{"user": null}') else text
     )
 
 
@@ -331,7 +331,7 @@ async def _awaited(request: Request, id: str) -> Sequence[AwaitedKey]:
         return await WaitStore(executor).workflow_awaited_key_list(id, limit=_AWAITED)
 
 
-def _told(waiting: Sequence[str]) -> str:
+def _waiting_words(waiting: Sequence[str]) -> str:
     if not waiting:
         return "No task waits for it now. Those that begin to wait later see it."
     names = ", ".join(plain(name, 60) for name in waiting[:3])
@@ -345,13 +345,13 @@ def _back(request: Request, id: str, task: str) -> str:
 
 
 def _field(problem: str) -> str:
-    """Return which field a refusal is about, by its words."""
+    """Return the field that a refusal is about, by its words."""
     names = {"payload": "payload", "idempotency key": "idempotency_key", "key": "key"}
     return next((field for words, field in names.items() if words in problem[:40]), "")
 
 
 def _whole(text: str, what: str) -> int:
-    """Return a number that an address or a form has, 0 for none; BadRequest for what is none."""
+    """Return a number from an address or a form, 0 for none; raise BadRequest if it is invalid."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 20 and is_bigint(int(text))):

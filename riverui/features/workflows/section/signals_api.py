@@ -28,11 +28,11 @@ from riverui.web.http.context import dashboard
 log = logging.getLogger("riverui.actions")
 
 RIGHT = "workflows.signal"
-"""What sending takes."""
+"""The right to send signals."""
 
 
 class NewSignal(Body, frozen=True, kw_only=True):
-    """Something to tell a workflow."""
+    """A signal to send to a workflow."""
 
     key: Annotated[NeededText, Meta(description="What tasks wait for, up to 200 characters.")]
     payload: Annotated[Raw, Meta(description="Any JSON, up to 1 MB.")] | UnsetType = UNSET
@@ -42,7 +42,7 @@ class NewSignal(Body, frozen=True, kw_only=True):
     ] = None
     attempt: Annotated[
         Annotated[int, Meta(ge=1, le=2**31 - 1)] | None,
-        Meta(description="Refused where the workflow is in another one."),
+        Meta(description="Refused if the workflow is in another one."),
     ] = None
     idempotency_key: Annotated[
         NeededText | None, Meta(description="Sent again with the same, it is one signal.")
@@ -62,7 +62,7 @@ class NewSignal(Body, frozen=True, kw_only=True):
 
 
 async def create(request: Request) -> Response:
-    """Keep a signal, and answer it, or the one that was sent before with its idempotency key."""
+    """Send a signal; return it, or the one sent before with its idempotency key."""
     asked = await requests.read_exact(request, NewSignal)
     params = SignalInsertParams(
         workflow_id=request.path_params["id"],
@@ -76,7 +76,7 @@ async def create(request: Request) -> Response:
 
 
 async def send(request: Request, params: SignalInsertParams) -> SignalRow:
-    """Keep a signal for whoever asks, and log it; see actions.signals.send for what it raises."""
+    """Send and log a signal; see actions.signals.send for the errors."""
     board = dashboard(request)
     async with board.driver.transaction(timeout=board.config.action_timeout) as tx:
         if not await installed(tx):

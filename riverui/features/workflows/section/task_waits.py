@@ -48,14 +48,14 @@ from riverui.web.api.models import Id, NeededText
 from riverui.web.http.context import dashboard
 
 _SIGNALS, _MOST_SIGNALS = 20, 100
-"""Signals that an answer holds unless another number is asked for, and at most, as in River UI."""
+"""Signals of an answer by default, and at most, as in River UI."""
 _SCANNED = 1_000
-"""Signals that are looked at where an answer depends on all of them."""
+"""Signals that are read if an answer depends on all of them."""
 _BOOLEANS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 
 
 async def signals(request: Request) -> Response:
-    """Answer the signals that a task waits for: all, or those that its wait was resolved by."""
+    """Return the signals that a task waits for: all, or those that resolved its wait."""
     asked = {
         name: requests.first(request, name) for name in ("task_name", "key", "term_name", "scope")
     }
@@ -107,8 +107,8 @@ async def signals(request: Request) -> Response:
 
 
 async def diagnostics(request: Request) -> Response:
-    """Answer what a task waits for and what has arrived. Expressions are evaluated for riverui's
-    own workflows alone.
+    """Return what a task waits for and what has arrived. Only riverui's own workflows have their
+    expressions evaluated.
     """
     async with dashboard(request).driver.reading() as executor:
         name = requests.first(request, "task_name")
@@ -154,7 +154,7 @@ async def _pro_source(request: Request, executor: Executor, name: str) -> Signal
 
 
 def _keys(found: WorkflowRow, task: Task, key: str, term_name: str) -> list[str]:
-    """Return the signal keys to look for; BadRequest where the task does not wait for them."""
+    """Return the signal keys to look for; raise BadRequest if the task does not wait for them."""
     declared = workflow_waits.signal_keys(task)
     if term_name:
         term = workflow_waits.term_named(task, term_name)
@@ -172,7 +172,7 @@ def _keys(found: WorkflowRow, task: Task, key: str, term_name: str) -> list[str]
 
 
 def _scope(text: str) -> Scope:
-    """Return the scope that a parameter names, the history where it is missing."""
+    """Return the scope that a parameter names, by default the history."""
     if text == "evidence":
         return "evidence"
     if text in ("", "history"):

@@ -1,4 +1,4 @@
-"""Cancels and retries a workflow: asked first, done, and told."""
+"""Cancels and retries a workflow, after a confirmation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from riverui.web.view.render import done, respond
 
 log = logging.getLogger("riverui.actions")
 
-_TOLD = 80
+_MOST_NAME = 80
 """Characters of a workflow's name in a notice."""
 _MODES: Mapping[str, tuple[str, str]] = {
     "failed_only": ("Failed tasks", "What was discarded or cancelled, and nothing else."),
@@ -43,15 +43,15 @@ _MODES: Mapping[str, tuple[str, str]] = {
 
 
 class RetryMode(Struct, frozen=True, kw_only=True):
-    """One mode of a retry, and what it would do now."""
+    """One mode of a retry, and its effect now."""
 
     name: str
     label: str
-    told: str
+    explanation: str
     tasks: int
-    """Those that run again."""
+    """Tasks that run again."""
     at_once: int
-    """Those of them that need not wait for others."""
+    """Those that need not wait for others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,9 +69,9 @@ class WorkflowsConfirm:
     open: int
     """Tasks that have not ended."""
     running: int
-    """Those of them that run and are asked to stop."""
+    """Those that are running, and are asked to stop."""
     complete: bool
-    """Whether all tasks were read: else there are more."""
+    """Whether all tasks were read; else there are more."""
     modes: tuple[RetryMode, ...]
     address: str
     next: str
@@ -79,7 +79,7 @@ class WorkflowsConfirm:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancel the tasks of a workflow that have not ended, once the form has been sent."""
+    """Cancel the unfinished tasks of a workflow, once the form has been sent."""
     posted, row, graph = await _asked(request)
     if posted.get("confirmed") != "1":
         return _confirm(request, "cancel", row, graph, posted)
@@ -95,8 +95,8 @@ async def cancel(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Let the tasks of a workflow run again that the form's mode is about, once it has been
-    sent.
+    """Run the tasks of a workflow again that the form's mode selects, once the form has
+    been sent.
     """
     posted, row, graph = await _asked(request)
     if posted.get("confirmed") != "1":
@@ -132,7 +132,7 @@ ROUTES = (
 
 
 async def _asked(request: Request) -> tuple[Form, WorkflowPageRow, WorkflowGraph]:
-    """Return what was posted, and the workflow as it is; NotFound where there is none."""
+    """Return what was posted, and the workflow; raise NotFound if it does not exist."""
     posted = await form(request)
     if not await dashboard(request).own_tables.there():
         raise NotFound(f"Workflow not found: this database lacks {MISSING}.")
@@ -156,11 +156,11 @@ def _confirm(
                 RetryMode(
                     name=name,
                     label=label,
-                    told=told,
+                    explanation=explanation,
                     tasks=counts[name].tasks,
                     at_once=counts[name].at_once,
                 )
-                for name, (label, told) in _MODES.items()
+                for name, (label, explanation) in _MODES.items()
             ),
             address=url(request, f"workflows.{verb}", id=row.id),
             next=local_path(request, posted.get("next"), default=here),
@@ -171,7 +171,7 @@ def _confirm(
 def _done(
     request: Request, row: WorkflowPageRow, posted: Form, what: str, notice: Notice
 ) -> Response:
-    """Log what was changed, have the states counted anew, and tell it."""
+    """Log the change, expire the counts, and return the notice."""
     dashboard(request).counts.expire()
     log.info("workflow %r by %r: %s", row.id, access(request).user, what)
     here = url(request, "workflows.show", id=row.id)
@@ -186,7 +186,7 @@ def _asked_to_stop(count: int) -> str:
 
 
 def _name(row: WorkflowPageRow) -> str:
-    return plain(row.name or row.id, _TOLD)
+    return plain(row.name or row.id, _MOST_NAME)
 
 
 def _tasks(count: int) -> str:

@@ -1,4 +1,4 @@
-"""What a workflow's task waits for, as River UI's API has it (River Pro)."""
+"""What a workflow's task waits for, in the form of River UI's API (River Pro)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from riverui.domain.jobs import JobState
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
 
 Json = dict[str, Any]
-"""A JSON object of River Pro's, given as it stands."""
+"""A JSON object of River Pro's, passed on unchanged."""
 Phase = Literal["not_started", "waiting", "resolved", "unknown"]
 
 
 class TermResult(Model, frozen=True, kw_only=True):
-    """How far a term of a wait is."""
+    """The result of a term."""
 
     matched_count: int
     required_count: int
@@ -74,14 +74,14 @@ class Inputs(Model, frozen=True, kw_only=True):
 
 
 class Evidence(Model, frozen=True, kw_only=True):
-    """When and in which attempt of its workflow a wait was found to be over."""
+    """When, and in which attempt of its workflow, a wait was resolved."""
 
     evaluated_at: str
     workflow_attempt: int
 
 
 class Wait(Model, frozen=True, kw_only=True):
-    """What a task waits for besides its dependencies, and how far that is."""
+    """What a task waits for besides its dependencies, and its progress."""
 
     expr_cel: str
     phase: Phase
@@ -94,7 +94,7 @@ class Wait(Model, frozen=True, kw_only=True):
 
 
 class DepDiagnosis(Model, frozen=True, kw_only=True):
-    """A task that is waited for, as it is now."""
+    """A task that is waited for, in its current state."""
 
     available: bool
     finalized_at: Time | UnsetType = UNSET
@@ -119,7 +119,7 @@ class TimerDiagnosis(Model, frozen=True, kw_only=True):
 
 
 class InputsDiagnosis(Model, frozen=True, kw_only=True):
-    """What a wait depends on, as it is now."""
+    """What a wait depends on, in its current state."""
 
     deps: list[DepDiagnosis]
     signals: list[SignalDiagnosis]
@@ -147,7 +147,7 @@ class Diagnostics(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a wait for an approval that has not come."""
+        """Return a wait for an approval that has not arrived."""
         return cls(
             eval_error="riverui does not evaluate wait expressions.",
             inputs=InputsDiagnosis(

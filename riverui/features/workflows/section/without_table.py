@@ -1,4 +1,4 @@
-"""Where addresses of workflows lead on a database without riverui's tables for them."""
+"""Redirects for the addresses of workflows on a database without riverui's tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from riverui.web.search.addresses import jobs_url
 
 
 def workflows(request: Request) -> Response:
-    """Lead to all jobs, as no search finds those of all workflows."""
-    return _told(
+    """Redirect to all jobs, as no search finds those of all workflows."""
+    return _redirect(
         request,
         url(request, "jobs.index"),
         "There is no page for workflows yet: this is the list of all jobs.",
@@ -28,15 +28,15 @@ def workflows(request: Request) -> Response:
 
 
 def workflow(request: Request, id: str) -> Response:
-    """Lead to the jobs of a workflow."""
-    return _told(
+    """Redirect to the jobs of a workflow."""
+    return _redirect(
         request,
         jobs_url(request, (query.contains(Field.METADATA, "workflow_id", id),)),
         "There is no page for workflows yet: these are the jobs of this one.",
     )
 
 
-def _told(request: Request, where: str, title: str, *details: str) -> Response:
+def _redirect(request: Request, where: str, title: str, *details: str) -> Response:
     response = RedirectResponse(where, status_code=302)
     if SQL in dashboard(request).driver.capabilities:
         details += (f"The pages come with {MISSING}: run {REMEDY}.",)

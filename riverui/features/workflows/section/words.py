@@ -1,4 +1,4 @@
-"""What a task of a workflow is doing, in few words."""
+"""The status of a workflow's task, in few words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ TASK_ICONS = {**STATE_ICONS, DELETED: "trash-2"}
 
 
 def task_words(task: WorkflowTaskRow, now: datetime) -> str:
-    """Return how far a task is, such as "3.2 s", "waits for 2 tasks", "failed, attempt 3 of 25"."""
+    """Return the progress of a task, such as "3.2 s", "waits for 2 tasks", "failed, attempt 3 of
+    25".
+    """
     match task.state:
         case "completed":
             return _ran(task)
@@ -45,7 +47,7 @@ def task_words(task: WorkflowTaskRow, now: datetime) -> str:
 
 
 def counts_words(counts: Mapping[str, int]) -> str:
-    """Return what became of many tasks: "3,120 of 3,998 done, 2 failed"."""
+    """Return the progress of several tasks: "3,120 of 3,998 done, 2 failed"."""
     total, done = sum(counts.values()), counts.get("completed", 0)
     failed = sum(counts.get(state, 0) for state in FAILED_TASKS)
     text = "all done" if done == total else f"{number(done)} of {number(total)} done"
@@ -53,18 +55,18 @@ def counts_words(counts: Mapping[str, int]) -> str:
 
 
 def counts_parts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the states that there are with their numbers, what is done first, for a bar."""
+    """Return the states with their numbers for a bar, finished ones first."""
     return [(state, counts[state]) for state in reversed(WORST_FIRST) if counts.get(state)]
 
 
 def worst(counts: Mapping[str, int]) -> str:
-    """Return the state that many tasks are shown as: the worst."""
+    """Return the state that several tasks are shown in: the worst."""
     return next((state for state in WORST_FIRST if counts.get(state)), TASK_STATES[0])
 
 
 def middle_cut(text: str, most: int) -> str:
-    """Return a text of at most so many characters, without its middle where it is longer: like
-    names differ at their ends.
+    """Return a text of at most so many characters, cut in the middle if it is longer: similar names
+    differ at their ends.
     """
     if len(text) <= most:
         return text

@@ -1,6 +1,6 @@
-"""Reads what a workflow's task waits for out of its job's metadata.
+"""Reads what a workflow's task waits for from its job's metadata.
 
-What is not of the known form is left out.
+Unknown forms are left out.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def task_model(row: JobTextRow, task: Task, others: Mapping[str, Task]) -> Workf
 
 
 def wait(task: Task) -> Wait | None:
-    """Return what the task waits for besides its dependencies, and how far that is; None for
-    nothing.
+    """Return what the task waits for besides its dependencies, and its progress; None
+    for nothing.
     """
     spec, state = _object(task.metadata.get(_SPEC)), _object(task.metadata.get(_STATE))
     if not spec:
@@ -76,7 +76,7 @@ def wait(task: Task) -> Wait | None:
 
 
 def phase(task: Task) -> Phase:
-    """Return how far the wait is."""
+    """Return the progress of the wait."""
     state = _object(task.metadata.get(_STATE))
     return (
         "resolved"
@@ -88,7 +88,7 @@ def phase(task: Task) -> Phase:
 
 
 def evidence(task: Task) -> Evidence | None:
-    """Return when and in which attempt the wait was found to be over; None before."""
+    """Return when and in which attempt the wait was resolved; None before."""
     state = _object(task.metadata.get(_STATE))
     result = _object(state.get("result"))
     if not state.get("resolved_at") or not isinstance(result.get("as_of"), str):
@@ -112,7 +112,7 @@ def signal_keys(task: Task) -> list[str]:
 
 
 def term_named(task: Task, name: str) -> Mapping[str, Any] | None:
-    """Return one term of the wait; None where there is none of that name."""
+    """Return one term of the wait; None if it has none of that name."""
     return next((term for term in _terms(task) if term.get("name") == name), None)
 
 

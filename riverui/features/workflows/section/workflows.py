@@ -39,7 +39,7 @@ _STATES = {"": None, "active": True, "inactive": False}
 
 
 async def workflows(request: Request) -> Response:
-    """Answer workflows with their tasks counted, the highest id first."""
+    """Return workflows with their tasks counted, the highest id first."""
     state, limit = requests.first(request, "state"), requests.limit(request, LIMIT)
     if state not in _STATES:
         raise BadRequest("`state` must be active or inactive, or be left out.")
@@ -51,7 +51,7 @@ async def workflows(request: Request) -> Response:
 
 
 async def workflow(request: Request) -> Response:
-    """Answer one workflow with all its tasks."""
+    """Return one workflow with all its tasks."""
     async with dashboard(request).driver.reading() as executor:
         found, tasks = await workflow_and_tasks(executor, request.path_params["id"])
     by_name = {task.name: task for task in tasks}
@@ -60,7 +60,7 @@ async def workflow(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancel the unfinished tasks of a workflow, and answer them."""
+    """Cancel the unfinished tasks of a workflow, and return them."""
     board, workflow_id = dashboard(request), request.path_params["id"]
     await requests.payload(request)
     async with board.driver.reading() as executor:
@@ -71,7 +71,7 @@ async def cancel(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Retry finished tasks of a workflow, and answer them."""
+    """Retry finished tasks of a workflow, and return them."""
     board, workflow_id = dashboard(request), request.path_params["id"]
     asked = await requests.read(request, WorkflowRetry)
     async with board.driver.reading() as executor:
@@ -88,7 +88,7 @@ async def retry(request: Request) -> Response:
 
 
 def _note(request: Request, verb: str, rows: Sequence[JobTextRow]) -> None:
-    """Log what was changed, and have the states counted anew."""
+    """Log the change, and expire the counts."""
     dashboard(request).counts.expire()
     workflow_id = request.path_params["id"]
     log.info(
@@ -163,4 +163,4 @@ SHOW = Endpoint(
         fails=(404, 501),
     ),
 )
-"""To be tried last: the addresses of all that a workflow has begin like this one."""
+"""Must be tried last: its address is a prefix of all others of a workflow."""

@@ -1,1 +1,1 @@
-"""What is done to workflows, and to their jobs."""
+"""Actions on workflows, and on their jobs."""

@@ -1,5 +1,5 @@
-"""What must hold when people and programs retry, cancel or delete jobs that are tasks of workflows:
-those that wait for them move on.
+"""Retries, cancels and deletes jobs that are tasks of workflows, and advances the tasks that wait
+for them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MOST_AT_ONCE = 1_000
 
 MOST_BELOW = 100
 """Workflows below others that are cancelled or retried with them in one transaction, those of the
-upper levels first; what is left of cancelled ones the leader finds.
+upper levels first; the leader finds the rest of cancelled ones.
 """
 
 
 async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Retry jobs: tasks among them are worked at once, whatever they wait for, and those that wait
-    for them wait again. Workflows of theirs that were cancelled are tried again.
+    """Retry jobs: tasks among them are worked at once, whatever they wait for, and those that
+    depend on them wait again. Their cancelled workflows are retried.
     """
     part = WorkflowStore(executor)
-    # Workflows before jobs: so nobody who holds the one waits for the other.
+    # Workflows are locked before jobs, so that two transactions cannot deadlock.
     family = await part.workflow_lock_family(ids, cancelled=True, limit=MOST_BELOW)
     changes = await do_inner(ids)
     if family and changes.changed:
@@ -38,15 +38,15 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
 
 
 async def cancel(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Cancel jobs; tasks among them have failed, and workflows that the jobs wait for are
+    """Cancel jobs; tasks among them count as failed, and workflows that the jobs wait for are
     cancelled.
     """
     return await _end(executor, ids, do_inner, TaskState.CANCELLED)
 
 
 async def delete(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Delete jobs; tasks among them that had not ended have failed, and workflows that the jobs
-    wait for are cancelled.
+    """Delete jobs; unfinished tasks among them count as failed, and workflows that the jobs wait
+    for are cancelled.
     """
     return await _end(executor, ids, do_inner, TaskState.DELETED)
 
@@ -59,7 +59,7 @@ async def _end(
     changes = await do_inner(ids)
     if family and changes.changed:
         await part.workflow_task_end_many([(job_id, state) for job_id in changes.changed])
-    # Those that are only asked to stop, too: nobody shall begin what nobody will wait for.
+    # Also below jobs that are only asked to stop: no job would wait for new work of theirs.
     await cancel_below(executor, family, [*changes.changed, *changes.requested])
     return changes
 
@@ -75,7 +75,7 @@ async def cancel_below(
 async def retry_below(
     executor: Executor, family: Sequence[FamilyMember], job_ids: Sequence[int]
 ) -> None:
-    """Let those of locked, cancelled workflows that are below these jobs run on."""
+    """Retry those of locked, cancelled workflows that are below these jobs."""
     for member in _below(family, job_ids):
         await reopen(executor, member, "failed_only", reset=False)
 
@@ -95,13 +95,13 @@ async def cancel_workflow(executor: Executor, id: str) -> Sequence[int]:
         if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
             raise LockTimeout
         touched += [*changes.changed, *changes.requested]
-    # All that has ended, by this or before, unless it runs.
+    # All ended tasks, by this or before; running jobs are left.
     await settle(executor, open_ids)
     return sorted(touched)
 
 
 async def reopen(executor: Executor, id: str, mode: str, *, reset: bool) -> Sequence[int]:
-    """Begin a new attempt at a locked workflow all of whose tasks have ended; return the ids of the
+    """Begin a new attempt at a locked workflow whose tasks have all ended; return the ids of the
     jobs that are to be worked again.
     """
     part = WorkflowStore(executor)
@@ -117,13 +117,13 @@ async def reopen(executor: Executor, id: str, mode: str, *, reset: bool) -> Sequ
 
 
 async def settle(executor: Executor, ids: Sequence[int]) -> int:
-    """Take in how those tasks of these jobs have ended that do not know it yet; return how many.
+    """Record the ends of those tasks of these jobs that are not recorded yet; return how many.
 
-    For a transaction, whose workflows are locked here.
+    Needs a transaction, in which it locks their workflows.
     """
     part = WorkflowStore(executor)
     await part.workflow_lock_by_job(ids)
-    # Only now nobody else writes how they end.
+    # Read again under the lock: other transactions can no longer write their ends.
     found = [
         (task.job_id, ended)
         for task in await part.workflow_task_stray_get_many(ids)

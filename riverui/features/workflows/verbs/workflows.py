@@ -22,11 +22,10 @@ from riverui.storage.tables import installed
 async def cancel(
     driver: Driver, id: str, *, time_limit: timedelta | None = None
 ) -> Sequence[JobTextRow]:
-    """Cancel what has not ended, asking running tasks to stop; return those jobs as they are then,
-    by id.
+    """Cancel the unfinished tasks, asking running ones to stop; return the changed jobs by id.
 
-    Nothing can be added to a workflow of riverui's own from then on, until it is retried. Raise
-    LockTimeout where another transaction holds one of the jobs.
+    No tasks can be added to a workflow of riverui's own from then on, until it is retried. Raise
+    LockTimeout if another transaction has locked one of the jobs.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         if await _is_own(transaction, id):
@@ -52,12 +51,12 @@ async def retry(
     reset_history: bool = False,
     time_limit: timedelta | None = None,
 ) -> Sequence[JobTextRow]:
-    """Let ended tasks run again (see `to_retry`), with `reset_history` as if they never had, else
-    with one more attempt each; return those jobs as they are then.
+    """Run ended tasks again (see `to_retry`), with `reset_history` as if for the first time, else
+    with one more attempt each; return the changed jobs.
 
-    A workflow of riverui's own begins a new attempt. Raise WorkflowActive where one of its tasks
-    has not ended, BadRequest for a mode that is none, UniqueConflict where an active job has the
-    same unique key.
+    A workflow of riverui's own begins a new attempt. Raise WorkflowActive if one of its tasks has
+    not ended, BadRequest for an unknown mode, UniqueConflict if an active job has the same unique
+    key.
     """
     if mode not in RETRY_MODES:
         raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
@@ -78,7 +77,7 @@ async def retry(
 
 async def cancel_tx(executor: Executor, id: str) -> Sequence[int]:
     """Cancel a workflow of riverui's own as `cancel` does, in the caller's transaction; return the
-    ids of the jobs. NotFound where there is none.
+    ids of the jobs. Raise NotFound if it does not exist.
     """
     await _needed(executor, id)
     return await _cancel(executor, id)
@@ -88,7 +87,7 @@ async def retry_tx(
     executor: Executor, id: str, mode: str = "all", *, reset_history: bool = False
 ) -> Sequence[int]:
     """Retry a workflow of riverui's own as `retry` does, in the caller's transaction; return the
-    ids of the jobs. NotFound where there is none.
+    ids of the jobs. Raise NotFound if it does not exist.
     """
     if mode not in RETRY_MODES:
         raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
@@ -99,7 +98,7 @@ async def retry_tx(
 async def place(driver: Driver, job: JobShowRow) -> TaskPlace | None:
     """Return a job's place in a workflow of riverui's own; None if it is in none."""
     own = SQL in driver.capabilities
-    # Metadata that are cut may have had the key.
+    # Shortened metadata may have had the key.
     if not own or ('"workflow_id"' not in job.metadata.text and job.metadata.complete):
         return None
     async with driver.reading() as executor:
@@ -114,14 +113,14 @@ async def _needed(executor: Executor, id: str) -> None:
 
 
 async def _is_own(executor: Executor, id: str) -> bool:
-    """Return whether there is a workflow of riverui's own of that id."""
+    """Return whether riverui has a workflow of its own with that id."""
     if not await installed(executor):
         return False
     return await WorkflowStore(executor).workflow_head_get(id) is not None
 
 
 async def _cancel(executor: Executor, id: str) -> Sequence[int]:
-    """Cancel a workflow, with those that its tasks wait for; return the ids of its jobs that were
+    """Cancel a workflow, and those that its tasks wait for; return the ids of its jobs that were
     cancelled or asked to stop.
     """
     part = WorkflowStore(executor)
@@ -132,14 +131,14 @@ async def _cancel(executor: Executor, id: str) -> Sequence[int]:
 
 
 async def _retry(executor: Executor, id: str, mode: str, reset_history: bool) -> Sequence[int]:
-    """Retry a workflow, with those of its tasks that were cancelled; return the ids of its jobs
-    that are to be worked again.
+    """Retry a workflow, and the cancelled ones that its tasks waited for; return the ids of its
+    jobs that are to be worked again.
     """
     part = WorkflowStore(executor)
     family = await part.workflow_lock_family(id=id, cancelled=True, limit=workflow_jobs.MOST_BELOW)
     workflow = await part.workflow_lock_by_id(id)
     if workflow is not None and workflow.open:
-        # Perhaps another client has worked them, which knows nothing of workflows.
+        # Another client without workflows may have worked them.
         await workflow_jobs.settle(executor, await part.workflow_task_staged_list(id))
         workflow = await part.workflow_lock_by_id(id)
     if workflow is not None and workflow.open:
@@ -150,7 +149,7 @@ async def _retry(executor: Executor, id: str, mode: str, reset_history: bool) ->
 
 
 async def _listed(executor: Executor, id: str, ids: Sequence[int]) -> Sequence[JobTextRow]:
-    """Return those of the jobs that are read of a workflow."""
+    """Return those of the jobs that are among a workflow's jobs read."""
     wanted = set(ids)
     if not wanted:
         return []
