@@ -1,8 +1,8 @@
 -- Workflows of riverui's own tables, for pages.
 
 -- name: workflow_page_list
--- A search looks at a window of them; how far it came is returned even if it found nothing. Tasks are counted up to a
--- cap, and only those at work are looked up among the jobs.
+-- A search reads a window of them; how far it came is returned even if it found nothing. Tasks are counted up to a cap,
+-- and only staged ones are looked up among the jobs.
 with seen as materialized (
   select w.id, w.name, w.attempt, w.created_at, w.open, w.ended_at, w.cancelled_at, w.retried_at, w.parent_job_id
   from /* schema */riverui_workflow w
@@ -91,7 +91,7 @@ and s.cancelled_at is null and not exists (
 );
 
 -- name: workflow_graph_task_list
--- In the order of WorkflowTaskRow. A state that a later River has added is shown as pending.
+-- In the order of WorkflowTaskRow. A state added by a later River is shown as pending.
 select t.name, t.job_id,
   case
     when j.state::text = any(:states::text::text[]) then j.state::text
@@ -151,7 +151,7 @@ where /* task: */ t.job_id = :job_id::bigint /* :task */;
 t.workflow_id = :id::text and t.name = :name::text;
 
 -- name: workflow_neighbour_list
--- What has not completed comes first.
+-- Unfinished ones first.
 select t.name, t.job_id, t.state as task_state, j.state::text as job_state, left(j.kind, :name_length::int) as kind
 from (
   select t.name, t.job_id, t.state
@@ -187,7 +187,7 @@ where j.id = any(array(
 order by j.id;
 
 -- name: workflow_failed_dep_list
--- Cancelled tasks that waited for one that has failed.
+-- Cancelled tasks with a failed dependency.
 select w.id, (
     select count(*) from (
       select t.name from /* schema */riverui_workflow_task t

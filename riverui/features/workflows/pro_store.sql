@@ -1,4 +1,4 @@
--- River Pro's tables, where there are any.
+-- River Pro's tables, if they exist.
 
 -- name: periodic_job_list
 select p.id, p.created_at, p.next_run_at, p.updated_at
@@ -43,7 +43,7 @@ cross join lateral (
 order by p.id desc;
 
 -- name: workflow_id_order
--- As the lists have them, of whatever collation the database is.
+-- In the order of the lists, in any collation.
 select u.id from unnest(:ids::text[]) as u (id) order by u.id desc;
 
 -- part: workflow_active (workflow_list.active)
@@ -82,7 +82,7 @@ limit :limit::bigint;
 s.id < :cursor_id::bigint;
 
 -- name: workflow_retry
--- A task whose dependencies are not done waits in `pending`, as in the beginning.
+-- A task whose dependencies are not done waits in `pending`, as at first.
 update /* schema */river_job j
 set state = case when j.id = any(:waiting::bigint[]) then 'pending' else 'available' end::/* schema */river_job_state,
   attempt = case when :reset::boolean then 0 else j.attempt end,

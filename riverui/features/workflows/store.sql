@@ -1,7 +1,7 @@
--- Workflows. Whoever moves tasks has locked the rows of their workflows first, in the order of their ids, so that two
--- never wait for one another, and each statement sees what the one before it has left.
--- A workflow may have a hundred thousand tasks where most have four, so no plan may go by what is usual: rows are
--- found by whole keys, in arrays or one by one (`offset 0` keeps a lateral query from being made into a join).
+-- Workflows. Transactions that change tasks first lock the rows of their workflows, in the order of their ids, so that
+-- no two deadlock, and each statement sees the changes of the one before.
+-- A workflow may have a hundred thousand tasks though most have four, so no plan may depend on averages: rows are found
+-- by whole keys, in arrays or one by one (`offset 0` keeps a lateral query from being turned into a join).
 
 -- name: workflow_begin_many
 -- The update changes nothing; it locks the row.
@@ -22,9 +22,8 @@ order by w.id
 for update;
 
 -- name: workflow_lock_family
--- The workflows of jobs, or one workflow, and those below: that these jobs have begun and wait for, and so on. Below
--- are open ones, or those that were cancelled; none of a job that is completed, which waits no more. `roots` are the
--- jobs that a workflow is below of.
+-- The workflows of jobs, or one workflow, and those below: started and awaited by these jobs, and so on. Those below
+-- are open, or cancelled; none of a completed job, which no longer waits. `roots` are the jobs above a workflow.
 with recursive root as materialized (
   select u.job_id from unnest(:job_ids::bigint[]) as u (job_id)
   union
@@ -79,7 +78,7 @@ order by w.id
 for update;
 
 -- name: workflow_forsaken_list
--- Of one page of open workflows those whose parent was cancelled since, and where the page ends.
+-- The workflows of one page of open ones whose parent was cancelled since, and where the page ends.
 with page as materialized (
   select w.id, w.parent_job_id, w.cancelled_at, w.retried_at
   from /* schema */riverui_workflow w
@@ -151,9 +150,9 @@ where t.job_id = any(:job_ids::bigint[])
 limit 1;
 
 -- name: workflow_stage
--- What tasks are moved to is written into their jobs: staged ones can be worked, cancelled ones have ended. By itself
--- it stages tasks whose own wait is over. It asks the clock, as now() lies before the job's time in a transaction that
--- has inserted it as well, and the task would stay scheduled.
+-- Writes the new states of tasks into their jobs: staged ones can be worked, cancelled ones have ended. Without the
+-- slot it stages tasks whose own wait is over. It uses clock_timestamp(), as now() is before the job's time in a
+-- transaction that also inserted it, and the task would stay scheduled.
 -- Slot: moved (workflow_moved_by_ends).
 with recursive
 /* moved: */
@@ -221,9 +220,9 @@ left join moved m on true
 left join staged o on o.id = m.job_id;
 
 -- part: workflow_moved_by_ends (workflow_stage.moved)
--- How tasks have ended, and what follows for those that wait for them: `met` are the edges from tasks that have ended,
--- `fallen` the tasks that cannot be worked any more, with all that follow from them, `counted` the waits that are over.
--- The ids come in order, so that each task's state is found by its place among them.
+-- The ends of tasks, and the consequences for those that wait for them: `met` are the edges from ended tasks, `fallen`
+-- the tasks that cannot be worked any more, with all that depend on them, `counted` the waits that are over.
+-- The ids are sorted, so that each task's state is found by its position.
 -- Slot: resolved (workflow_resolved_before).
 ended as (
   update /* schema */riverui_workflow_task t
@@ -298,7 +297,7 @@ counted as (
     ) t
     where strpos(t.ignored, 'c') > 0 and t.job_id <> all(:job_ids::bigint[])
   ) c
-  -- As an array: of a recursion Postgres expects so many rows that the table to hash them took most of a minute, empty.
+  -- As an array: for a recursion Postgres expects so many rows that making the empty hash table took most of a minute.
   where not exists (select from unnest(array(select f.job_id from fallen f)) f (job_id) where f.job_id = c.job_id)
   group by c.job_id
 ),
@@ -318,7 +317,7 @@ fell as (
   returning t.job_id, t.state
 ),
 stepped as (
-  -- Without a join, which could compare each with each.
+  -- Without a join, which could compare all pairs.
   update /* schema */riverui_workflow_task t
   set waits_for = greatest(t.waits_for - s.waits[width_bucket(t.job_id, s.job_ids)], 0),
     state = case
@@ -340,7 +339,7 @@ moved as (
 ),;
 
 -- part: workflow_resolved_before (workflow_moved_by_ends.resolved)
--- The edges from tasks that had ended before to those that have only now come to wait for them.
+-- The edges from tasks that ended earlier to the tasks just added that wait for them.
 select e.workflow_id, e.task, d.state
 from /* schema */riverui_workflow_task n
 cross join lateral (
@@ -365,7 +364,7 @@ where w.id = :id::text
 for update;
 
 -- name: workflow_task_restage
--- Tasks whose jobs somebody has let run again: they are open once more, and those that still wait wait for them too.
+-- Tasks whose jobs were retried: they are open again, and tasks that still wait also wait for them.
 with again as materialized (
   select t.job_id, t.workflow_id, t.name, t.state
   from /* schema */riverui_workflow_task t
@@ -421,8 +420,8 @@ where w.id = c.workflow_id and w.id = any(array(select distinct a.workflow_id fr
 returning w.id;
 
 -- name: workflow_task_reopen
--- A new attempt at a workflow all of whose tasks have ended: those chosen wait anew. Those that wait for nothing are
--- left in 'wait', from where workflow_stage takes them. A task whose job is gone stays as it is.
+-- A new attempt at a workflow whose tasks have all ended: the selected ones wait again. Those without dependencies are
+-- left in 'wait', from where workflow_stage takes them. A task whose job was deleted is unchanged.
 with recursive chosen (job_id, name) as (
   select t.job_id, t.name
   from /* schema */riverui_workflow_task t
@@ -507,8 +506,8 @@ cross join lateral (
 order by t.job_id;
 
 -- name: workflow_task_stray_list
--- Tasks that may not know that their jobs have ended: a client without workflows has worked them, or somebody has
--- deleted or cancelled them elsewhere. One page of those that run their course, or given ones.
+-- Tasks whose jobs may have ended unrecorded: worked by a client without workflows, or deleted or cancelled elsewhere.
+-- One page of the staged tasks, or given ones.
 -- Slot: which (workflow_task_stray_given).
 with page as materialized (
   /* which: */
@@ -537,7 +536,7 @@ from /* schema */riverui_workflow_task t
 where t.workflow_id = :id::text and t.state = 'staged';
 
 -- part: workflow_holds_job (job_delete_before.held)
--- Leaves out tasks of workflows that are open, or whose parents are. One by one, so that no table is read whole.
+-- Leaves out tasks of open workflows, and of those with open parents. One by one, so that no table is read in full.
 and (
   select true
   from /* schema */riverui_workflow_task t
@@ -550,7 +549,7 @@ and (
 ) is null;
 
 -- part: workflow_held_jobs (job_delete_before.deleted)
--- Ends job_delete_before for who wants to know how far the jobs reach that are held, state by state.
+-- Ends job_delete_before to return how far the kept jobs reach, by state.
 ,
 looked as materialized (
   select o.state, o.finalized_at, j.id is null as held
@@ -574,7 +573,7 @@ select r.state::text as state, r.looked, r.held, case
 from reach r;
 
 -- name: workflow_gone_list
--- Of one page of workflows that have ended those without a job, and where the page ends.
+-- The workflows of one page of ended ones that have no job, and where the page ends.
 with page as materialized (
   select w.id, w.ended_at
   from /* schema */riverui_workflow w
@@ -600,8 +599,8 @@ where g.gone or p.id = (select o.id from page o order by o.ended_at desc, o.id d
 order by p.ended_at, p.id;
 
 -- name: workflow_delete_before
--- Workflows that ended before then, the longest ended first, with all that belongs to them. Those whose parents have
--- not ended stay: they are what these wait for.
+-- Deletes workflows that ended before then, the first ended first, with all their rows. Those whose parents have not
+-- ended are kept: the parents wait for them.
 -- Slot: which (workflow_given).
 with old as materialized (
   select w.id
@@ -634,7 +633,7 @@ from /* schema */riverui_workflow w
 where w.id = :id::text;
 
 -- name: workflow_task_list_of
--- Tasks of a workflow by name, with the names of those that they wait for.
+-- Tasks of a workflow by name, with the names of their dependencies.
 -- Slot: which (workflow_task_dep_direct, workflow_task_dep_all, workflow_task_dep_names).
 with recursive
 /* which: */
@@ -670,7 +669,7 @@ chosen (name) as (
 );
 
 -- part: workflow_task_dep_all (workflow_task_list_of.which)
--- Some of them, should they be more than that.
+-- If there are more than the limit, only some of them.
 found (name) as (
   select e.dependency from /* schema */riverui_workflow_edge e where e.workflow_id = :id::text and e.task = :after::text
   union

@@ -50,7 +50,7 @@ async def test_the_rescue(api: httpx2.AsyncClient, connection: Connection) -> No
     assert (await api.post("workers/a/b%20c/rescue")).status_code == 400
     missing = await api.post("workers/nobody/rescue")
     assert missing.status_code == 404
-    assert missing.json()["message"].startswith("There is no client of this id")
+    assert missing.json()["message"].startswith("No client with this id")
 
 
 async def test_without_the_table(api: httpx2.AsyncClient, connection: Connection) -> None:

@@ -384,7 +384,7 @@ async def test_who_was_declared_dead_cancels_its_jobs_and_begins_anew(
     worker.go.set()
     await play.until(lambda: _is(play, job_id, "completed"))
     assert f"client {client.id} was declared dead" in caplog.text
-    assert f"client {client.id} goes on" in caplog.text
+    assert f"client {client.id} resumes work" in caplog.text
 
 
 @pytest.mark.usefixtures("line")

@@ -159,7 +159,7 @@ async def test_rescue_now(
     assert answer.headers["hx-trigger"] == "workers-changed"
     told = parse(answer.text).text
     assert "3 jobs were rescued from <i>" in told
-    assert "1 to be tried again" in told
+    assert "1 to be retried" in told
     assert "1 discarded" in told
     assert "1 cancelled" in told
     cursor = await connection.execute("select * from river_job order by id")
@@ -184,7 +184,7 @@ async def test_what_cannot_be_rescued(client: httpx2.AsyncClient, connection: Co
     job_id = await held(connection, "alive")
     for data, status, words in (
         ({"client": "alive"}, 400, "This client is alive"),
-        ({"client": "nobody"}, 404, "There is no client of this id"),
+        ({"client": "nobody"}, 404, "No client with this id"),
         ({"next": "/workers"}, 400, "Choose a worker"),
     ):
         answer = await client.post("/workers/rescue", data=data)

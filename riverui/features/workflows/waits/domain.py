@@ -16,33 +16,33 @@ from typing import Any, Final, Literal, TypeAlias
 from riverui.errors import WaitInvalid
 
 WAIT_KEY, WAIT_STATE_KEY = "river:workflow_wait", "river:workflow_wait_state"
-"""Where a job's metadata say what it waits for, and how far that is: River's names."""
+"""The metadata keys of a job's wait and of its progress: River's names."""
 
 MOST_TERMS = 50
 """Terms of a wait: more than a person can follow on a page."""
 MOST_NAME = 64
 """Characters of a term's name: it is written in expressions."""
 MOST_KEY = 200
-"""Characters of a signal's key, and of an idempotency key: they stand in an index."""
+"""Characters of a signal's key, and of an idempotency key: they are indexed."""
 MOST_LABEL = 200
 """Characters of a term's label: a line on a page."""
 MOST_EXPRESSION = 4096
 """Characters of an expression: a page of text, parsed within milliseconds."""
 MOST_REQUIRED = 10_000
-"""Signals that a term may require: as many as diagnostics look at."""
+"""Signals that a term may require: as many as diagnostics read."""
 MOST_WAIT = 65_536
-"""Bytes of a wait in JSON: as many as its column takes."""
+"""Bytes of a wait in JSON: the limit of its column."""
 LONGEST = timedelta(days=36_500)
-"""The longest timer: a hundred years, so that its end is a time that Postgres and Python know."""
+"""The longest timer: a hundred years, so that Postgres and Python can represent its end."""
 
 Anchored: TypeAlias = Literal["wait_started_at", "workflow_created_at"]
 Phase: TypeAlias = Literal["not_started", "waiting", "resolved", "unknown"]
 Pending: TypeAlias = Literal["none", "dependencies", "wait", "dependencies_and_wait"]
 
 SIGNAL_VARIABLES: Final = ("payload", "attempt", "created_at", "id", "key", "source")
-"""What the expression of a signal term knows."""
+"""The variables of a signal term's expression."""
 CONDITION_VARIABLES: Final = ("deps", "signals", "timers", "workflow")
-"""What the expression of a term without signals and timers knows."""
+"""The variables of the expression of a term without signals and timers."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
@@ -87,13 +87,13 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TaskFinalizedAt:
-    """The moment when a task ended that the waiting task depends on."""
+    """The time at which a dependency of the waiting task ended."""
 
     task: str
 
 
 def task_finalized_at(task: str) -> TaskFinalizedAt:
-    """Return the moment when a task ended, for timers that count from it."""
+    """Return the time at which a task ended, for timers that count from it."""
     return TaskFinalizedAt(task)
 
 
@@ -111,7 +111,7 @@ class SignalTerm:
 
 @dataclass(frozen=True, slots=True)
 class TimerTerm:
-    """True from a moment on: `at`, or `after` some time since another moment."""
+    """True from a time on: `at`, or `after` some time since an event."""
 
     name: str
     at: datetime | None = None
@@ -135,7 +135,7 @@ AnyTerm: TypeAlias = SignalTerm | TimerTerm | Term
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a task waits for once its dependencies are done. Raises WaitInvalid, with words."""
+    """What a task waits for once its dependencies have ended. Raises WaitInvalid if invalid."""
 
     expr: str
     """CEL over the names of the terms: the wait is over when it is true."""
@@ -158,12 +158,12 @@ class Wait:
 
     @property
     def timer_terms(self) -> list[TimerTerm]:
-        """The terms that wait for a moment."""
+        """The terms that wait for a time."""
         return [term for term in self.terms if isinstance(term, TimerTerm)]
 
     @property
     def conditions(self) -> list[Term]:
-        """The terms that are nothing but an expression."""
+        """The terms that consist only of an expression."""
         return [term for term in self.terms if isinstance(term, Term)]
 
     @property
@@ -175,7 +175,7 @@ class Wait:
         )
 
     def expressions(self) -> Iterator[tuple[str, str, Sequence[str]]]:
-        """Yield what each expression is for, its text, and the variables that it knows."""
+        """Yield the owner, the text and the variables of each expression."""
         yield "the wait", self.expr, [term.name for term in self.terms]
         for term in self.terms:
             if isinstance(term, SignalTerm) and term.expr:
@@ -184,12 +184,12 @@ class Wait:
                 yield f"term {term.name!r}", term.expr, CONDITION_VARIABLES
 
     def to_json(self) -> str:
-        """Return the wait as it stands in the job's metadata."""
+        """Return the wait as stored in the job's metadata."""
         return _json({"expr": self.expr, "terms": [_term_object(term) for term in self.terms]})
 
     @classmethod
     def from_object(cls, value: object) -> Wait:
-        """Return the wait that `to_json` wrote; WaitInvalid where it is another form, such as one
+        """Return the wait that `to_json` wrote; raise WaitInvalid for another form, such as one
         that River Pro wrote.
         """
         if not isinstance(value, dict) or not isinstance(value.get("terms"), list):
@@ -203,7 +203,7 @@ class Wait:
 
 
 def phase(state: Mapping[str, Any] | None) -> Phase:
-    """Return how far a wait is by its state in the job's metadata; unknown where that is no
+    """Return the progress of a wait by its state in the job's metadata; unknown if that is not an
     object.
     """
     if state is None:
@@ -216,8 +216,8 @@ def phase(state: Mapping[str, Any] | None) -> Phase:
 
 
 def pending_reason(*, dependencies: bool, wait: bool) -> Pending:
-    """Return why a pending task does not run yet: whether others have to end first, and whether
-    its wait has to be over.
+    """Return why a pending task does not run yet: dependencies have to end first, its wait has to
+    be over, or both.
     """
     if dependencies:
         return "dependencies_and_wait" if wait else "dependencies"
@@ -226,16 +226,16 @@ def pending_reason(*, dependencies: bool, wait: bool) -> Pending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitMoments:
-    """The moments that timers count from."""
+    """The times that timers count from."""
 
     started_at: datetime
     workflow_created_at: datetime
     finalized_at: Mapping[str, datetime] = field(default_factory=dict)
-    """Of the tasks that the waiting one depends on, by name."""
+    """When the dependencies ended, by name."""
 
 
 def fire_at(term: TimerTerm, moments: WaitMoments) -> datetime | None:
-    """Return when a timer fires; None where it counts from a task of which no end is known."""
+    """Return when a timer fires; None if it counts from a task without a known end."""
     if term.at is not None:
         return term.at
     if isinstance(term.since, TaskFinalizedAt):
@@ -249,7 +249,7 @@ def fire_at(term: TimerTerm, moments: WaitMoments) -> datetime | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TermResult:
-    """How far a term is."""
+    """The result of a term."""
 
     satisfied: bool
     matched_count: int = 0
@@ -259,7 +259,7 @@ class TermResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SignalCount:
-    """The signals of one key that were looked at."""
+    """The signals of one key that were evaluated."""
 
     included_count: int = 0
     last_included_id: int = 0
@@ -273,7 +273,7 @@ def evidence(
     attempt: int,
     as_of: datetime,
 ) -> dict[str, Any]:
-    """Return what is kept of a wait that is over, in the form that River UI reads."""
+    """Return the record of a wait that is over, in the form that River UI reads."""
     return {
         "as_of": time_text(as_of),
         "attempt": attempt,
@@ -291,18 +291,18 @@ def evidence(
 
 
 def summary(wait: Wait, results: Mapping[str, TermResult]) -> str:
-    """Return in a few words which terms were true."""
+    """Return the labels of the terms that were true."""
     true = [term.label or term.name for term in wait.terms if results[term.name].satisfied]
     return "; ".join(true)[:500]
 
 
 def time_text(at: datetime) -> str:
-    """Return a moment as River's metadata have it: RFC 3339 in UTC."""
+    """Return a time as in River's metadata: RFC 3339 in UTC."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _evidence(term: AnyTerm, result: TermResult) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "kind": _kind(term),
         "label": term.label,
         "matched_count": result.matched_count,
@@ -311,10 +311,10 @@ def _evidence(term: AnyTerm, result: TermResult) -> dict[str, Any]:
         "satisfied": result.satisfied,
     }
     if isinstance(term, SignalTerm):
-        told["signal_key"] = term.key
+        found["signal_key"] = term.key
         if result.last_matched_id is not None:
-            told["last_matched_id"] = result.last_matched_id
-    return told
+            found["last_matched_id"] = result.last_matched_id
+    return found
 
 
 def _kind(term: AnyTerm) -> str:
@@ -324,16 +324,16 @@ def _kind(term: AnyTerm) -> str:
 
 
 def _term_object(term: AnyTerm) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": term.name, "kind": _kind(term)}
+    found: dict[str, Any] = {"name": term.name, "kind": _kind(term)}
     if term.label:
-        told["label"] = term.label
+        found["label"] = term.label
     if isinstance(term, TimerTerm):
-        told["timer"] = {"name": term.name, **_timer_object(term)}
+        found["timer"] = {"name": term.name, **_timer_object(term)}
     elif term.expr:
-        told["expr"] = term.expr
+        found["expr"] = term.expr
     if isinstance(term, SignalTerm):
-        told |= {"signal_key": term.key, "required_count": term.required_count}
-    return told
+        found |= {"signal_key": term.key, "required_count": term.required_count}
+    return found
 
 
 def _timer_object(term: TimerTerm) -> dict[str, Any]:
@@ -355,7 +355,7 @@ def _term(item: Mapping[str, Any]) -> AnyTerm:
     if item["kind"] == "generic":
         return Term(name, expr, label)
     if item["kind"] != "timer":
-        raise WaitInvalid(f"{item['kind']!r:.40} is no kind of a term.")
+        raise WaitInvalid(f"{item['kind']!r:.40} is not a kind of term.")
     timer = item["timer"]
     if "fire_at" in timer:
         return TimerTerm(name, datetime.fromisoformat(timer["fire_at"]), label=label)
@@ -367,7 +367,7 @@ def _term(item: Mapping[str, Any]) -> AnyTerm:
 
 
 def _problems(wait: Wait) -> Iterator[str]:
-    """Yield what is wrong with a wait, the first thing first."""
+    """Yield the problems of a wait, the first one first."""
     yield from _text_problems("The wait's expression", wait.expr, MOST_EXPRESSION)
     if not wait.terms:
         yield "A wait needs at least one term."
@@ -376,14 +376,14 @@ def _problems(wait: Wait) -> Iterator[str]:
     names: set[str] = set()
     for term in wait.terms:
         if not isinstance(term, (SignalTerm, TimerTerm, Term)):
-            yield f"{term!r:.100} is no term: use SignalTerm, TimerTerm or Term."
+            yield f"{term!r:.100} is not a term: use SignalTerm, TimerTerm or Term."
             return
         yield from _name_problems(term.name)
         if term.name in names:
             yield f"Two terms are named {term.name!r}."
         names.add(term.name)
-        told = f"The label of term {term.name!r}"
-        yield from _text_problems(told, term.label, MOST_LABEL, empty=True)
+        what = f"The label of term {term.name!r}"
+        yield from _text_problems(what, term.label, MOST_LABEL, empty=True)
         yield from _term_problems(term)
     if len(wait.to_json().encode()) > MOST_WAIT:
         yield f"A wait may take {MOST_WAIT:,} bytes of JSON."
@@ -400,48 +400,48 @@ def _name_problems(name: object) -> Iterable[str]:
 
 
 def _term_problems(term: AnyTerm) -> Iterator[str]:
-    told = f"Term {term.name!r}"
+    what = f"Term {term.name!r}"
     if isinstance(term, SignalTerm):
-        yield from _text_problems(f"{told}: its signal key", term.key, MOST_KEY)
-        yield from _text_problems(f"{told}: its expression", term.expr, MOST_EXPRESSION, empty=True)
+        yield from _text_problems(f"{what}: its signal key", term.key, MOST_KEY)
+        yield from _text_problems(f"{what}: its expression", term.expr, MOST_EXPRESSION, empty=True)
         if type(term.required_count) is not int or not 1 <= term.required_count <= MOST_REQUIRED:
-            yield f"{told}: required_count is a whole number from 1 to {MOST_REQUIRED:,}."
+            yield f"{what}: required_count is a whole number from 1 to {MOST_REQUIRED:,}."
     elif isinstance(term, Term):
-        yield from _text_problems(f"{told}: its expression", term.expr, MOST_EXPRESSION)
+        yield from _text_problems(f"{what}: its expression", term.expr, MOST_EXPRESSION)
     else:
-        yield from _timer_problems(told, term)
+        yield from _timer_problems(what, term)
 
 
-def _timer_problems(told: str, term: TimerTerm) -> Iterator[str]:
+def _timer_problems(what: str, term: TimerTerm) -> Iterator[str]:
     if (term.at is None) == (term.after is None):
-        yield f"{told}: give either at=… or after=…."
+        yield f"{what}: give either at=… or after=…."
     if term.at is not None:
         if not isinstance(term.at, datetime) or term.at.tzinfo is None:
-            yield f"{told}: at is a time with a time zone."
+            yield f"{what}: at is a time with a time zone."
         elif not 1 < term.at.year < 9999:
-            yield f"{told}: at is a time of our era."
+            yield f"{what}: at is a time of our era."
     if term.after is not None and (
         not isinstance(term.after, timedelta) or not timedelta() <= term.after <= LONGEST
     ):
-        yield f"{told}: after is a span from zero to a hundred years."
+        yield f"{what}: after is a span from zero to a hundred years."
     if isinstance(term.since, TaskFinalizedAt):
-        yield from _text_problems(f"{told}: the task that it counts from", term.since.task, 200)
+        yield from _text_problems(f"{what}: the task that it counts from", term.since.task, 200)
     elif term.since not in ("wait_started_at", "workflow_created_at"):
         yield (
-            f"{told}: since is 'wait_started_at', 'workflow_created_at' or task_finalized_at(…),"
+            f"{what}: since is 'wait_started_at', 'workflow_created_at' or task_finalized_at(…),"
             f" not {term.since!r:.60}."
         )
 
 
-def _text_problems(told: str, text: object, most: int, *, empty: bool = False) -> Iterator[str]:
+def _text_problems(what: str, text: object, most: int, *, empty: bool = False) -> Iterator[str]:
     if not isinstance(text, str):
-        yield f"{told} is no text."
+        yield f"{what} is not a text."
     elif not text.strip() and (text or not empty):
-        yield f"{told} is empty."
+        yield f"{what} is empty."
     elif len(text) > most:
-        yield f"{told} has {len(text):,} characters; {most:,} are allowed."
+        yield f"{what} has {len(text):,} characters; {most:,} are allowed."
     elif "\0" in text or (not text.isascii() and not _encodes(text)):
-        yield f"{told} has a character that Postgres cannot keep."
+        yield f"{what} has a character that Postgres cannot store."
 
 
 def _encodes(text: str) -> bool:

@@ -25,19 +25,19 @@ class SignalInsertParams:
     source: str = "null"
     """JSON."""
     attempt: int | None = None
-    """None for the workflow's attempt of now."""
+    """None for the workflow's current attempt."""
     idempotency_key: str | None = None
 
 
 class SignalInserted(NamedTuple):
-    """What became of a signal."""
+    """The result of sending a signal."""
 
     attempt: int
-    """The workflow's attempt of now."""
+    """The workflow's current attempt."""
     signal: SignalRow | None = None
-    """None where the workflow is in another attempt, or another signal has the idempotency key."""
+    """None if the workflow is in another attempt, or another signal has the idempotency key."""
     is_new: bool = False
-    """False for a signal that was there already."""
+    """False for a signal that was sent before."""
 
 
 class SignalPageRow(NamedTuple):
@@ -48,9 +48,9 @@ class SignalPageRow(NamedTuple):
     key: str
     created_at: datetime
     bytes: int
-    """Of payload and source together."""
+    """Size of payload and source together."""
     payload: str | None
-    """The beginning of its JSON; None where it is large."""
+    """The beginning of its JSON; None if it is large."""
     source: str | None
     """The same."""
 
@@ -61,7 +61,7 @@ class AwaitedKey(NamedTuple):
     key: str
     task: str
     waiting: bool
-    """Whether its wait is going on."""
+    """Whether its wait has begun."""
 
 
 class WaitRow(NamedTuple):
@@ -75,15 +75,15 @@ class WaitRow(NamedTuple):
     wait: str
     """JSON; null for a task without one."""
     progress: str
-    """JSON: what was found of it."""
+    """JSON of Progress."""
     changes: int
-    """How often that was written."""
+    """How often the progress was written."""
     due_at: datetime
-    """When it is to be looked at next; far in the past before the first time."""
+    """When to evaluate it next; far in the past before the first time."""
 
 
 class WaitFacts(NamedTuple):
-    """What a wait can be about, besides signals."""
+    """The inputs of a wait, besides signals."""
 
     workflow_id: str
     name: str
@@ -93,59 +93,59 @@ class WaitFacts(NamedTuple):
     created_at: datetime
     """The workflow's."""
     started_at: datetime
-    """When the last of the task's dependencies ended, or when the task began without any."""
+    """When the last of the task's dependencies ended; without any, when the task began."""
     job_state: str | None
-    """Of the task's job; None where that is gone."""
+    """The state of the task's job; None if it was deleted."""
     now: datetime
 
 
 class WaitDep(NamedTuple):
-    """A task that another has waited for."""
+    """A dependency of a task with a wait."""
 
     workflow_id: str
     task: str
-    """The one with the wait."""
+    """The name of the task with the wait."""
     name: str
     state: str
     """See TaskState."""
     ended_at: datetime | None
     output: str | None
-    """JSON; None where there is none, or too much."""
+    """JSON; None if there is none, or it is too large."""
     job_state: str | None
-    """None where the job is gone."""
+    """None if the job was deleted."""
 
 
 class WaitUpdate(NamedTuple):
-    """What was found of a wait."""
+    """The result of a wait's evaluation."""
 
     row: WaitRow
     """As it was claimed."""
     progress: str
     """JSON."""
     due_at: datetime
-    """When to look again, unless something has happened meanwhile."""
+    """When to evaluate it next, unless a signal made it due meanwhile."""
     state: str | None = None
-    """JSON for the job's metadata; None where that stays as it is."""
+    """JSON for the job's metadata; None to keep it unchanged."""
 
 
 _COLUMNS = Fragment("wait_columns")
 _OUTPUTS = 1_000_000
-"""Bytes of outputs that the expressions of a task are given: more would take them a second."""
+"""Bytes of outputs passed to the expressions of a task: more would take a second."""
 _DEPS = 10_000
-"""Dependencies that the expressions of a batch of tasks are given: a workflow's most tasks."""
+"""Dependencies passed to the expressions of a batch of tasks: a workflow's most tasks."""
 _PREVIEW = 2_000
-"""Characters of a payload or a source that a page lists."""
+"""Characters of a payload or a source shown in a list."""
 _LARGE = 65_536
-"""Bytes of payload and source from which nothing of them is read for a list: unpacking a page of
-the largest would take a second.
+"""Bytes of payload and source above which a list omits them: decompressing a page of the largest
+would take a second.
 """
 
 
 class WaitNotices(Store):
-    """Tells the leader of waits."""
+    """Notifies the leader of waits."""
 
     async def _notify_waits(self) -> None:
-        """Have the leader hear, at the end of the transaction, that waits are due."""
+        """Notify the leader, on commit, that waits are due."""
         await self._sql.rows("workflow_wait_notify", {"schema": self._sql.schema})
 
 
@@ -153,9 +153,10 @@ class WaitStore(WaitNotices):
     """Operations on signals and waits."""
 
     async def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
-        """Keep a signal and make the tasks due that wait for its key; None without the workflow.
+        """Store a signal and make the tasks due that wait for its key; return None without the
+        workflow.
 
-        In a transaction. Until it ends, others who signal the same workflow wait.
+        Needs a transaction. Until it ends, other signals to the same workflow wait.
         """
         if not is_storable(params.workflow_id):
             return None
@@ -191,8 +192,8 @@ class WaitStore(WaitNotices):
         limit: int,
         size: int | None = None,
     ) -> Sequence[SignalRow]:
-        """Return signals with one of these keys by id, behind the one with `cursor_id`; at most
-        `size` bytes of them, and one whatever it has.
+        """Return signals with one of these keys by id, after the one with `cursor_id`: at least
+        one, at most `size` bytes of further ones.
         """
         storable = [key for key in dict.fromkeys(keys) if is_storable(key)]
         if not storable or not is_storable(id):
@@ -211,7 +212,7 @@ class WaitStore(WaitNotices):
         return [_signal(row) for row in rows.records()]
 
     async def workflow_signal_key_list(self, id: str, *, attempt: int, limit: int) -> Sequence[str]:
-        """Return the keys of the signals of an attempt of a workflow, in their order."""
+        """Return the keys of the signals of a workflow's attempt, in order."""
         if not is_storable(id):
             return []
         values = {"id": id, "attempt": attempt, "limit": limit}
@@ -222,7 +223,7 @@ class WaitStore(WaitNotices):
         self, id: str, *, attempt: int, keys: Sequence[str], before: int = 0, limit: int
     ) -> Sequence[SignalPageRow]:
         """Return signals with one of these keys, the newest first, those with lower ids than
-        `before` where that is not 0; of each only the beginning.
+        `before` unless that is 0; of each only the beginning.
         """
         storable = [key for key in dict.fromkeys(keys) if is_storable(key)]
         if not storable or not is_storable(id):
@@ -240,9 +241,7 @@ class WaitStore(WaitNotices):
         return [SignalPageRow(**row._asdict()) for row in rows.records()]
 
     async def workflow_awaited_key_list(self, id: str, *, limit: int) -> Sequence[AwaitedKey]:
-        """Return the keys that tasks of a workflow wait for which have not been staged, those of
-        waits that are going on first.
-        """
+        """Return the keys that a workflow's unstaged tasks wait for, those of begun waits first."""
         if not is_storable(id):
             return []
         rows = await self._sql.rows("workflow_awaited_key_list", {"id": id, "limit": limit})
@@ -261,33 +260,31 @@ class WaitStore(WaitNotices):
         return None if row is None else WaitRow(**row._asdict())
 
     async def workflow_wait_claim(self, *, lease: timedelta, limit: int) -> Sequence[WaitRow]:
-        """Return waits that are due, and let them be due again after the lease."""
+        """Return due waits, and make them due again after the lease."""
         values = {"lease": lease.total_seconds(), "limit": limit}
         rows = await self._sql.rows("workflow_wait_claim", values, columns=_COLUMNS)
         return [WaitRow(**row._asdict()) for row in rows.records()]
 
     async def workflow_wait_next(self) -> float | None:
-        """Return in how many seconds the next wait is due, 0 and less at once; None without any."""
+        """Return the seconds until the next wait is due, 0 or less if now; None without any."""
         row = await self._sql.row("workflow_wait_next")
         return None if row is None else row.seconds
 
     async def workflow_wait_quiet(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of these workflows that are sent no signal now, and keep them so up to the
-        end of the transaction.
+        """Return those of these workflows to which no transaction is sending a signal, and block
+        new signals until the end of this transaction.
         """
         values = {"ids": array_literals.texts(sorted(set(ids))), "schema": self._sql.schema}
         found: Sequence[str] = (await self._sql.rows("workflow_wait_quiet", values)).values()
         return found
 
     async def workflow_wait_facts(self, tasks: Sequence[tuple[str, str]]) -> Sequence[WaitFacts]:
-        """Return what the waits of tasks, (workflow's id, task's name), can be about."""
+        """Return the inputs of the waits of tasks, each (workflow's id, task's name)."""
         rows = await self._sql.rows("workflow_wait_facts", _names(tasks))
         return [WaitFacts(**row._asdict()) for row in rows.records()]
 
     async def workflow_wait_dep_list(self, tasks: Sequence[tuple[str, str]]) -> Sequence[WaitDep]:
-        """Return the tasks that these waited for, with as many of their outputs as an expression
-        can bear.
-        """
+        """Return the dependencies of these tasks, with their outputs up to a total size."""
         if not tasks:
             return []
         values = {**_names(tasks), "size": _OUTPUTS, "limit": _DEPS}
@@ -295,8 +292,8 @@ class WaitStore(WaitNotices):
         return [WaitDep(**row._asdict()) for row in rows.records()]
 
     async def workflow_wait_update_many(self, updates: Sequence[WaitUpdate]) -> Sequence[int]:
-        """Write what was found; return the jobs of those that still wait, and of which nobody else
-        has written anything since they were claimed.
+        """Write the results; return the jobs of those waits that are not over yet and unchanged
+        since they were claimed.
         """
         values = {
             **_leases([update.row for update in updates]),
@@ -309,11 +306,11 @@ class WaitStore(WaitNotices):
         return found
 
     async def workflow_wait_due(self, rows: Sequence[WaitRow]) -> None:
-        """Let waits that were claimed be due at once."""
+        """Make claimed waits due at once."""
         await self._sql.rows("workflow_wait_due", _leases(rows))
 
     async def workflow_wait_reset(self, id: str) -> None:
-        """Let the waits of a workflow's tasks begin anew, as its next attempt needs it."""
+        """Reset the waits of a workflow's tasks for its next attempt."""
         await self._sql.rows("workflow_wait_reset", {"id": id})
         await self._notify_waits()
 

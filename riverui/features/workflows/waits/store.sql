@@ -1,5 +1,5 @@
--- Signals that workflows are sent, and the waits of their tasks. Who sends a signal holds the workflow's turn up to the
--- end of the transaction, so that signals can be read in the order of their ids, and none comes late.
+-- Signals of workflows, and the waits of their tasks. A transaction that sends a signal locks the workflow's turn until
+-- its end, so that signals become visible in the order of their ids.
 
 -- name: workflow_signal_turn
 select pg_advisory_xact_lock(
@@ -16,7 +16,7 @@ left join /* schema */riverui_workflow_signal s
 where w.id = :id::text;
 
 -- name: workflow_signal_insert
--- Tasks that are due already are looked at anyway.
+-- Tasks that are due already need no update.
 with inserted as (
   insert into /* schema */riverui_workflow_signal as s (
     workflow_id, attempt, key, payload, source, idempotency_key, bytes
@@ -91,7 +91,7 @@ with recursive found as (
 select f.key from found f order by f.key;
 
 -- name: workflow_signal_page_list
--- What is large is told by its size.
+-- Of large ones only the size is returned.
 select u.id, u.attempt, u.key, u.created_at, u.bytes,
   case when u.bytes <= :large::bigint then left(u.payload::text, :length::int) end as payload,
   case when u.bytes <= :large::bigint then left(u.source::text, :length::int) end as source
@@ -139,7 +139,7 @@ from /* schema */riverui_workflow_task t
 where t.workflow_id = :id::text and t.name = :task::text;
 
 -- name: workflow_wait_claim
--- By now(): an index cannot be asked for what clock_timestamp() says.
+-- Uses now(): clock_timestamp() is volatile and cannot be used with an index.
 with due as materialized (
   select o.workflow_id, o.name
   from /* schema */riverui_workflow_task o
@@ -188,7 +188,7 @@ join /* schema */riverui_workflow w on w.id = u.id
 join /* schema */riverui_workflow_task t on t.workflow_id = u.id and t.name = u.name;
 
 -- name: workflow_wait_dep_list
--- An output counts by its size; those beyond the size of all together are left out.
+-- Outputs are left out once their total size exceeds the limit.
 select p.workflow_id, p.task, p.name, p.state, p.ended_at,
   p.job_state,
   case when sum(coalesce(octet_length(p.output), 0)) over (partition by p.workflow_id, p.task order by p.name)
@@ -205,7 +205,7 @@ from (
 ) p;
 
 -- name: workflow_wait_update_many
--- What a signal has made due meanwhile stays due.
+-- Waits that a signal has made due meanwhile stay due.
 with given as materialized (
   select u.id, u.name, u.changes, u.lease, u.progress, u.due_at, u.state
   from unnest(
@@ -239,7 +239,7 @@ where t.workflow_id = u.id and t.name = u.name and t.wait_due_at = u.lease and t
 returning t.job_id;
 
 -- name: workflow_wait_reset
--- Tasks that are not worked again keep what their jobs tell of their waits.
+-- Tasks that are not worked again keep the state of their waits in their jobs' metadata.
 update /* schema */riverui_workflow_task t
 set wait_due_at = 'epoch', wait_progress = '{}', wait_changes = t.wait_changes + 1
 where t.workflow_id = :id::text and t.wait is not null

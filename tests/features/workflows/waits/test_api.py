@@ -102,7 +102,7 @@ async def test_what_is_wrong_with_a_signal_is_told(
             ('{"key": 7}', 400, "`key` is missing"),
             ('{"key": ""}', 400, "`key` is missing"),
             ('{"key": "' + "k" * 201 + '"}', 400, "1 to 200 characters"),
-            ('{"key": "\\u0000"}', 400, "cannot keep"),
+            ('{"key": "\\u0000"}', 400, "cannot store"),
             ('{"key": "\\ud800"}', 400, ""),
             ('{"key": "k", "payload": "\\u0000"}', 400, "NUL"),
             ('{"key": "k", "payload": "\\ud800"}', 400, "not valid JSON"),

@@ -71,12 +71,12 @@ def test_its_form_is_the_one_that_river_ui_reads() -> None:
         (lambda: Wait("a", [Term("1st", "1")]), "cannot name a term"),
         (lambda: Wait("a", [Term("a" * 65, "1")]), "cannot name a term"),
         (lambda: Wait("a", [Term("a", " ")]), "expression is empty"),
-        (lambda: Wait("a", ["approved"]), "is no term"),  # type: ignore[list-item]
+        (lambda: Wait("a", ["approved"]), "is not a term"),  # type: ignore[list-item]
         (lambda: Wait("a", [SignalTerm("a", "")]), "signal key is empty"),
         (lambda: Wait("a", [SignalTerm("a", "k" * 201)]), "201 characters"),
-        (lambda: Wait("a", [SignalTerm("a", "\0")]), "cannot keep"),
-        (lambda: Wait("a", [SignalTerm("a", "\ud800")]), "cannot keep"),
-        (lambda: Wait("a", [SignalTerm("a", 7)]), "is no text"),  # type: ignore[arg-type]
+        (lambda: Wait("a", [SignalTerm("a", "\0")]), "cannot store"),
+        (lambda: Wait("a", [SignalTerm("a", "\ud800")]), "cannot store"),
+        (lambda: Wait("a", [SignalTerm("a", 7)]), "is not a text"),  # type: ignore[arg-type]
         (lambda: Wait("a", [SignalTerm("a", "k", required_count=0)]), "required_count"),
         (lambda: Wait("a", [SignalTerm("a", "k", required_count=True)]), "required_count"),
         (lambda: Wait("a", [TimerTerm("a")]), "either at"),

@@ -324,11 +324,11 @@ async def test_signals_are_checked_in_words(lobby: Lobby, client: Client) -> Non
     with pytest.raises(SignalRefused, match="1 to 200 characters"):
         await client.workflows.signal(workflow.id, "k" * 201, 1)
     for odd in ("\0", "\ud800"):
-        with pytest.raises(SignalRefused, match="Postgres cannot keep"):
+        with pytest.raises(SignalRefused, match="Postgres cannot store"):
             await client.workflows.signal(workflow.id, odd, 1)
-        with pytest.raises(SignalRefused, match="cannot be kept"):
+        with pytest.raises(SignalRefused, match="cannot be stored"):
             await client.workflows.signal(workflow.id, "approval", odd)
-    with pytest.raises(SignalRefused, match="cannot be kept"):
+    with pytest.raises(SignalRefused, match="cannot be stored"):
         await client.workflows.signal(workflow.id, "approval", object())
     with pytest.raises(NotFound, match="Workflow not found: nowhere"):
         await client.workflows.signal("nowhere", "approval")

@@ -125,10 +125,10 @@ async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
         for given, status, told, field in (
             ({"key": ""}, 400, "key is a text of 1 to 200 characters", "key"),
             ({"key": "k" * 201}, 400, "key is a text of 1 to 200 characters", "key"),
-            ({"payload": '{"ok": tru}'}, 400, "payload cannot be kept", "payload"),
-            ({"payload": "[" * 5_000}, 400, "payload cannot be kept", "payload"),
+            ({"payload": '{"ok": tru}'}, 400, "payload cannot be stored", "payload"),
+            ({"payload": "[" * 5_000}, 400, "payload cannot be stored", "payload"),
             ({"payload": '"\\u0000"'}, 400, "NUL", "payload"),
-            ({"payload": '"\\ud800"'}, 400, "payload cannot be kept", "payload"),
+            ({"payload": '"\\ud800"'}, 400, "payload cannot be stored", "payload"),
             ({"payload": json.dumps("x" * 300_000)}, 400, "more than the 300,000", "payload"),
             ({"idempotency_key": "i" * 201}, 400, "idempotency key is a text", "idempotency_key"),
             ({"idempotency_key": "taken"}, 409, "has the idempotency key", "idempotency_key"),

@@ -1,4 +1,4 @@
-"""Has the leader look at the waits of workflows."""
+"""Lets the leader evaluate the waits of workflows."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class WorkflowWaits(Feature):
         self._interval = interval
 
     def services(self, context: ServiceContext) -> Sequence[WaitEvaluator]:
-        """Return what looks at waits that are due."""
+        """Return the service that evaluates due waits."""
         return [WaitEvaluator(context, interval=self._interval)]

@@ -1,4 +1,4 @@
-"""Looks at the waits that are due, and lets tasks be worked whose wait is over."""
+"""Evaluates due waits, and stages the tasks whose wait is over."""
 
 from __future__ import annotations
 
@@ -26,36 +26,38 @@ from riverui.features.workflows.waits.verbs import signals, waits
 from riverui.storage.tables import installed
 
 _CLAIMED = 100
-"""Waits that are looked at together: their statements take milliseconds, one look at most a
+"""Waits that are evaluated together: their statements take milliseconds, one evaluation at most a
 second or two.
 """
 _LEASE = timedelta(minutes=1)
-"""Until a wait is due again whose look was never finished, as its leader died."""
+"""Time after which a wait is due again if its evaluation never finished because the leader died."""
 _AGAIN = timedelta(hours=1)
-"""Until a wait is looked at without a reason: the safety net for signals that did not make it due,
-as their transactions saw an older state of the database, and for jobs that others cancelled.
+"""Time after which a wait is evaluated without a reason. It covers signals that did not make it
+due, as their transactions saw an older state of the database, and jobs cancelled by other clients.
 """
 _UNREADABLE = timedelta(minutes=5)
-"""Until a wait is looked at again that cannot be evaluated here: somebody has to mend it first."""
+"""Time until the next attempt at a wait that this leader cannot evaluate: it has to be repaired
+first, or CEL installed.
+"""
 _GATHERED = 16_000_000
-"""Bytes of signals that are held at once; waits beyond are looked at in the next batch."""
+"""Bytes of signals held at once; further waits are evaluated in the next batch."""
 _UNWRITTEN_SECONDS = 1.0
-"""Until what was found of the first waits is written, though others are being looked at."""
+"""Time until the first results are written, even if other waits are still being evaluated."""
 _ENDED = {None, *FINALIZED}
-"""States of jobs that are not to be worked any more; None where the job is gone."""
+"""States of jobs that will not be worked any more; None for a deleted job."""
 _LOOK_SECONDS = 30.0
-"""Until the database is asked again though nothing was due, and no notification came: those are
-seldom lost.
+"""Longest time between two queries if nothing is due and no notification arrives: those are seldom
+lost.
 """
 _TABLE_ROUNDS = 30
-"""Rounds until it is asked again whether the table is there."""
+"""Rounds between two checks for a missing table."""
 
 
 class WaitEvaluator:
-    """Looks at waits that are due: those that began, were signalled, or have a timer that fires.
+    """Evaluates due waits: those that began, got a signal, or have a timer that fires.
 
-    Nothing else is read, however many tasks wait. Where notifications are heard, nothing is asked
-    before the next timer fires.
+    Nothing else is read, however many tasks wait. With a listening notifier the database is queried
+    only when a notification arrives or the next timer fires.
     """
 
     name = "workflow waits"
@@ -66,21 +68,21 @@ class WaitEvaluator:
         self._expressions = Expressions()
         self._there = False
         self._ask_in = 0
-        """Rounds until it is asked whether the table is there."""
+        """Rounds until the next check for the table."""
         self._look_at = 0.0
-        """When something is due as far as is known, by the context's clock."""
-        self._told = True
-        """Whether there may be more than is known."""
+        """When the next known wait is due, by the context's clock."""
+        self._notified = True
+        """Whether other waits may be due."""
         if context.notifier is not None:
-            context.notifier.subscribe(NOTIFIED, lambda message: self._tell())
-            context.notifier.on_reconnect(self._tell)
+            context.notifier.subscribe(NOTIFIED, lambda message: self._notify())
+            context.notifier.on_reconnect(self._notify)
 
     async def run_once(self) -> int:
-        """Look at all that is due; return how many tasks may be worked now."""
+        """Evaluate all due waits; return how many tasks were staged."""
         staged = 0
         if not await self._ready() or not self._due:
             return staged
-        self._told, self._look_at = False, 0.0
+        self._notified, self._look_at = False, 0.0
         while True:
             async with self._context.executor() as executor:
                 rows = await WaitStore(executor).workflow_wait_claim(lease=_LEASE, limit=_CLAIMED)
@@ -98,14 +100,14 @@ class WaitEvaluator:
 
     @property
     def _due(self) -> bool:
-        """Whether a look may find something."""
+        """Whether any wait may be due."""
         notifier = self._context.notifier
-        if notifier is None or not notifier.listening or self._told:
+        if notifier is None or not notifier.listening or self._notified:
             return True
         return self._context.now() >= self._look_at
 
-    def _tell(self) -> None:
-        self._told = True
+    def _notify(self) -> None:
+        self._notified = True
 
     def close(self) -> None:
         """End the process that evaluates expressions."""
@@ -123,7 +125,7 @@ class WaitEvaluator:
         return self._there
 
     async def _look(self, rows: Sequence[WaitRow]) -> tuple[int, int]:
-        """Look at waits; return how many were looked at, and how many are over."""
+        """Evaluate waits; return how many were evaluated, and how many are over."""
         gathered, updates, left = await self._gather(rows)
         looked, staged = len(updates) + len(gathered), 0
         over: set[int] = set()
@@ -138,11 +140,11 @@ class WaitEvaluator:
             if look.over:
                 over.add(row.job_id)
             if self._context.now() - written_at > _UNWRITTEN_SECONDS:
-                # Those that were quick do not wait for slow ones.
+                # Fast ones do not wait for slow ones.
                 staged += await self._write(updates, over)
                 updates, over, written_at = [], set(), self._context.now()
         staged += await self._write(updates, over)
-        # Jobs that another client has cancelled or deleted: their tasks have ended.
+        # Another client has cancelled or deleted these jobs: their tasks have ended.
         strays = [row.job_id for row, found in gathered if found.facts.job_state in _ENDED]
         if strays:
             async with self._context.transaction() as tx:
@@ -153,7 +155,7 @@ class WaitEvaluator:
         return looked, staged
 
     async def _write(self, updates: Sequence[WaitUpdate], over: set[int]) -> int:
-        """Write what was found, and let tasks be worked; return how many."""
+        """Write the results and stage tasks; return how many."""
         if not updates:
             return 0
         async with self._context.transaction() as tx:
@@ -168,8 +170,8 @@ class WaitEvaluator:
     async def _gather(
         self, rows: Sequence[WaitRow]
     ) -> tuple[list[tuple[WaitRow, waits.Gathered]], list[WaitUpdate], list[WaitRow]]:
-        """Read what the waits are about; return that, those that cannot be read, and those that
-        have to be looked at later.
+        """Read the inputs of the waits; return these, the updates of invalid waits, and the waits
+        to evaluate later.
         """
         gathered: list[tuple[WaitRow, waits.Gathered]] = []
         updates: list[WaitUpdate] = []
@@ -219,7 +221,7 @@ def _update(row: WaitRow, look: waits.Look) -> WaitUpdate:
     facts, wait = look.gathered.facts, look.gathered.wait
     state = None
     if look.over:
-        told = waits.waiting_state(wait, facts, look.fires) | {
+        found = waits.waiting_state(wait, facts, look.fires) | {
             "resolved_at": time_text(facts.now),
             "result": evidence(
                 wait,
@@ -229,14 +231,14 @@ def _update(row: WaitRow, look: waits.Look) -> WaitUpdate:
                 as_of=facts.now,
             ),
         }
-        state = json.dumps(told, ensure_ascii=False)
+        state = json.dumps(found, ensure_ascii=False)
     elif waits.is_first(row, facts):
         state = json.dumps(waits.waiting_state(wait, facts, look.fires), ensure_ascii=False)
     return WaitUpdate(row, look.progress.to_json(), _due_at(look, look.fires), state)
 
 
 def _due_at(look: waits.Look, fires: Mapping[str, datetime | None]) -> datetime:
-    """Return when a wait is to be looked at next, unless it is signalled before."""
+    """Return when to evaluate a wait next, unless a signal arrives earlier."""
     now = look.gathered.facts.now
     if look.more:
         return now

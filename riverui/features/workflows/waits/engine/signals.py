@@ -46,7 +46,7 @@ def signal_params(
     idempotency_key: str | None,
     source: Any,
 ) -> SignalInsertParams:
-    """Return a signal to insert. SignalRefused for what cannot be JSON."""
+    """Return a signal to insert. Raise SignalRefused for values that are not JSON."""
     return SignalInsertParams(
         workflow_id=id,
         key=key,
@@ -58,7 +58,7 @@ def signal_params(
 
 
 def signal_of(id: str, row: SignalRow) -> Signal:
-    """Return a signal of the workflow with this id, its JSON read."""
+    """Return a signal of the workflow with this id, its JSON parsed."""
     return Signal(
         id=row.id,
         workflow_id=id,
@@ -74,7 +74,7 @@ def _json(what: str, value: Any) -> str:
     try:
         return gojson.dump(value)
     except gojson.Unfit as error:
-        raise SignalRefused(f"The signal's {what} cannot be kept: {error}") from None
+        raise SignalRefused(f"The signal's {what} cannot be stored: {error}") from None
 
 
 def _value(text: str) -> Any:

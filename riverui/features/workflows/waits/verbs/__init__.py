@@ -1,1 +1,1 @@
-"""Signals, and what a task waits for."""
+"""Signals, and the waits of tasks."""

@@ -1,4 +1,4 @@
-"""Tells how far a task's wait is, without changing anything."""
+"""Reports the progress of a task's wait, without changing anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PHASES: Mapping[str, Phase] = {"waiting": "not_started", "wait": "waiting"}
 
 
 class WaitDiagnosis(NamedTuple):
-    """How far a task's wait is."""
+    """The progress of a task's wait."""
 
     row: WaitRow
     facts: WaitFacts
@@ -26,24 +26,26 @@ class WaitDiagnosis(NamedTuple):
     over: bool
     """Whether the expression is true now."""
     results: Mapping[str, TermResult]
-    """By term; empty where the wait cannot be evaluated."""
+    """By term; empty if the wait cannot be evaluated."""
     required: Mapping[str, int]
     """How many signals terms need, by term."""
     signals: Mapping[str, SignalCount]
-    """What has arrived, by key."""
+    """The signals received, by key."""
     fires: Mapping[str, datetime | None]
     """When timers fire, by term."""
     scanned: int
-    """Signals that were looked at."""
+    """Number of signals evaluated."""
     truncated: bool
-    """Whether there are more of them."""
+    """Whether there are more signals."""
     eval_error: str
 
 
 async def diagnose(
     executor: Executor, expressions: Expressions, id: str, task: str
 ) -> WaitDiagnosis:
-    """Return how far a task's wait is. NotFound where there is no such task, or it has no wait."""
+    """Return the progress of a task's wait. Raise NotFound if the task does not exist or has no
+    wait.
+    """
     found = await signals.need(executor)
     row = await found.workflow_wait_get(id, task)
     known = await found.workflow_wait_facts([(id, task)]) if row else []

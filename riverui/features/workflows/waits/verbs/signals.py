@@ -1,4 +1,4 @@
-"""What programs and people tell workflows: signals, for the tasks that wait for them."""
+"""Signals that programs and people send to workflows, for the tasks that wait for them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from riverui.storage.interface import Executor
 from riverui.storage.tables import installed
 
 MOST_PAYLOAD = 1_000_000
-"""Bytes of a signal's payload in JSON: enough for any fact; what is larger belongs in a store."""
+"""Bytes of a signal's payload in JSON: larger data belongs in a store of its own."""
 MOST_SOURCE = 10_000
-"""Bytes of what tells where a signal comes from."""
+"""Bytes of a signal's source in JSON."""
 MOST_LISTED = 1_000
-"""Signals in one page of them."""
+"""Signals in one page."""
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class SignalPage(NamedTuple):
-    """Signals of a task, and where more of them begin."""
+    """Signals of a task, and the cursor of the next page."""
 
     signals: Sequence[SignalRow]
     next_cursor_id: int | None
-    """For the next page; None after the last."""
+    """None on the last page."""
 
 
 def check_signal(params: SignalInsertParams) -> SignalInsertParams:
-    """Return a signal as it may be kept; SignalRefused where it is too large or oddly named."""
+    """Return a valid signal; raise SignalRefused if it is too large or its names are invalid."""
     _check_name("key", params.key)
     if params.idempotency_key is not None:
         _check_name("idempotency key", params.idempotency_key)
@@ -58,10 +58,10 @@ def check_signal(params: SignalInsertParams) -> SignalInsertParams:
 
 
 async def send(executor: Executor, params: SignalInsertParams) -> SignalRow:
-    """Keep a signal, in a transaction, and return it: the one that was there where it was sent
-    before with the same idempotency key.
+    """Store a signal, in a transaction, and return it, or the one sent before with the same
+    idempotency key.
 
-    NotFound without the workflow, SignalAttemptMismatch, SignalConflict, SignalRefused;
+    Raise NotFound without the workflow, SignalAttemptMismatch, SignalConflict, SignalRefused;
     SchemaMissing without the tables.
     """
     params = check_signal(params)
@@ -70,7 +70,7 @@ async def send(executor: Executor, params: SignalInsertParams) -> SignalRow:
 
 
 async def need(executor: Executor) -> WaitStore:
-    """Return the executor for signals and waits; SchemaMissing, in words, without their table."""
+    """Return the store of signals and waits; raise SchemaMissing without their table."""
     if not await installed(executor):
         raise SchemaMissing(tables.message("Signals of workflows need"))
     return WaitStore(executor)
@@ -87,10 +87,10 @@ async def page(
     limit: int = 100,
     descending: bool = False,
 ) -> SignalPage:
-    """Return signals of the keys that a task waits for, of one of them with `key`; of the
-    workflow's attempt of now unless another is asked for.
+    """Return signals of the keys that a task waits for, or only of `key`; of the workflow's current
+    attempt unless another is given.
 
-    NotFound without the task, SignalUndeclared for a key that it does not wait for.
+    Raise NotFound without the task, SignalUndeclared for a key that it does not wait for.
     """
     waits = await need(executor)
     row, wait = await _task(waits, id, task)
@@ -121,7 +121,7 @@ async def _task(waits: WaitStore, id: str, task: str) -> tuple[WaitRow, Wait]:
 
 
 def wait_of(row: WaitRow) -> Wait:
-    """Return the wait of a task; WaitInvalid where its row has none that can be read."""
+    """Return the wait of a task; raise WaitInvalid if its row cannot be parsed."""
     try:
         return Wait.from_object(read_json(row.wait))
     except UnreadableJson as error:
@@ -145,7 +145,7 @@ def _check_name(what: str, text: str) -> None:
     if not isinstance(text, str) or not 1 <= len(text) <= MOST_KEY:
         raise SignalRefused(f"A signal's {what} is a text of 1 to {MOST_KEY} characters.")
     if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
-        raise SignalRefused(f"The signal's {what} has a character that Postgres cannot keep.")
+        raise SignalRefused(f"The signal's {what} has a character that Postgres cannot store.")
 
 
 def _check_json(what: str, text: str, most: int) -> None:
@@ -159,6 +159,6 @@ def _check_json(what: str, text: str, most: int) -> None:
         if "\\u" in text:
             write_json(value).encode()
     except (UnreadableJson, UnicodeEncodeError) as error:
-        raise SignalRefused(f"The signal's {what} cannot be kept: {error}"[:300]) from None
+        raise SignalRefused(f"The signal's {what} cannot be stored: {error}"[:300]) from None
     if _NUL.search(text):
-        raise SignalRefused(f"The signal's {what} has a NUL, which Postgres cannot keep.")
+        raise SignalRefused(f"The signal's {what} has a NUL, which Postgres cannot store.")

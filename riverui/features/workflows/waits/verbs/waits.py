@@ -1,4 +1,4 @@
-"""Finds out how far the waits of tasks are: what has arrived, and what expressions make of it."""
+"""Evaluates the waits of tasks: reads the signals received, and evaluates their expressions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import WaitDep, WaitFacts, WaitRow, WaitStore
 
 MOST_SCANNED = 10_000
-"""Signals that are looked at in one look: River Pro's diagnostics look at so many."""
+"""Signals that one evaluation reads: as many as River Pro's diagnostics."""
 _PART, _PART_BYTES = 1_000, 1_000_000
-"""Signals, and bytes of them, that are read by one statement and evaluated at once."""
+"""Signals, and their bytes, that one statement reads and one request evaluates."""
 _MOST_BYTES = 8_000_000
-"""Bytes of signals that one look reads: what a second is enough for."""
+"""Bytes of signals that one evaluation reads, in at most a second."""
 _LISTED = 1_000
-"""Signals of each key that `signals` lists, the latest: more belong into a signal term."""
+"""Signals of each key that `signals` lists, the latest: use a signal term for more."""
 _LONGEST_ERROR = 500
-"""Characters of all errors of a look together."""
+"""Characters of all errors of an evaluation together."""
 
 _SIGNAL_TIMES = (("created_at",),)
 _TIMES = (
@@ -45,22 +45,22 @@ _TIMES = (
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What was found of a wait up to now: signals are looked at once."""
+    """The results of a wait so far: each signal is evaluated once."""
 
     attempt: int
     signals: Mapping[str, SignalCount] = field(default_factory=dict)
     """By key."""
     matched: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
-    """By term: how many, and the last one's id."""
+    """By term: the number of signals, and the last one's id."""
     error: str = ""
     true: Sequence[str] = ()
-    """The terms that were true when it was looked at last."""
+    """The terms that were true at the last evaluation."""
     fires: Mapping[str, str] = field(default_factory=dict)
     """When timers fire, by term."""
 
     @classmethod
     def of(cls, text: str, attempt: int) -> Progress:
-        """Return what a row holds; nothing found where it is of another attempt."""
+        """Return the progress stored in a row; empty if it is of another attempt."""
         found = read_object(text)
         if found.get("attempt") != attempt:
             return cls(attempt)
@@ -78,35 +78,35 @@ class Progress:
         )
 
     def to_json(self) -> str:
-        """Return it as a row holds it."""
+        """Return the progress as stored in a row."""
         signals = {
             key: [count.included_count, count.last_included_id]
             for key, count in self.signals.items()
         }
-        told: dict[str, Any] = {"attempt": self.attempt, "signals": signals, "terms": self.matched}
-        told["true"], told["fires"] = list(self.true), dict(self.fires)
+        found: dict[str, Any] = {"attempt": self.attempt, "signals": signals, "terms": self.matched}
+        found["true"], found["fires"] = list(self.true), dict(self.fires)
         if self.error:
-            told["error"] = self.error
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+            found["error"] = self.error
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
 class Gathered(NamedTuple):
-    """What a look at a wait is about."""
+    """The inputs of an evaluation."""
 
     wait: Wait
     facts: WaitFacts
     deps: Sequence[WaitDep]
     progress: Progress
     fresh: Mapping[str, Sequence[SignalRow]]
-    """Signals by key that were not looked at before."""
+    """New signals by key."""
     listed: Mapping[str, Sequence[SignalRow]]
     """Signals by key for expressions that name `signals`, oldest first."""
     more: bool
-    """Whether there are signals that this look leaves out."""
+    """Whether there are more signals."""
 
     @property
     def size(self) -> int:
-        """Bytes of its signals."""
+        """The size of its signals in bytes."""
         rows = (
             row for part in (self.fresh, self.listed) for found in part.values() for row in found
         )
@@ -114,7 +114,7 @@ class Gathered(NamedTuple):
 
 
 class Look(NamedTuple):
-    """How far a wait is."""
+    """The result of an evaluation."""
 
     gathered: Gathered
     progress: Progress
@@ -124,20 +124,20 @@ class Look(NamedTuple):
     """When timers fire, by term."""
     over: bool
     scanned: int
-    """How many signals were looked at."""
+    """Number of signals evaluated."""
     more: bool
-    """Whether there are signals that this look leaves out."""
+    """Whether there are more signals."""
 
 
 def needs_deps(wait: Wait) -> bool:
-    """Return whether a wait is about tasks that came before."""
+    """Return whether a wait depends on the task's dependencies."""
     return bool(wait.anchors) or _names(wait, "deps")
 
 
 async def gather(
     waits: WaitStore, row: WaitRow, wait: Wait, facts: WaitFacts, deps: Sequence[WaitDep]
 ) -> Gathered:
-    """Read what a look at a wait needs."""
+    """Read the inputs of an evaluation."""
     progress = Progress.of(row.progress, facts.attempt)
     fresh: dict[str, Sequence[SignalRow]] = {}
     left, size, more = MOST_SCANNED, _MOST_BYTES, False
@@ -165,7 +165,7 @@ async def gather(
 async def _fresh(
     waits: WaitStore, facts: WaitFacts, key: str, after: int, left: int, size: int
 ) -> tuple[Sequence[SignalRow], bool]:
-    """Return signals of a key, and whether there may be more of them."""
+    """Return signals of a key, and whether there may be more."""
     found: list[SignalRow] = []
     while left > 0 and size > 0:
         rows = await waits.own_workflow_signal_list(
@@ -187,7 +187,7 @@ async def _fresh(
 
 
 async def look(expressions: Expressions, gathered: Gathered) -> Look:
-    """Return how far a wait is. ExpressionsUnavailable where CEL is not installed."""
+    """Evaluate a wait. Raise ExpressionsUnavailable if CEL is not installed."""
     wait, facts = gathered.wait, gathered.facts
     errors: dict[str, str] = {}
     signals = dict(gathered.progress.signals)
@@ -239,10 +239,10 @@ async def look(expressions: Expressions, gathered: Gathered) -> Look:
     whole = await expressions.evaluate([wait.expr], [json.dumps(values)])
     if whole.errors[0]:
         errors["the wait"] = whole.errors[0]
-    told = "; ".join(f"{what}: {error}" for what, error in errors.items())[:_LONGEST_ERROR]
+    error_text = "; ".join(f"{what}: {error}" for what, error in errors.items())[:_LONGEST_ERROR]
     held = [term.name for term in wait.terms if results[term.name].satisfied]
     known = {name: time_text(at) for name, at in fires.items() if at is not None}
-    progress = Progress(facts.attempt, signals, matched, told, held, known)
+    progress = Progress(facts.attempt, signals, matched, error_text, held, known)
     over = whole.values[0][0]
     return Look(gathered, progress, results, fires, over, scanned, more)
 
@@ -250,8 +250,8 @@ async def look(expressions: Expressions, gathered: Gathered) -> Look:
 async def _matches(
     expressions: Expressions, terms: Sequence[SignalTerm], rows: Sequence[SignalRow]
 ) -> tuple[Sequence[SignalRow], Iterable[tuple[SignalTerm, Sequence[int], str | None]]]:
-    """Return the signals that were looked at, the first of these; and for each term those for which
-    it is true, and what was wrong with it last.
+    """Return the signals evaluated, the first of the given ones; and for each term the ids of those
+    for which it is true, and its last error.
     """
     asked = [term for term in terms if term.expr]
     answers: list[tuple[SignalTerm, Sequence[int], str | None]] = []
@@ -276,7 +276,7 @@ def _signal_result(term: SignalTerm, matched: tuple[int, int | None]) -> TermRes
 
 
 def _signal_text(row: SignalRow) -> str:
-    """Return a signal as expressions know it, in JSON; its payload is passed on as it stands."""
+    """Return a signal in the form of expressions, as JSON; its payload is passed on unchanged."""
     return (
         f'{{"payload": {row.payload}, "attempt": {row.attempt}, "created_at":'
         f' "{time_text(row.created_at)}", "id": {row.id}, "key": {json.dumps(row.key)},'
@@ -313,12 +313,12 @@ def _context(
 
 
 def _dep(dep: WaitDep) -> dict[str, Any]:
-    told: dict[str, Any] = {"state": dep.state}
+    found: dict[str, Any] = {"state": dep.state}
     if dep.ended_at is not None:
-        told["finalized_at"] = time_text(dep.ended_at)
+        found["finalized_at"] = time_text(dep.ended_at)
     if dep.output is not None:
-        told["output"] = read_object(f'{{"value": {dep.output}}}').get("value")
-    return told
+        found["output"] = read_object(f'{{"value": {dep.output}}}').get("value")
+    return found
 
 
 def _names(wait: Wait, variable: str) -> bool:
@@ -331,12 +331,12 @@ def _size(row: SignalRow) -> int:
 
 
 def is_first(row: WaitRow, facts: WaitFacts) -> bool:
-    """Return whether a wait is looked at for the first time in this attempt of its workflow."""
+    """Return whether a wait is evaluated for the first time in this attempt of its workflow."""
     return read_object(row.progress).get("attempt") != facts.attempt
 
 
 def waiting_state(wait: Wait, facts: WaitFacts, fires: Mapping[str, datetime | None]) -> Any:
-    """Return what a job's metadata say of a wait that is not over, in the form of River UI."""
+    """Return the state of an unfinished wait for a job's metadata, in the form of River UI."""
     state: dict[str, Any] = {"started_at": time_text(facts.started_at)}
     timers = {name: {"fire_at": time_text(at)} for name, at in fires.items() if at is not None}
     if timers:
