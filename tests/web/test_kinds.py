@@ -91,7 +91,7 @@ async def test_one_kind(read: AsyncClient, make: Make) -> None:
 async def test_a_kind_that_nobody_has(read: AsyncClient) -> None:
     answer = await read.get("/kinds/nope")
     assert answer.status_code == 404
-    assert "There is no job of it" in answer.text
+    assert "It has no jobs" in answer.text
 
 
 async def test_who_may_not_see_jobs_sees_figures_alone(app: Starlette, make: Make) -> None:

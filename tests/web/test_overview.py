@@ -385,7 +385,7 @@ async def test_names_are_text_everywhere(
         assert (await client.get(link)).status_code == 200
 
 
-async def test_spikes_are_told_among_what_happened(
+async def test_spikes_are_listed_among_recent_events(
     app: Starlette, client: httpx2.AsyncClient
 ) -> None:
     def failing(window: Window, queue: str, kind: str) -> Figures:
@@ -393,7 +393,7 @@ async def test_spikes_are_told_among_what_happened(
 
     MadeFigures(make=failing).put_into(app.state.dashboard)
     page = await home(client)
-    told = page.one("ul", **{"class": "brief happenings"})
-    assert "up to 80 attempts failed in a minute, usually 5" in told.text
-    assert "jobs came" not in told.text
+    events = page.one("ul", **{"class": "brief events"})
+    assert "up to 80 attempts failed in a minute, usually 5" in events.text
+    assert "jobs inserted" not in events.text
     assert page.one("svg", **{"aria-label": "Failed attempts, last hour"})

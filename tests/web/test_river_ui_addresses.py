@@ -70,7 +70,7 @@ async def test_missing_pages_show_the_nearest(client: AsyncClient, make: Make) -
     tick = await make.job(metadata={"periodic": True})
     for address, found, words in (
         ("/workflows/wf%201", [task], "these are the jobs of this one"),
-        ("/periodic-jobs", [tick], "these are the jobs they inserted"),
+        ("/periodic-jobs", [tick], "jobs that periodic jobs inserted"),
         ("/workflows", [tick, task], "this is the list of all jobs"),
     ):
         page = parse((await landed(client, address))[1])

@@ -1,4 +1,4 @@
-"""Versions, the database, and who leads."""
+"""The page About: versions, the database, and the leader."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ class About:
     """
     leader: LeaderRow | None
     tables: tuple[OwnTableSize, ...]
-    """The tables of riverui's own that there are."""
+    """riverui's own tables that exist in the database."""
     deletes_figures: bool
-    """Whether the viewer may delete stored figures, and there is a table of them."""
+    """Whether the viewer may delete stored figures, and their table exists."""
     missing: tuple[str, ...]
-    """What this kind of database cannot do, each as a sentence or two."""
+    """Features that this kind of database lacks, each in a sentence or two."""
     unread: Mapping[str, str]
-    """What of server, migrations, tables and leader could not be read, and why."""
+    """Which of server, migrations, tables and leader could not be read, and why."""
     rights: tuple[str, ...]
     self_url: str
     problem: Problem | None
 
 
 async def index(request: Request) -> Response:
-    """Answer with the page About, as much of it as the database tells."""
+    """Answer with the page About; parts that cannot be read from the database are left out."""
     driver, problem, status = dashboard(request).driver, None, 200
     facts = {
         "server": (
@@ -79,15 +79,15 @@ async def index(request: Request) -> Response:
         "leader": (leader := await fact(driver, lambda executor: executor.leader_get())),
     }
     errors = {name: error for name, error in facts.items() if isinstance(error, DatabaseError)}
-    # Here above all a person looks for what is wrong with the database.
+    # People look on this page for what is wrong with the database.
     for error in errors.values():
         if isinstance(error, DatabaseUnavailable | SchemaMissing):
             log.warning(
                 "%s", error, extra={"id": request_context(request).id, "kind": type(error).__name__}
             )
-            status, told = error_page(request, error)
+            status, page = error_page(request, error)
             problem, errors = (
-                Problem(title=told.title, detail=f"{told.detail} {told.command}".strip()),
+                Problem(title=page.title, detail=f"{page.detail} {page.command}".strip()),
                 {},
             )
             break
@@ -140,14 +140,14 @@ async def _tables(driver: Driver) -> Sequence[OwnTableSize] | DatabaseError:
 
 
 def _process(board: Dashboard) -> str:
-    """Return the name of the process that answers, and how many do on its port."""
+    """Return the name of this process, and how many processes serve its port."""
     return board.name if board.workers == 1 else f"{board.name} (one of {board.workers})"
 
 
 def _behind(
     source: MigrationSource, migrations: Sequence[MigrationRow]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return what lacks of each line but main of which the database has something."""
+    """Return the missing versions of each line, except main, that the database has."""
     found = []
     for line in dict.fromkeys(row.line for row in migrations if row.line != "main"):
         if line in source.lines():

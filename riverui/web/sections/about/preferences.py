@@ -1,4 +1,4 @@
-"""What a person prefers in this browser."""
+"""The viewer's preferences, kept in a cookie."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from riverui.web.search import columns
 from riverui.web.view.preferences import choose
 
 _BOOLEANS = {"1": True, "0": False}
-"""What the form says of `show_args`; anything else follows the server's default."""
+"""Posted values of `show_args`; any other value means the server's default."""
 
 
 async def update(request: Request) -> Response:
-    """Keep the choices that the form names; the others stay."""
+    """Save the preferences that the form names; the others stay."""
     posted = await form(request)
     old = cookies.preferences(request)
     chosen: dict[str, object] = asdict(old)
@@ -36,7 +36,7 @@ async def update(request: Request) -> Response:
     new = choose(chosen)
     if htmx(request).request:
         response = Response(status_code=204)
-        # The server draws these; the browser has done the others by itself.
+        # The server renders these; the browser has already applied the others.
         if (new.limit, new.show_args) != (old.limit, old.show_args):
             response.headers["HX-Refresh"] = "true"
     else:

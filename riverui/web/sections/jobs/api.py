@@ -1,4 +1,4 @@
-"""Jobs: the list, one job, and the verbs for chosen ones."""
+"""Jobs: the list, one job, and the verbs."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ B = TypeVar("B", "JobIds", Query)
 
 _GROUP = "Jobs"
 _LIMIT = 20
-"""Jobs that an answer holds unless another number is asked for, as in River UI."""
+"""Jobs in an answer by default, as in River UI."""
 _PAGE = 100
-"""Jobs that are read in one transaction."""
+"""Most jobs read in one transaction."""
 _REMEMBERED, _SHORT = 256, 500
-"""Query strings whose meaning is remembered, and bytes of the longest: some 1 MB in all."""
+"""Query strings whose parsed form is cached, and bytes of the longest: some 1 MB in all."""
 _ROOM = 16_000_000
-"""Characters of args that an answer may hold, shared by its jobs in the order they come."""
+"""Characters of args in one answer, given to its jobs in order."""
 _ARGS, _LEAST = 100_000, 1_000
-"""Characters above which a job's args are left out of a list, and how many they may always have."""
+"""Characters above which a job's args are left out of a list, and up to which they never are."""
 
 
 class Jobs(Model, frozen=True, kw_only=True):
@@ -79,8 +79,8 @@ class JobIds(Ids, frozen=True, kw_only=True):
     partial: Annotated[
         bool,
         Meta(
-            description="riverui: do it to those to which it can be done, and tell what became of"
-            " each, instead of all or none."
+            description="riverui: change the jobs that allow it and report what became of each,"
+            " instead of all or none."
         ),
     ] = False
 
@@ -91,7 +91,7 @@ class JobIds(Ids, frozen=True, kw_only=True):
 
 
 class SkippedJob(Model, frozen=True, kw_only=True):
-    """A job that was left as it was, and why."""
+    """A job that was not changed, and why."""
 
     id: Id
     reason: SkipReason
@@ -132,7 +132,7 @@ async def index(request: Request) -> Response:
 
 
 def _wanted(request: Request) -> tuple[Selection, JobPageParams]:
-    """Return what the parameters of a request mean; BadRequest where they mean nothing."""
+    """Return the parsed parameters of a request. Raises BadRequest if they are invalid."""
     selection = selected(request, "cursor", "limit")
     return selection, JobPageParams(
         filter=selection.filter,
@@ -145,8 +145,8 @@ def _wanted(request: Request) -> tuple[Selection, JobPageParams]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _asked(query: bytes) -> tuple[Selection, JobPageParams] | None:
-    """Return the same of a query string: programs ask for the same again and again. None where it
-    may mean something else next time, as times in a search text do.
+    """Return the same for a query string, cached, as programs repeat their requests. None if the
+    result depends on the time of the request, as with relative times in a search.
     """
     found = _wanted(Request({"type": "http", "headers": [], "query_string": query}))
     return None if found[0].extended else found
@@ -201,8 +201,8 @@ async def act(verb: JobVerb, request: Request) -> Response:
 
 
 def bodies(verb: JobVerb) -> tuple[type[JobIds], type[Query]]:
-    """Return the models of what a verb takes: the jobs, by their ids or by a query, and its
-    parameters, which `verb.read` and `read_pace` check.
+    """Return the models of a verb's request bodies, by ids and by query. Its parameters are checked
+    by `verb.read` and `read_pace`.
     """
     by_query = (*verb.parameters, *pace_parameters(verb))
     return (
@@ -240,13 +240,13 @@ async def _list(
     limit: timedelta,
     total: timedelta,
 ) -> Response:
-    """Return the answer; a statement takes no longer than `limit`, all of them than `total`."""
+    """Return the answer; each statement takes at most `limit`, all together at most `total`."""
     began = time.monotonic()
     request_context(request).answer_by += total.total_seconds()
     if (page := await _written(request, selection, wanted, limit=limit)) is not None:
         cursor = None if page.last is None else query.encode_cursor(page.last)
         return serializers.written(f'{{"data":[{page.jobs}],"next_cursor":', cursor, "}")
-    # What was slow to find is as slow to find again; what is slow to read shrinks the pages.
+    # A slow search is as slow the next time, so allow for it; slow reads make the pages smaller.
     spent = timedelta(seconds=time.monotonic() - began)
     limit = min(limit, dashboard(request).config.page_timeout + 2 * spent)
     rows, place = await _rows(request, selection, wanted, limit=limit, total=total)
@@ -257,7 +257,7 @@ async def _list(
 async def _written(
     request: Request, selection: Selection, wanted: JobPageParams, *, limit: timedelta
 ) -> JobJsonPage | None:
-    """Return the page as the database writes it; None where it has to be read job by job."""
+    """Return the page as JSON written by the database; None if it has to be read job by job."""
     if not wanted.limit or (selection.extended and wanted.filter.terms):
         return None
     args = min(_ARGS, _ROOM // wanted.limit)
@@ -278,12 +278,11 @@ async def _rows(
     limit: timedelta,
     total: timedelta,
 ) -> tuple[list[JobTextRow], JobCursor | None]:
-    """Return as many rows as there are, however far the search has to go, and where more may
-    follow.
+    """Return up to `wanted.limit` rows, however far the search has to go, and the cursor for more.
 
-    They are read in pages of at most a hundred, which are smaller still where that takes longer
-    than `limit`. Where all of it takes longer than `total`, who asks as River UI's clients do is
-    told so (QueryTimeout), and who knows of cursors gets what was found so far.
+    Rows are read in pages of at most a hundred, and of fewer if a page takes longer than `limit`.
+    If all pages take longer than `total`, a request with riverui's parameters gets the rows found
+    so far and a cursor; one with River UI's parameters only gets a QueryTimeout.
     """
     rows: list[JobTextRow] = []
     if not wanted.limit:
@@ -363,7 +362,7 @@ ENDPOINTS = (
         ),
     ),
     new_api.ENDPOINT,
-    # Before the address of a job, which fits this one as well.
+    # Before the address of one job, which would match this one too.
     export.ENDPOINT,
     Endpoint(
         "GET",

@@ -1,4 +1,4 @@
-"""Actions on all matching jobs: the preview, and the start; see the feature operations."""
+"""Actions on all matching jobs: the preview and the start; the feature `operations` runs them."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ async def _group(request: Request) -> JobGroup | None:
 async def _counts(
     request: Request, matching: JobFilter, cutoff: JobCutoff, page: JobPage
 ) -> Mapping[JobState, Count]:
-    """Return how many jobs of each state match: of the page where it has all of them, or where
-    counting takes too long.
+    """Return how many jobs of each state match: counted on the page if it has all of them, or if
+    the database takes too long to count.
     """
     states, board = matching.states or tuple(JobState), dashboard(request)
     if page.more:
@@ -148,7 +148,7 @@ async def _counts(
                 }
         except QueryTimeout:
             pass
-    # Where a window ended the search, counting would look at the same part of the table once more.
+    # If a window ended the search, counting would only scan the same part of the table again.
     whole = not page.more and page.searched is None
     kind = CountKind.EXACT if whole else CountKind.AT_LEAST
     found = Counter(row.state for row in page.rows)

@@ -1,4 +1,4 @@
-"""One job beside the last good one of its kind: what differs."""
+"""A comparison of one job with the last successful job of its kind."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from riverui.web.view.redaction import Redaction
 from riverui.web.view.render import respond
 
 _READ = 100_000
-"""Characters of args and metadata that are compared."""
+"""Characters of args, and of metadata, that are compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsCompare:
-    """A job beside another one."""
+    """A job compared with another one."""
 
     template: ClassVar[str] = "jobs/compare.html"
     fragments: ClassVar[Mapping[str, str]] = {}
 
     job: JobShowRow
     other: JobShowRow | None
-    """None where no job of its kind has completed, as far as was looked."""
+    """None if no completed job of its kind was found."""
     facts: tuple[tuple[str, str, str], ...]
-    """What differs besides: its name, that of the other one, that of this one."""
+    """Other properties that differ: name, value of the other job, value of this job."""
     args: JsonDiff | None
     metadata: JsonDiff | None
     sealed: tuple[str, str] | None
-    """What is told of the args of the other one and of this one, where any are encrypted: then they
+    """Descriptions of the args of the other job and of this one, if any are encrypted: then they
     are not compared.
     """
     cut: bool
@@ -53,8 +53,8 @@ class JobsCompare:
 
 
 async def show(request: Request) -> Response:
-    """Answer with what differs from the job that the address names, else from the last one of its
-    kind that completed before it began.
+    """Answer with the differences from the job named in the address, else from the last job of the
+    kind that completed before this one began.
     """
     only(request, "with")
     job = await _job(request, request.path_params["id"])
@@ -89,7 +89,7 @@ async def show(request: Request) -> Response:
 
 
 def _sealed(before: JobShowRow, after: JobShowRow) -> tuple[str, str] | None:
-    """Return what is told of the args of both, None where none are encrypted."""
+    """Return descriptions of the args of both jobs; None if none are encrypted."""
     found = [sealed_args(job.args.text, job.args.size) for job in (before, after)]
     if found == [None, None]:
         return None
@@ -126,15 +126,15 @@ async def _last_good(request: Request, job: JobShowRow) -> int | None:
 
 
 def _facts(before: JobShowRow, after: JobShowRow) -> tuple[tuple[str, str, str], ...]:
-    told = ((name, _told(name, before), _told(name, after)) for name in _FACTS)
-    return tuple(line for line in told if line[1] != line[2])
+    lines = ((name, _fact(name, before), _fact(name, after)) for name in _FACTS)
+    return tuple(line for line in lines if line[1] != line[2])
 
 
 _FACTS = ("queue", "priority", "attempt", "of attempts", "tags", "waited", "ran", "worked by")
 
 
-def _told(name: str, job: JobShowRow) -> str:
-    """Return one fact of a job in words."""
+def _fact(name: str, job: JobShowRow) -> str:
+    """Return one property of a job as text."""
     match name:
         case "queue":
             return job.queue
@@ -151,7 +151,7 @@ def _told(name: str, job: JobShowRow) -> str:
         case "ran":
             return _span(job.attempted_at, job.finalized_at)
         case _:
-            return job.attempted_by[-1] if job.attempted_by else "nobody"
+            return job.attempted_by[-1] if job.attempted_by else "none"
 
 
 def _span(begin: datetime | None, end: datetime | None) -> str:

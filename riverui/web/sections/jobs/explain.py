@@ -1,4 +1,4 @@
-"""Answers why a job is not running."""
+"""The endpoint that answers why a job is not running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends a filter's jobs as a file, however many: page by page, each in a short transaction."""
+"""Export of all matching jobs as a file, page by page, each in a short transaction."""
 
 from __future__ import annotations
 
@@ -37,47 +37,45 @@ from riverui.web.view.job_columns import job_columns
 from riverui.web.view.redaction import REDACTED, Redaction
 
 _FIRST = 50
-"""Jobs of the first page, before it is known how large they are."""
+"""Jobs of the first page, when their size is not known yet."""
 _MOST_JOBS = 1_000
-"""Jobs of a page at most; fewer where they are large."""
+"""Most jobs of a page; fewer if they are large."""
 _LARGE, _SMALL = 4_000_000, 1_000_000
-"""Characters of args above which a page was too large, and below which the next one may be larger.
+"""Characters of args in a page above which the next one is smaller, and below which it is larger.
 """
 _UNPACKED = 64_000_000
 """Bytes that a page's args may take at most, unless a single job has more."""
 _ARGS = 50_000_000
-"""Characters above which a job's args are left out: they would have to be in memory several times
-over.
-"""
+"""Characters above which a job's args are left out: memory would hold several copies of them."""
 _LEAST_WINDOW = 1_000
-"""Rows that a page looks at even where the database is slow."""
+"""Fewest rows that a page scans, even if the database is slow."""
 _FORMULA = re.compile(
     r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\"',;|]*"
     r"[-=+@＝＋－＠﹦﹢﹣﹫]"
 )
-"""What makes a spreadsheet take a text for a formula: its signs, full-width and small ones too,
-behind whatever a spreadsheet skips, does not show, or may split a line at.
+"""Matches texts that a spreadsheet may read as a formula: a formula sign, also a full-width or
+small one, after any characters that spreadsheets skip, hide or split cells at.
 """
 
 Job = JobMinimal | Mapping[str, object]
-"""What a file has of a job: the whole of it, or values by name."""
+"""A job in a file: all of its fields, or the chosen columns by name."""
 Write = Callable[[Sequence[Job]], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contents:
-    """What a file has of each job."""
+    """The fields of each job that a file contains."""
 
     names: tuple[str, ...]
     fields: Mapping[str, Callable[[JobTextRow], object]]
-    """Where the values come from, as the columns of the job list say; none for whole jobs."""
+    """How to get each value from a row, as in the columns of the job list; empty for whole jobs."""
     paths: tuple[JsonPath, ...] = ()
-    """What the row's `values` are read from."""
+    """The JSON paths of the row's `values`."""
     secret: tuple[bool, ...] = ()
-    """Of each path whether it leads to a secret."""
+    """Whether each path leads to a secret."""
 
-    def of(self, row: JobTextRow, redaction: Redaction) -> Job:
-        """Return a job without secrets, and without the names of what is cut."""
+    def select(self, row: JobTextRow, redaction: Redaction) -> Job:
+        """Return the job's fields, with secrets redacted and without the list of cut fields."""
         if "args" in self.names:
             args = left_out(row.id, "args") if "args" in row.cut else redaction.text(row.args)
             row = row._replace(args=args, cut=())
@@ -99,7 +97,7 @@ class Contents:
 
 
 async def show(request: Request) -> Response:
-    """Answer all jobs of a selection, of every state unless some are named, as they come."""
+    """Stream all jobs of a selection, of every state unless some are named."""
     name = requests.first(request, "format") or "ndjson"
     if name not in _FORMATS:
         raise BadRequest(f"Unknown format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
@@ -117,7 +115,7 @@ async def show(request: Request) -> Response:
         paths=contents.paths,
     )
     args = _ARGS if "args" in contents.names else 0
-    # Before anything is sent, so that what cannot be read is an error like any other.
+    # Read the first page before sending anything, so that an error gets its own status.
     first = await _page(request, wanted, args)
     if request.method == "HEAD":
         return Response(media_type=media, headers=headers)
@@ -125,13 +123,13 @@ async def show(request: Request) -> Response:
     async def chunks() -> AsyncIterator[str]:
         yield head(contents.names)
         async for rows in _pages(request, selection, wanted, args, first):
-            yield write([contents.of(row, redaction) for row in rows])
+            yield write([contents.select(row, redaction) for row in rows])
 
     return StreamingResponse(chunks(), media_type=media, headers=headers)
 
 
 def _contents(text: str, redaction: Redaction) -> Contents:
-    """Return what a file with these columns has of each job; whole jobs where none are named."""
+    """Return the contents of a file with these columns; whole jobs if none are named."""
     if not text:
         return _WHOLE
     names = columns.read([text])
@@ -159,15 +157,15 @@ async def _pages(
             wanted = replace(wanted, cursor=selection.behind(page.rows[-1]))
         else:
             return
-        # How many there were, not how many were asked for: a page ends early where jobs are large.
+        # Count the rows returned, not the limit: a page ends early if its jobs are large.
         size = len(page.rows) if page.more else wanted.limit
         wanted = replace(wanted, limit=next_size(max(size, 1), page.rows))
         page = await _page(request, wanted, args)
 
 
 async def _page(request: Request, wanted: JobPageParams, args: int) -> JobTextPage:
-    """Return the page, or a smaller one where it cannot be read in time; what is in the JSON of a
-    job that cannot be read by itself is left out.
+    """Return the page, or a smaller one if it cannot be read in time; if a single job cannot, it is
+    returned without its JSON.
     """
     while True:
         try:
@@ -184,10 +182,10 @@ async def _page(request: Request, wanted: JobPageParams, args: int) -> JobTextPa
 
 
 def _linear(request: Request, selection: Selection) -> Selection:
-    """Return the selection, by id where no order is asked for and that of its states has no index.
+    """Return the selection, sorted by id if no order is asked for and its default order has no
+    index.
 
-    Each page would look at all waiting and running jobs anew: a hundred times at a hundred thousand
-    of them.
+    Without an index, each page would scan all waiting and running jobs again.
     """
     states = selection.filter.states
     if requests.first(request, "order") or (states and FINALIZED.issuperset(states)):
@@ -196,7 +194,7 @@ def _linear(request: Request, selection: Selection) -> Selection:
 
 
 async def _frozen(request: Request, selection: Selection) -> Selection:
-    """Return the selection without jobs that are inserted from now on, which might never end."""
+    """Return the selection without jobs inserted from now on, so that the export ends."""
     async with dashboard(request).driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     until = Term(field=Field.ID, op=Op.LE, values=(cutoff.id,))
@@ -205,7 +203,7 @@ async def _frozen(request: Request, selection: Selection) -> Selection:
 
 
 def next_size(size: int, rows: Sequence[JobTextRow]) -> int:
-    """Return how many jobs to read after a page of so many, by how large their args were."""
+    """Return how many jobs to read after a page of `size` jobs, by the size of their args."""
     read = sum(len(row.args) for row in rows)
     read += sum(len(value or "") for row in rows for value in row.values)
     if read > _LARGE:
@@ -214,7 +212,7 @@ def next_size(size: int, rows: Sequence[JobTextRow]) -> int:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it: times as Go writes them, spans in seconds."""
+    """Return a value for JSON: times as Go writes them, spans in seconds."""
     if isinstance(value, datetime):
         return serializers.instant(value)
     return value.total_seconds() if isinstance(value, timedelta) else value
@@ -231,7 +229,7 @@ def _csv(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Return a value as a spreadsheet takes it for what it is: no formulas, and lists as JSON."""
+    """Return a value for a cell of a CSV file: formulas escaped, lists as JSON."""
     if isinstance(value, msgspec.Raw):
         found = bytes(value).decode()
         if not found.startswith('"'):
@@ -250,7 +248,7 @@ def _cells(job: Job) -> Iterable[object]:
 
 
 _WHOLE = Contents(names=JobMinimal.__struct_fields__[:-1], fields={})
-"""A job as lists of the API have it, without the names of what is cut."""
+"""A job as in the API's lists, without the list of cut fields."""
 
 _FORMATS: dict[str, tuple[str, Callable[[Iterable[str]], str], Write]] = {
     "ndjson": ("application/x-ndjson", lambda names: "", _ndjson),
@@ -260,7 +258,7 @@ _FORMATS: dict[str, tuple[str, Callable[[Iterable[str]], str], Write]] = {
         lambda jobs: _csv(map(_cells, jobs)),
     ),
 }
-"""By name: the media type, what stands first, and what writes a page."""
+"""By name: the media type, the function that writes the head, and the one that writes a page."""
 
 ENDPOINT = Endpoint(
     "GET",
@@ -282,8 +280,8 @@ ENDPOINT = Endpoint(
             ),
             Parameter(
                 name="columns",
-                summary="Only these, as the address of a job list names them: id, kind, waited,"
-                " args.customer.id.",
+                summary="Only these columns, named as in the address of a job list: id, kind,"
+                " waited, args.customer.id.",
             ),
             state_parameter("Any of these states."),
             *CHOICE,

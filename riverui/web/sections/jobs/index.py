@@ -46,7 +46,7 @@ _RAIL = (
     JobState.DISCARDED,
     JobState.CANCELLED,
 )
-"""States as the rail shows them: what is going on first."""
+"""States in the order of the rail: those with work in progress first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +70,7 @@ class Chip:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilterForm:
-    """What narrows the list, as it is shown and changed."""
+    """The filter of the list, as shown and edited."""
 
     q: str
     """The search text as typed."""
@@ -82,11 +82,11 @@ class FilterForm:
     clear_url: str
     """This list without any filter term (the state stays)."""
     hidden: tuple[tuple[str, str], ...]
-    """Names and values of what a form besides the text has to send along: state, order, limit and
-    columns, each where it is not the one that the list has by itself.
+    """Names and values of the form's hidden fields: state, order, limit and columns, each if it
+    differs from the list's default.
     """
     by_args: bool = False
-    """Whether it asks for args, which no search finds where they are encrypted."""
+    """Whether it searches args, which does not find encrypted ones."""
 
     @property
     def filtered(self) -> bool:
@@ -96,10 +96,10 @@ class FilterForm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pager:
-    """Where the pages around this one are. Addresses hold where rows have vanished meanwhile."""
+    """Addresses of the neighbouring pages; they stay valid when rows are deleted."""
 
     first_url: str
-    """The first page; also what live refresh asks for while on it."""
+    """The first page; live refresh requests it too while on it."""
     newer_url: str | None
     older_url: str | None
     on_first_page: bool
@@ -107,7 +107,7 @@ class Pager:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsIndex:
-    """The job list. The template's whole contract, besides the shell."""
+    """The job list: everything that its template uses, besides the shell."""
 
     template: ClassVar[str] = "jobs/index.html"
     fragments: ClassVar[Mapping[str, str]] = {
@@ -123,25 +123,25 @@ class JobsIndex:
     table: JobTable
     pager: Pager
     self_url: str
-    """This very view: what live refresh asks for, and where actions come back to."""
+    """Address of this view: live refresh requests it, and actions return to it."""
     search: SearchNote | None
     problem: Problem | None
     dead_letters_url: str
-    """Discarded jobs that were kept after their retention; empty beside other states, and where
-    the database keeps none.
+    """The list of dead letters; empty for states other than discarded, and without riverui's own
+    tables.
     """
     understood_url: str | None
-    """Where the address is not understood: the list that is left without what is not."""
+    """The list without the invalid parts of the address; None for a valid address."""
     final: bool
-    """Asking again tells nothing new: the search is not understood."""
+    """Whether live refresh can stop, as the search is invalid."""
     matching: Count | None
-    """How many jobs match, where that is known cheaply; for "select all N matching"."""
+    """How many jobs match, if that is cheap to know; for "select all N matching"."""
     actions: tuple[tuple[JobVerb, str], ...]
-    """Verbs that fit the states shown and the viewer's rights, each with the address that shows
-    what it would do to all matching jobs. None for a search that is not understood.
+    """Verbs that fit the states shown and the viewer's rights, each with the address of its preview
+    for all matching jobs. Empty for an invalid search.
     """
     new_url: str
-    """The form of a new job; empty where the viewer cannot insert any."""
+    """The form of a new job; empty for viewers who cannot insert jobs."""
 
 
 async def index(request: Request) -> Response:
@@ -166,7 +166,7 @@ async def index(request: Request) -> Response:
     except QueryTimeout as error:
         status, problem = _problem(request, error)
     finally:
-        # Counting goes on for others whatever becomes of this list.
+        # Other requests share the counting: wait for it even if the list failed.
         snapshot = await counting
     return respond(
         request,
@@ -182,9 +182,7 @@ def _problem(request: Request, error: Exception) -> tuple[int, Problem]:
 
 
 async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[Listing, JobPage]:
-    """Return the rows, and the place where they really are: going back ends on the first page,
-    which is full.
-    """
+    """Return the rows and their actual place: going back past the start gives a full first page."""
     params = JobPageParams(
         filter=listing.filter,
         order=listing.order,
@@ -337,8 +335,8 @@ def _actions(request: Request, listing: Listing) -> tuple[tuple[JobVerb, str], .
 async def _matching(
     request: Request, listing: Listing, page: JobPage, snapshot: Snapshot
 ) -> Count | None:
-    """Return how many jobs match: from the rows or the shared counts where they tell, else counted
-    up to the cap.
+    """Return how many jobs match: from the rows or the shared counts if possible, else counted up
+    to the cap.
     """
     if listing.cursor is None and not page.more and page.searched is None:
         return Count(value=len(page.rows))

@@ -1,4 +1,4 @@
-"""What the menus above the list of jobs offer: orders, columns, sizes of a page, files."""
+"""The menus above the list of jobs: orders, columns, page sizes, files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ColumnChoice:
     label: str
     shown: bool
     fixed: bool
-    """Whether it is always there, and only its place is sent along."""
+    """Whether it is always shown, so that only its position can change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,22 +31,22 @@ class Chooser:
     """Which columns are shown, and the addresses of the list with others."""
 
     columns: tuple[ColumnChoice, ...]
-    """Those that are shown first, in their order."""
+    """The shown ones first, in their order."""
     standard_url: str | None
-    """The list with the standard columns; None where these are shown."""
+    """The list with the standard columns; None if these are shown."""
     next_url: str
-    """The list with the columns that the browser keeps, once these are kept."""
+    """The list with the saved columns, to show after saving."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListMenus:
-    """What the menus above the list offer."""
+    """The menus above the list."""
 
     orders: tuple[Choice, ...]
     limits: tuple[Choice, ...]
     chooser: Chooser
     exports: tuple[Choice, ...]
-    """All matching jobs as files; empty for a list that is not understood."""
+    """All matching jobs as files; empty for an invalid list."""
     hide_args: bool
 
 
@@ -78,14 +78,14 @@ def list_menus(request: Request, listing: Listing) -> ListMenus:
 
 
 def hides_args(request: Request) -> bool:
-    """Return whether this viewer sees the list without args."""
+    """Return whether args are hidden in this viewer's lists."""
     shown = preferences(request).show_args
     return dashboard(request).config.hide_args if shown is None else not shown
 
 
 def _exports(request: Request, listing: Listing) -> tuple[Choice, ...]:
-    """Return the list as files, with the columns shown where they are others than the standard
-    ones.
+    """Return the addresses of the list as files, with the shown columns unless they are the
+    standard ones.
     """
     if listing.problem or listing.search.errors:
         return ()

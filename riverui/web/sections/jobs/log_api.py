@@ -1,4 +1,4 @@
-"""The log of one attempt of a job, in pieces, for programs that follow it while it is written."""
+"""The log of one attempt of a job, in pieces, for programs that follow it while it grows."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only
 
 _PIECE_BYTES = 1_000_000
-"""Bytes of a log that an answer holds at most: most logs are shorter, and JSON stays small."""
+"""Most bytes of a log in an answer: most logs are shorter, and the JSON stays small."""
 
 
 class JobLog(Model, frozen=True, kw_only=True):
-    """A piece of the log of one attempt, and how the job stands."""
+    """A piece of the log of one attempt, and the job's state."""
 
     id: Id
     state: JobState
-    attempts: Annotated[Count, Meta(description="How often the job was begun so far.")]
+    attempts: Annotated[Count, Meta(description="Attempts begun so far.")]
     attempt: Annotated[int, Meta(description="The attempt whose log this is.")]
     start: Annotated[Count, Meta(description="The byte of the log at which the text begins.")]
-    next: Annotated[Count, Meta(description="The byte behind the text: the next `start`.")]
-    size: Annotated[Count, Meta(description="Bytes of the log as far as it is written.")]
+    next: Annotated[Count, Meta(description="The byte after the text: the next `start`.")]
+    size: Annotated[Count, Meta(description="Bytes of the log written so far.")]
     text: str
 
     @classmethod
     def example(cls) -> Self:
-        """Return the whole log of a job that runs."""
+        """Return the whole log of a running job."""
         return cls(
             id=9381022,
             state=JobState.RUNNING,
@@ -50,7 +50,7 @@ class JobLog(Model, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer a piece of an attempt's log, by default the newest one's; empty where it has none."""
+    """Answer a piece of an attempt's log, by default of the newest one; empty if it has no log."""
     only(request, "attempt", "start")
     job_id = requests.integer(request.path_params["job_id"])
     if not job_id:
@@ -66,7 +66,7 @@ async def index(request: Request) -> Response:
         piece = await executor.job_log_piece(job_id, attempt, start=start, size=_PIECE_BYTES)
     text, size, end = "", 0, start
     if piece is not None:
-        # What ends within a letter is left for the next piece.
+        # Leave a character that is cut at the end for the next piece.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text, size = decoder.decode(piece.data), piece.size
         end = start + len(piece.data) - len(decoder.getstate()[0])
@@ -85,7 +85,7 @@ async def index(request: Request) -> Response:
 
 
 def _number(request: Request, name: str) -> int | None:
-    """Return a parameter that is a whole number; None where it is not given."""
+    """Return a parameter that is a whole number; None if it is not given."""
     text = requests.first(request, name)
     if not text:
         return None
@@ -109,7 +109,7 @@ ENDPOINT = Endpoint(
             in_path("job_id", "The job's id.", Id),
             Parameter(
                 name="attempt",
-                summary="Which attempt; the newest one unless given. 0 for entries without one.",
+                summary="Which attempt; the newest one by default. 0 for entries without one.",
                 type=Count,
             ),
             Parameter(name="start", summary="The byte at which to begin.", type=Count, default=0),

@@ -35,13 +35,15 @@ from riverui.web.view.render import done, respond
 log = logging.getLogger("riverui.actions")
 
 RIGHT = "jobs.insert"
-"""The right that it takes."""
+"""The right to insert jobs."""
 _PREFILLED = 100_000
-"""Characters of args that the form begins with: more is not edited in a browser."""
+"""Longest args to fill in from another job, in characters: longer ones are hard to edit in a
+browser.
+"""
 _MOST_SEALED = 2_000_000
-"""Characters of encrypted args that are taken over from another job."""
+"""Longest encrypted args to copy from another job, in characters."""
 _MOST_KINDS = 100
-"""Kinds and queues that the form suggests."""
+"""Most kinds, and most queues, that the form suggests."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,17 +55,17 @@ class JobsNew:
 
     form: NewJobForm
     allowed: bool = True
-    """Whether the viewer may insert jobs; the page says so where not."""
+    """Whether the viewer may insert jobs; if not, the page says so."""
     like: int | None = None
     """The id of the job that it was filled in from."""
     edit: bool = False
-    """Whether that one is to be tried again with changes."""
+    """Whether the form is to retry that job with changes."""
     notes: tuple[str, ...] = ()
-    """What was not filled in, in sentences."""
+    """Sentences about what was not filled in."""
     problem: str = ""
     """Why the job was not inserted."""
     field: str = ""
-    """Which field is wrong; empty where that is not one."""
+    """The invalid field; empty if the problem is not about one."""
     kinds: Sequence[str] = ()
     queues: Sequence[str] = ()
     counted: tuple[str, ...] = tuple(state.value for state in new_form.COUNTED)
@@ -72,7 +74,7 @@ class JobsNew:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsNewCheck:
-    """Whether the args that stand in the form could be inserted."""
+    """The check of the args typed so far."""
 
     template: ClassVar[str] = "jobs/_new_check.html"
     fragments: ClassVar[Mapping[str, str]] = {}
@@ -81,8 +83,8 @@ class JobsNewCheck:
 
 
 async def show(request: Request) -> Response:
-    """Answer with the form, filled in from the job `like`, or from the newest one of `kind`; who
-    may not insert jobs is told so.
+    """Answer with the form, filled in from the job `like`, or from the newest one of `kind`;
+    viewers without the right to insert jobs see a note instead.
     """
     only(request, "kind", "like", "edit")
     if not access(request).may(RIGHT):
@@ -122,16 +124,16 @@ async def create(request: Request) -> Response:
 
 
 async def check(request: Request) -> Response:
-    """Answer with what is wrong with the args that are typed so far."""
+    """Answer with what is wrong with the args typed so far."""
     engine, fields = inserter(request), await form(request)
     filled = new_form.posted(fields)
     problem = ""
-    if filled.args == new_form.TAKEN_OVER:
+    if filled.args == new_form.COPIED_ARGS:
         return respond(request, JobsNewCheck(problem=problem))
     try:
         actions.check(engine, NewJob(kind=filled.kind or "any_kind", args=filled.args))
     except JobRefused as refused:
-        # What is wrong with other fields is told once it is sent.
+        # Errors in other fields are shown when the form is sent.
         problem = str(refused) if refused.field == "args" else ""
     return respond(request, JobsNewCheck(problem=problem))
 
@@ -139,7 +141,7 @@ async def check(request: Request) -> Response:
 async def insert(
     request: Request, engine: JobInserter, job: NewJob, *, like: int | None = None
 ) -> InsertResult:
-    """Insert a job for whoever asks, and log it; JobRefused where it cannot be inserted."""
+    """Insert a job for the viewer and log it. Raises JobRefused if the job is invalid."""
     user = access(request).user
     result = await actions.insert(engine, job, user=user, like=like)
     dashboard(request).counts.expire()
@@ -149,26 +151,26 @@ async def insert(
         result.job.id,
         job.kind,
         "" if like is None else f" like {like}",
-        ", there already" if result.unique_skipped_as_duplicate else "",
+        ", existed already" if result.unique_skipped_as_duplicate else "",
     )
     return result
 
 
 def inserter(request: Request) -> JobInserter:
-    """Return what inserts jobs; NotSupported where this dashboard cannot."""
+    """Return the job inserter. Raises NotSupported if this dashboard has none."""
     if (found := dashboard(request).inserter) is None:
         raise NotSupported("This dashboard cannot insert jobs.")
     return found
 
 
 def _inserted(request: Request, result: InsertResult) -> Response:
-    """Lead to the job."""
+    """Redirect to the job."""
     job_id = result.job.id
     at = url(request, "jobs.show", id=job_id)
     if result.unique_skipped_as_duplicate:
         notice = Notice(
             level="warning",
-            title=f"Nothing was inserted: job {job_id} is there already",
+            title=f"Nothing was inserted: job {job_id} exists already",
             details=(f"It has the same unique properties and is {result.job.state.value}.",),
             link=(f"Job {job_id}", at),
         )
@@ -179,9 +181,9 @@ def _inserted(request: Request, result: InsertResult) -> Response:
 
 async def _newest(request: Request, filled: NewJobForm) -> Response:
     """Answer with the form filled in from the newest job of its kind."""
-    note = f"There is no job of kind {filled.kind[:100]} to fill this in from."
+    note = f"There is no job of kind {filled.kind[:100]} to copy."
     if not filled.kind:
-        note = "Name a kind first."
+        note = "Enter a kind first."
     else:
         wanted = JobPageParams(
             filter=JobFilter(terms=(query.equal(Field.KIND, filled.kind),)), limit=1
@@ -243,10 +245,10 @@ async def _job(request: Request, job_id: int) -> JobShowRow:
 
 
 async def _with_sealed_args(request: Request, filled: NewJobForm, like: int | None) -> NewJobForm:
-    """Return the form with the encrypted args of the job that it was filled in from, where these
-    are meant. JobRefused where that has none.
+    """Return the form with the encrypted args of the job that it was filled in from, if it is to
+    copy them. Raises JobRefused if that job has none.
     """
-    if filled.args != new_form.TAKEN_OVER:
+    if filled.args != new_form.COPIED_ARGS:
         return filled
     need(request, "jobs.read")
     job = None
@@ -254,7 +256,7 @@ async def _with_sealed_args(request: Request, filled: NewJobForm, like: int | No
         async with dashboard(request).driver.reading() as executor:
             job = await executor.job_get(like, cut=_MOST_SEALED)
     if job is None or not job.args.complete or not is_sealed(job.args.text):
-        raise JobRefused("There are no encrypted args to take over: write the args.", field="args")
+        raise JobRefused("There are no encrypted args to copy: enter the args.", field="args")
     return replace(filled, args=job.args.text)
 
 

@@ -20,9 +20,9 @@ from riverui.web.api.models import Body, Id, Model, NeededText, Refusal
 from riverui.web.sections.jobs import new
 
 _MOST_KEYS = 100
-"""Keys of args that may count for uniqueness."""
+"""Most keys of args in `by_args`."""
 _MOST_SECONDS = 10 * 366 * 24 * 3600
-"""Seconds of the longest period in which a job is unique: ten years."""
+"""The longest `by_period`, in seconds: ten years."""
 
 
 class NewJobUnique(Model, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class NewJobUnique(Model, frozen=True, kw_only=True):
 
 
 class NewJob(Body, frozen=True, kw_only=True):
-    """A job to insert. What is left out is as the kind's own options say, then as River does."""
+    """A job to insert. Omitted fields take the kind's own options, then River's defaults."""
 
     kind: NeededText
     args: Annotated[
@@ -79,7 +79,7 @@ class NewJob(Body, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a mail that is sent later."""
+        """Return a mail to send later."""
         return cls(
             kind="mail_send",
             args=Raw(b'{"customer": {"id": 42}}'),
@@ -89,7 +89,7 @@ class NewJob(Body, frozen=True, kw_only=True):
         )
 
     def job(self) -> actions.NewJob:
-        """Return what was asked for; BadRequest where a time cannot be held."""
+        """Return the job to insert. Raises BadRequest if its time is out of range."""
         unique = self.unique_opts
         try:
             at = None if self.scheduled_at is None else self.scheduled_at.astimezone(UTC)
@@ -119,12 +119,12 @@ def _unique(found: NewJobUnique) -> actions.NewJobUnique:
 
 
 class InsertedJob(Model, frozen=True, kw_only=True):
-    """The job that was inserted, or the one that was there already with its unique key."""
+    """The inserted job, or the existing one with its unique key."""
 
     id: Id
     state: JobState
     unique_skipped_as_duplicate: Annotated[
-        bool, Meta(description="Whether it was there already, and nothing was inserted.")
+        bool, Meta(description="Whether it existed already and nothing was inserted.")
     ]
 
     @classmethod
@@ -134,14 +134,14 @@ class InsertedJob(Model, frozen=True, kw_only=True):
 
 
 async def create(request: Request) -> Response:
-    """Insert a job and answer its id, or that of the one there already with its unique key."""
+    """Insert a job and answer its id, or that of the existing job with its unique key."""
     engine = new.inserter(request)
     asked = await requests.read_exact(request, NewJob)
     try:
         result = await new.insert(request, engine, asked.job())
     except JobRefused as refused:
-        told = f"`{refused.field}`: {refused}" if refused.field else str(refused)
-        raise BadRequest(told) from None
+        message = f"`{refused.field}`: {refused}" if refused.field else str(refused)
+        raise BadRequest(message) from None
     return serializers.reply(
         InsertedJob(
             id=result.job.id,
@@ -159,7 +159,7 @@ ENDPOINT = Endpoint(
     create,
     Description(
         group="Jobs",
-        summary="Inserts a job by River's rules; answers the job there is where it is unique.",
+        summary="Inserts a job by River's rules; answers the existing job if it is a duplicate.",
         answer=InsertedJob,
         body=(NewJob,),
         fails=(501,),

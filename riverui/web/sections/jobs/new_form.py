@@ -1,4 +1,4 @@
-"""The form of a new job: what it begins with, and the job that was filled in."""
+"""The form of a new job: its initial values, and reading the job from it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from riverui.web.view.redaction import REDACTED, Redaction
 COUNTED = (JobState.AVAILABLE, JobState.PENDING, JobState.RUNNING, JobState.SCHEDULED)
 """States in which a unique job always counts, as in River."""
 CHOSEN = (JobState.COMPLETED, JobState.RETRYABLE, JobState.CANCELLED, JobState.DISCARDED)
-"""States of which the form asks whether a unique job counts in them."""
-TAKEN_OVER = "[sealed args, taken over as they are]"
-"""Stands in the form for encrypted args of the job that it was filled in from."""
+"""States in which the form lets a unique job count."""
+COPIED_ARGS = "[encrypted args, copied unchanged]"
+"""Placeholder in the form for the encrypted args of the job that it was filled in from."""
 _DEFAULT_STATES = frozenset({"completed", "retryable"})
-"""Those of them that count unless told, as in River."""
+"""Those of `CHOSEN` that count by default, as in River."""
 _SPAN = re.compile(r"(?:in +)?\+?((?:[0-9]+(?:\.[0-9]+)?[smhdw])+)", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _TIME_HINT = "Write now, a span such as 10m or 2h, or a time such as 2026-11-21T10:00Z."
@@ -31,7 +31,7 @@ _TIME_HINT = "Write now, a span such as 10m or 2h, or a time such as 2026-11-21T
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewJobForm:
-    """What stands in the fields, as texts."""
+    """The fields of the form, as text."""
 
     kind: str = ""
     args: str = "{}"
@@ -50,7 +50,7 @@ class NewJobForm:
 
 
 def posted(fields: Form) -> NewJobForm:
-    """Return what was filled in."""
+    """Return the form with the posted fields."""
     names = ("kind", "args", "queue", "priority", "when", "tags", "max_attempts", "unique")
     more = ("by_args", "by_queue", "by_period", "metadata")
     texts = {name: fields.get(name, "").strip() for name in (*names, *more)}
@@ -60,17 +60,17 @@ def posted(fields: Form) -> NewJobForm:
 
 
 def like(job: JobShowRow, redaction: Redaction) -> tuple[NewJobForm, tuple[str, ...]]:
-    """Return the form for a job like another, and what of that one is not taken over, in words."""
+    """Return the form for a job like another, and notes on what was not copied."""
     args, notes = "{}", []
     sealed = sealed_args(job.args.text, job.args.size)
     if sealed is not None:
-        args = TAKEN_OVER
+        args = COPIED_ARGS
         notes.append(
-            f"Its args are encrypted ({sealed.words}) and are taken over as they are, unless you"
-            " write others."
+            f"Its args are encrypted ({sealed.words}) and are copied unchanged, unless you enter"
+            " others."
         )
     elif not job.args.complete:
-        notes.append("Its args are too long to be edited here: begin with {}.")
+        notes.append("Its args are too long to edit in a browser: start from {}.")
     else:
         args = redaction.text(job.args.text)
         if args != job.args.text:
@@ -92,10 +92,10 @@ def like(job: JobShowRow, redaction: Redaction) -> tuple[NewJobForm, tuple[str, 
 
 
 def read(form: NewJobForm, redaction: Redaction, now: datetime) -> NewJob:
-    """Return the job that was filled in; JobRefused with the field that makes no sense."""
+    """Return the job read from the form. Raises JobRefused, which names the invalid field."""
     if json.dumps(REDACTED) in form.args:
         raise JobRefused(
-            f"Replace each “{REDACTED}” by the value that is meant: secrets are not filled in.",
+            f"Replace each “{REDACTED}” by its real value: secrets are not filled in.",
             field="args",
         )
     return NewJob(

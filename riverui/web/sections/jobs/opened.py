@@ -1,4 +1,4 @@
-"""The page of a job whose encrypted args are opened, for those with the right to."""
+"""The page of a job with its encrypted args opened, for viewers with the right to open them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from riverui.web.sections.jobs.show import OpenedArgs
 log = logging.getLogger("riverui.actions")
 
 _MOST = 2_000_000
-"""Characters of encrypted args that are opened: ten times what a page shows of plain ones."""
+"""Longest encrypted args to open, in characters: ten times what a page shows of plain ones."""
 
 
 async def index(request: Request) -> Response:
-    """Answer with the page of a job and its args, and log who has opened them.
+    """Answer with the page of a job and its opened args, and log who opened them.
 
-    It does not refresh itself. Where this dashboard has no keys, or the args are not encrypted, it
-    leads to the page as it is. Raises NotFound where there is no such job,
-    and Forbidden for who may not see jobs at all.
+    The page does not refresh itself. If this dashboard has no keys, or the args are not encrypted,
+    it redirects to the ordinary page. Raises NotFound if there is no such job, and Forbidden for
+    viewers without the right to see jobs.
     """
     only(request)
     job_id = show.path_id(request)
@@ -46,7 +46,7 @@ async def index(request: Request) -> Response:
         return closed
     found, problem = None, ""
     if not job.args.complete:
-        problem = "They are too large to be opened here."
+        problem = "They are too large to open in a browser."
     else:
         try:
             text = str(keys.open(job.args.text))
@@ -58,15 +58,15 @@ async def index(request: Request) -> Response:
         access(request).user,
         job.id,
         job.kind,
-        "" if found else ", in vain",
+        "" if found else ", failed",
     )
-    # What this viewer may see is drawn for nobody else.
+    # Do not reuse this page for other viewers.
     request_context(request).shared = False
     return await show.answer(request, job, opened=OpenedArgs(args=found, problem=problem))
 
 
 async def closed(request: Request) -> Response:
-    """Lead to the page as it is: an address that is only looked at opens nothing."""
+    """Redirect to the ordinary page: a GET request opens nothing."""
     return RedirectResponse(url(request, "jobs.show", id=show.path_id(request)), status_code=302)
 
 
@@ -74,4 +74,4 @@ ROUTES = (
     GuardedRoute("GET", "/jobs/{id:river_bigint}/opened", "jobs.closed", "jobs.read", closed),
     GuardedRoute("POST", "/jobs/{id:river_bigint}/opened", "jobs.opened", show.DECRYPT, index),
 )
-"""The page, and where its address leads otherwise."""
+"""The page, and the redirect of its GET requests."""

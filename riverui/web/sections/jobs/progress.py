@@ -1,4 +1,4 @@
-"""Answers how far a group of jobs is."""
+"""The endpoint of the progress of a group of jobs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from riverui.web.http.urls import only
 from riverui.web.search import json_terms, query
 
 _WINDOW = 500_000
-"""Rows that are looked at where no index finds the group; fewer where the time does not suffice."""
+"""Rows to scan if no index finds the group; `search_window` if that takes too long."""
 _TAGS = 10
-"""Tags that may be named."""
+"""Most tags in a request."""
 _FAILED = (JobState.DISCARDED, JobState.CANCELLED)
 
 
 class Progress(Model, frozen=True, kw_only=True):
-    """How far a group of jobs is."""
+    """The progress of a group of jobs."""
 
     total: Count
     completed: Count
@@ -60,7 +60,7 @@ class Progress(Model, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer the group's jobs, counted by what became of them."""
+    """Answer how many of the group's jobs completed, failed, are running or still wait."""
     found = await _progress(request, _group(request))
     total = sum(found.counts.values())
     completed, running = found.counts[JobState.COMPLETED], found.counts[JobState.RUNNING]
@@ -89,7 +89,7 @@ async def _progress(request: Request, group: JobFilter) -> JobProgress:
 
 
 def _group(request: Request) -> JobFilter:
-    """Return the jobs meant; BadRequest where nothing tells which."""
+    """Return the filter of the group. Raises BadRequest if no parameter narrows it."""
     keys = [name for name in request.query_params if name.startswith(("metadata.", "args."))]
     only(request, "q", many=("tag", *keys))
     texts = [requests.first(request, "q")]

@@ -1,4 +1,4 @@
-"""One step of a search that no index serves."""
+"""One step of a search that no index supports."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class SearchStep:
     table: JobTable
     search: SearchNote
     older_url: str | None
-    """The page after this one, once this one is full."""
+    """The page after this one, if this one is full."""
 
 
 async def step(request: Request) -> Response:
-    """Look at the next window of a search and answer with what it found and how to go on."""
+    """Search the next window and answer with what was found and how to continue."""
     board = dashboard(request)
     listing, progress = _read(request)
     if not htmx(request).request:
         return RedirectResponse(list_url(request, listing), status_code=302)
     viewer = access(request).user or progress.search
-    here = _standing(listing)
+    start = _start_window(listing)
     turn = board.get(SEARCHES).turn(
         viewer,
         progress.search,
@@ -62,10 +62,10 @@ async def step(request: Request) -> Response:
     )
     if turn is Turn.BUSY:
         begin = "begin" in request.query_params
-        return await _answer(request, listing, here, progress, Going.WAITING, begin=begin)
+        return await _answer(request, listing, start, progress, Going.WAITING, begin=begin)
     if turn is Turn.OVERTAKEN:
         reason = f"Stopped: {viewer} has started another search."
-        return await _answer(request, listing, here, progress, Going.STOPPED, reason=reason)
+        return await _answer(request, listing, start, progress, Going.STOPPED, reason=reason)
     over = True
     try:
         async with board.driver.reading() as executor:
@@ -82,10 +82,10 @@ async def step(request: Request) -> Response:
         over = page.searched is None
     except QueryTimeout:
         reason = "Stopped: the database took too long."
-        return await _answer(request, listing, here, progress, Going.STOPPED, reason=reason)
+        return await _answer(request, listing, start, progress, Going.STOPPED, reason=reason)
     finally:
         board.get(SEARCHES).rest(viewer, progress.search, over=over)
-    window = page.searched or here
+    window = page.searched or start
     progress = replace(
         progress,
         looked=progress.looked
@@ -97,8 +97,8 @@ async def step(request: Request) -> Response:
 
 
 def _read(request: Request) -> tuple[Listing, SearchProgress]:
-    """Return the list and its place, and what the search has behind it; raise BadRequest where the
-    address is not ours.
+    """Return the list at its place, and the search's progress. Raises BadRequest if the address is
+    not that of a search step.
     """
     given = request.query_params
     listing, canonical = addresses.read(
@@ -121,8 +121,8 @@ def _read(request: Request) -> tuple[Listing, SearchProgress]:
     return listing, SearchProgress(search=name, looked=int(numbers[0]), found=int(numbers[1]))
 
 
-def _standing(listing: Listing) -> SearchedWindow:
-    """Return the place where this step begins, for a search that does not get on."""
+def _start_window(listing: Listing) -> SearchedWindow:
+    """Return the place where this step starts, for a search that makes no progress."""
     assert listing.cursor is not None
     return SearchedWindow(rows=0, until=None, resume=listing.cursor)
 

@@ -1,4 +1,4 @@
-"""The verbs on selected jobs: confirmed first where the verb asks, then done."""
+"""The verbs on selected jobs, confirmed first if the verb asks for it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from riverui.web.view.render import done, respond
 log = logging.getLogger("riverui.actions")
 
 _SAMPLES = 5
-"""Jobs that the question shows, enough to recognize what was selected."""
+"""Jobs shown in the confirmation, enough to recognize the selection."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsConfirm:
-    """The question before a verb is done to selected jobs, with a field for each parameter; the
+    """The confirmation before a verb is done to selected jobs, with a field for each parameter; the
     same page with or without JavaScript.
     """
 
@@ -50,7 +50,7 @@ class JobsConfirm:
 
     verb: JobVerb
     effect: str
-    """What it will do, in sentences."""
+    """What the verb will do, in sentences."""
     kept: bool
     """Whether the jobs are kept as dead letters, unless the form says otherwise."""
     ids: tuple[int, ...]
@@ -72,16 +72,14 @@ class JobsCaution(Struct, frozen=True, kw_only=True):
 
 
 _KEPT = (
-    "It is no longer a job, and is kept among the dead letters, from where it can be put back."
-    " Running jobs are skipped.",
-    "They are no longer jobs, and are kept among the dead letters, from where they can be put"
-    " back. Running jobs are skipped.",
+    "It moves to the dead letters and can be put back from there. Running jobs are skipped.",
+    "They move to the dead letters and can be put back from there. Running jobs are skipped.",
 )
-"""What deleting does, to one job and to several, where dead letters are kept."""
+"""What deleting does to one job and to several, if dead letters are kept."""
 
 
 async def warn(verb: JobVerb, request: Request) -> Response:
-    """Answer with the warning about what is filled in so far, before the form is sent."""
+    """Answer with the warning about the parameters filled in so far, before the form is sent."""
     warning = ""
     with suppress(BadRequest):
         # Invalid values are rejected once the form is sent.
@@ -153,7 +151,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
 
 
 async def undelete(request: Request) -> Response:
-    """Put back, as they were, the jobs that this person deleted at the time in the form."""
+    """Restore the jobs that this viewer deleted at the time given in the form."""
     posted = await form(request)
     next_url = local_path(request, posted.get("next"), default=url(request, "jobs.index"))
     board, user = dashboard(request), access(request).user
@@ -191,7 +189,7 @@ async def undelete(request: Request) -> Response:
 
 
 def undo_form(request: Request, died_at: datetime, next_url: str) -> NoticeForm:
-    """Return the button that puts back what was deleted at that time."""
+    """Return the button that restores the jobs deleted at that time."""
     fields = (("deleted", died_at.isoformat()), ("next", next_url))
     return NoticeForm("Undo", url(request, "jobs.undelete"), fields)
 
@@ -216,12 +214,12 @@ ROUTES = (
         if verb.caution
     ),
 )
-"""An address for each verb, and one for its warnings where it has some."""
+"""A route for each verb, and one for its warnings if it has any."""
 
 
 async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[str]]:
-    """Return texts to choose from for each parameter of the verb that has some; without those that
-    the database cannot read in time.
+    """Return suggestions for each parameter of the verb that has any, except those that cannot be
+    read in time.
     """
     found: dict[str, Sequence[str]] = {}
     for parameter in verb.parameters:

@@ -48,21 +48,21 @@ from riverui.web.view.render import respond
 from riverui.web.view.timeline import JobAttempt, Step
 
 _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
-"""What can be had as text; `job` is the whole row."""
+"""Fields that can be read as text; `job` is the whole row."""
 DECRYPT = "jobs.decrypt"
 """The right to open encrypted args."""
 _ATTEMPT = re.compile(r"-?[0-9]{1,18}")
-"""The number of an attempt; rows that others wrote may hold any bigint."""
+"""The number of an attempt; rows written by other programs may hold any bigint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedArgs:
-    """Encrypted args as they are opened for somebody."""
+    """The result of opening encrypted args."""
 
     args: JsonText | None
-    """None where they could not be opened."""
+    """None if they could not be opened."""
     problem: str
-    """Why not."""
+    """Why they could not be opened; empty if they were."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,9 +72,9 @@ class JobsShow:
     template: ClassVar[str] = "jobs/show.html"
     fragments: ClassVar[Mapping[str, str]] = {"job": "jobs/_job.html"}
     raw_route: ClassVar[str] = "jobs.raw"
-    """Where its JSON is to be had whole."""
+    """The route of its whole JSON."""
     log_route: ClassVar[str] = "jobs.log"
-    """Where the log of an attempt is to be had whole; empty where it is not."""
+    """The route of an attempt's whole log; empty if there is none."""
 
     job: JobShowRow
     steps: tuple[Step, ...]
@@ -83,7 +83,7 @@ class JobsShow:
     actions: tuple[JobVerb, ...]
     """Verbs that fit the state and the viewer's rights."""
     stuck: str | None
-    """Why a running job looks stuck, in words; None when it does not."""
+    """Why a running job looks stuck, in words; None if it does not."""
     waiting: str | None
     """Why a waiting job is not worked yet: the headline of its explanation."""
     explanation: Diagnosis | None
@@ -91,22 +91,22 @@ class JobsShow:
     unread: str
     """Why the queue of a running job could not be read; empty if it was."""
     final: bool
-    """Whether nothing will change any more, so that live refresh may stop."""
+    """Whether live refresh can stop, as nothing will change any more."""
     self_url: str
     back_url: str
     kind_url: str
     queue_url: str
     tag_urls: Mapping[str, str]
     like_url: str
-    """The form for a new job like this one; empty where the viewer cannot insert jobs."""
+    """The form for a new job like this one; empty for viewers who cannot insert jobs."""
     edit_url: str
-    """The form to try a job that has failed or ended again with changes; empty otherwise."""
+    """The form to retry the job with changes; empty unless it has ended or is retryable."""
     compare_url: str
-    """What differs from the last good job of its kind; empty for a job that completed or waits for
-    its first attempt.
+    """The comparison with the last successful job of its kind; empty for a job that completed or
+    waits for its first attempt.
     """
     usual: tuple[BesideUsual, ...]
-    """How long it waited and ran, where what is usual is known."""
+    """How long it waited and ran compared with what is usual, if that is known."""
     attempts_links: tuple[AttemptsLink, ...]
     """Links that sections add to its attempts."""
     worker_urls: Mapping[str, str]
@@ -114,22 +114,25 @@ class JobsShow:
     earlier: int = 0
     """How many attempts are older than those shown."""
     cards: tuple[tuple[str, object], ...]
-    """What sections add: a template, and what it draws as `card`."""
+    """Cards that sections add: a template, and the value that it draws as `card`."""
     check_links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Where checks of the explanation lead, by their names: address and words."""
+    """Links of the explanation's checks, by the name of the check: address and label."""
     too_large: bool = False
-    """Whether the row's JSON could not be read in time, and is left out."""
+    """Whether the row's JSON is left out because it could not be read in time."""
     open_url: str = ""
-    """Where its args are opened, if they are encrypted and this viewer may open them here."""
+    """The address that opens its args; empty unless they are encrypted and this viewer may open
+    them.
+    """
     opened: OpenedArgs | None = None
-    """What was encrypted, where this viewer has asked to open it."""
+    """Its opened args, if this viewer has asked to open them."""
 
 
 async def show(request: Request) -> Response:
     """Answer with the page of one job, or with its live part.
 
-    What is around it is read only where it may explain why the job stands still; the
-    page is drawn without what of them cannot be read. Raises NotFound where there is no such job.
+    Its queue and its explanation are read only if it is running or waiting, and left out if they
+    cannot be read. A job that is kept as a dead letter redirects there. Raises NotFound if there is
+    no such job.
     """
     job_id = path_id(request)
     try:
@@ -144,7 +147,7 @@ async def show(request: Request) -> Response:
 async def answer(
     request: Request, job: JobShowRow, *, too_large: bool = False, opened: OpenedArgs | None = None
 ) -> Response:
-    """Answer with the page of a job that was read; one with opened args does not refresh itself."""
+    """Answer with the page of this job; a page with opened args does not refresh itself."""
     board = dashboard(request)
     now, queue, explanation = datetime.now(UTC), None, None
     if job.state is JobState.RUNNING:
@@ -197,7 +200,7 @@ async def answer(
 
 
 def _open_url(request: Request, job: JobShowRow) -> str:
-    """Return where this viewer can open the job's args; empty where that cannot be."""
+    """Return the address that opens the job's args; empty if this viewer cannot open them."""
     able = dashboard(request).config.encryption_keys is not None and access(request).may(DECRYPT)
     if not able or sealed_args(job.args.text) is None:
         return ""
@@ -207,7 +210,7 @@ def _open_url(request: Request, job: JobShowRow) -> str:
 async def raw(request: Request) -> Response:
     """Answer with one JSON field of a job, or the whole job, as text.
 
-    Raises NotFound where there is no such job or it has no such field.
+    Raises NotFound if there is no such job or it has no such field.
     """
     job_id, field = path_id(request), request.path_params["field"]
     if field not in _RAW_FIELDS:
@@ -217,9 +220,9 @@ async def raw(request: Request) -> Response:
 
 
 async def log(request: Request) -> Response:
-    """Answer with the whole log of one attempt as text; attempt 0 has the lines that name none.
+    """Answer with the whole log of one attempt as text; attempt 0 has the lines without an attempt.
 
-    Raises NotFound where there is no such job or attempt.
+    Raises NotFound if there is no such job or attempt.
     """
     job_id, attempt = path_id(request), request.path_params["attempt"]
     if not _ATTEMPT.fullmatch(attempt):
@@ -244,7 +247,7 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
 
 
 async def _is_dead(request: Request, job_id: int) -> bool:
-    """Return whether a job that is not there is kept as a dead letter."""
+    """Return whether a missing job is kept as a dead letter."""
     board = dashboard(request)
     if not await board.own_tables.there():
         return False
@@ -262,7 +265,7 @@ async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) 
 
 
 def path_id(request: Request) -> int:
-    """Return the id in the address. Raises NotFound where no job can have it."""
+    """Return the id in the address. Raises NotFound if it is not a bigint."""
     job_id: int = request.path_params["id"]
     if not is_bigint(job_id):
         raise NotFound(no_job(job_id))
@@ -270,9 +273,9 @@ def path_id(request: Request) -> int:
 
 
 def no_job(job_id: int) -> str:
-    """Return that there is no such job, in words."""
+    """Return the message that there is no such job."""
     return (
         f"Job not found: {job_id}. It may have been deleted: River's cleaner removes completed and "
         "cancelled jobs after a day, and discarded ones after a week, unless configured otherwise. "
-        "Ephemeral jobs are removed as soon as they have gone well."
+        "Ephemeral jobs are removed as soon as they complete."
     )

@@ -1,4 +1,4 @@
-"""What the search box offers while a person types."""
+"""Suggestions for the search box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a job waited and ran, beside what is usual for its kind."""
+"""How long a job waited and ran, compared with what is usual for its kind."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from riverui.web.http.context import dashboard
 from riverui.web.view.job_columns import run_span, wait_span
 
 _FEWEST = 20
-"""Jobs of the kind from which something is usual: of fewer, p95 is the longest."""
+"""Fewest jobs of a kind to compare with: of fewer, the 95th percentile is simply the longest."""
 _MUCH = 2.0
-"""How many times as long as usual is marked as much."""
+"""A span this many times as long as usual is highlighted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BesideUsual:
-    """One span of a job beside what is usual."""
+    """One span of a job compared with what is usual."""
 
     words: str
-    """What it did: waited, ran."""
+    """What the job did, such as "waited"."""
     span: timedelta | None
-    """None while it goes on."""
+    """None if it has not ended."""
     since: datetime
-    """From when on."""
+    """When it began."""
     usual: timedelta
-    """95 of 100 jobs of its kind that ended in the last hour did so no longer."""
+    """The 95th percentile for jobs of its kind that ended in the last hour."""
     much: bool
-    """Whether it is far more."""
+    """Whether it is much longer than usual."""
 
 
 async def beside_usual(request: Request, job: JobShowRow, now: datetime) -> tuple[BesideUsual, ...]:
-    """Return how long the job waited and ran, as far as both that and what is usual are known."""
+    """Return how long the job waited and ran, as far as that and what is usual are known."""
     board = dashboard(request)
     if not board.config.charts or not access(request).may("figures.read"):
         return ()

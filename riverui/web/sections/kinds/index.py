@@ -27,32 +27,32 @@ from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond
 
 _SHOWN = 200
-"""Kinds in the list."""
+"""Most kinds shown in the list."""
 _MATCH_LENGTH = 200
-"""Characters of the text that names must contain."""
+"""Longest text to match names with, in characters; the rest is ignored."""
 
 
 class KindLine(Struct, frozen=True, kw_only=True):
     """A kind in the list."""
 
     kind: str
-    """Empty for all kinds that are not told apart."""
+    """Empty for the sum of all other kinds."""
     url: str
-    """Its page; empty where it has none."""
+    """Address of its page; empty for the sum of other kinds."""
     tally: Tally
     queues: tuple[str, ...]
-    """Those in which jobs of it ended, the busiest first."""
+    """The three queues in which most of its jobs ended, busiest first."""
     share: float
-    """Of the time that the kind with the most took, from 0 to 1."""
+    """Its total run time relative to that of the busiest kind, from 0 to 1."""
 
     @property
     def run(self) -> timedelta | None:
-        """95 of 100 completed jobs ran no longer."""
+        """The 95th percentile of the run times of completed jobs."""
         return self.tally.run.quantile(0.95)
 
     @property
     def wait(self) -> timedelta | None:
-        """95 of 100 jobs that ended had waited no longer."""
+        """The 95th percentile of the waits of jobs that ended."""
         return self.tally.wait.quantile(0.95)
 
 
@@ -63,7 +63,7 @@ _ORDERS: Mapping[str, tuple[str, Callable[[KindLine], Any]]] = {
     "wait": ("Longest wait first", lambda line: -(line.wait or timedelta(0))),
     "name": ("By name", lambda line: 0),
 }
-"""Label and sort key of each order, by its name in the address; kinds that are alike go by name."""
+"""Label and sort key of each order, by its name in the address; ties are sorted by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +82,7 @@ class KindsIndex:
     """There are more kinds than are shown."""
     self_url: str
     problem: Problem | None
-    """Why kinds of which nothing ended are missing."""
+    """Why kinds without ended jobs are missing."""
 
 
 async def index(request: Request) -> Response:
@@ -101,8 +101,8 @@ async def index(request: Request) -> Response:
         board.driver, lambda executor: executor.job_kind_list(match=match, limit=_SHOWN + 1)
     )
     if isinstance(found, DatabaseError):
-        told = error_page(request, found)[1]
-        problem = Problem(title=told.title, detail=told.detail)
+        page = error_page(request, found)[1]
+        problem = Problem(title=page.title, detail=page.detail)
     else:
         names = found
     lines = sorted(_lines(request, figures, names, match), key=lambda line: line.kind)
@@ -133,7 +133,7 @@ async def index(request: Request) -> Response:
 def _lines(
     request: Request, figures: Figures, names: Sequence[str], match: str
 ) -> Iterator[KindLine]:
-    """Yield the kinds that figures or rows know."""
+    """Yield a line for each kind found in the figures or in the rows."""
     tallies = {
         kind: tally
         for kind, tally in figures.by_kind.items()

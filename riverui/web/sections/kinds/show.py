@@ -1,4 +1,4 @@
-"""One kind of jobs: how many end and fail, how long they wait and run, and the newest of them."""
+"""One kind of jobs: how many end and fail, how long they wait and run, and its newest jobs."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from riverui.web.view.run_bars import RunBar
 
 _CHARTS = ("ended", "wait", "run")
 _RUNS = 60
-"""Newest jobs that are drawn as bars."""
+"""Newest jobs drawn as bars."""
 _NEWEST = 10
-"""Newest jobs that are listed."""
+"""Newest jobs listed."""
 _QUEUES = 8
-"""Queues that are listed."""
+"""Most queues, and most periodic jobs, listed."""
 _ENDED = tuple(state for state in JobState if state in FINALIZED)
 
 
@@ -51,9 +51,9 @@ class KindQueue:
     """A queue in which jobs of the kind ended."""
 
     name: str
-    """Empty for all queues that are not told apart."""
+    """Empty for the sum of all other queues."""
     url: str
-    """Its page; empty for who may not see it."""
+    """Address of its page; empty for viewers without the right to see it."""
     tally: Tally
 
 
@@ -71,29 +71,27 @@ class KindsShow:
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
     usual: Sketch | None
-    """How long its completed jobs ran in the last 7 days; None where that is not known, or shown
-    anyway.
+    """Run times of its completed jobs in the last 7 days; None if unknown, or if the window covers
+    them.
     """
     queues: tuple[KindQueue, ...]
     bars: tuple[RunBar, ...]
     """The newest jobs that ended, the oldest first."""
     cards: tuple[tuple[str, object], ...]
-    """Templates of the cards that sections add, and what each of them draws as `card`."""
+    """Cards that sections add: a template, and the value that it draws as `card`."""
     newest: tuple[JobListRow, ...]
     periodic: tuple[str, ...]
     """Names of the periodic jobs of this kind, as far as they are known."""
     jobs_url: str
     new_url: str
-    """Where a job of this kind is inserted; empty for who cannot."""
+    """The form for a new job of this kind; empty for viewers who cannot insert jobs."""
     self_url: str
     problem: Problem | None
     """Why the newest jobs are missing."""
 
 
 async def show(request: Request) -> Response:
-    """Answer with one kind. Raises NotFound where no job of it is there and none is known to have
-    ended.
-    """
+    """Answer with one kind. Raises NotFound if it has neither jobs nor figures."""
     only(request, "window")
     kind, window, board = request.path_params["kind"], read_window(request), dashboard(request)
     figures = await board.figures.read(window, kind=kind)
@@ -103,12 +101,12 @@ async def show(request: Request) -> Response:
     problem = None
     for found in (ended, newest):
         if isinstance(found, DatabaseError):
-            told = error_page(request, found)[1]
-            problem = Problem(title=told.title, detail=told.detail)
+            page = error_page(request, found)[1]
+            problem = Problem(title=page.title, detail=page.detail)
     rows = () if isinstance(newest, DatabaseError) else newest.rows
     total = figures.total
     if not rows and not problem and not total.ended and not total.failed:
-        raise NotFound(f"Kind not found: {plain(kind, 60)}. There is no job of it.")
+        raise NotFound(f"Kind not found: {plain(kind, 60)}. It has no jobs.")
 
     def address(other: Window) -> str:
         return with_window(url(request, "kinds.show", kind=kind), other)
@@ -139,7 +137,7 @@ async def show(request: Request) -> Response:
 async def _jobs(
     request: Request, kind: str, states: Sequence[JobState], limit: int
 ) -> JobPage | DatabaseError:
-    """Return the newest jobs of a kind; none for who may not see jobs."""
+    """Return the newest jobs of a kind; none for viewers without the right to see jobs."""
     if not access(request).may("jobs.read"):
         return JobPage(rows=(), more=False)
     board = dashboard(request)
@@ -190,7 +188,7 @@ def _between(begin: datetime | None, end: datetime | None) -> timedelta | None:
 
 
 async def _periodic(request: Request, kind: str) -> tuple[str, ...]:
-    """Return the ids of the periodic jobs that made jobs of this kind."""
+    """Return the ids of the periodic jobs that inserted jobs of this kind."""
     if not access(request).may("jobs.read"):
         return ()
     try:

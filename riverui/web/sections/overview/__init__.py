@@ -1,4 +1,4 @@
-"""What there is and how much of it: the front page, front ends and monitoring."""
+"""The overview: the front page, and the API's counts, names, health report and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECTION = Section(
         label="Overview", route="root", right="figures.read", icon="activity", keys="g o"
     ),
     routes=(
-        # It leads those without the right to the list of jobs, rather than nowhere.
+        # Viewers without the right to figures are redirected to the list of jobs.
         GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
     ),
     services=(facts.HEALTH,),

@@ -1,4 +1,4 @@
-"""What a front end asks for first: what there is, how much of it, and names to choose from."""
+"""Endpoints that a front end needs first: features, counts by state, the version, and names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GROUP = "Overview"
 
 
 class CountedState(Model, frozen=True, kw_only=True):
-    """How many jobs are in one state, and how far that can be trusted."""
+    """The number of jobs in one state, and how exact it is."""
 
     accuracy: Literal["estimated", "exact", "exact_cached", "lower_bound"]
     count: models.Count
@@ -33,7 +33,7 @@ class CountedState(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, count: Count, now: datetime) -> Self:
-        """Return a count in River UI's words, with when it was counted where that is known."""
+        """Return a count with River UI's name for its accuracy, and its time if known."""
         inexact = _INEXACT.get(count.kind)
         at = count.at or (None if inexact else now)
         return cls(
@@ -75,7 +75,7 @@ class CountedStates(Model, frozen=True, kw_only=True):
 
 
 class Version(Model, frozen=True, kw_only=True):
-    """What answers. River UI's names, which are those of a program in Go."""
+    """The versions of riverui and Python, in River UI's fields, which describe a program in Go."""
 
     version: str
     revision: str
@@ -85,7 +85,7 @@ class Version(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, version: str, python: str) -> Self:
-        """Return a version of riverui and of Python; a package knows no commit."""
+        """Return these versions; a Python package has no commit to report."""
         return cls(
             version=f"riverui {version}",
             revision="",
@@ -96,12 +96,12 @@ class Version(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return the first version there was."""
+        """Return the first version of riverui."""
         return cls.of("0.1.0", "3.13.0")
 
 
 class Extensions(Model, frozen=True, kw_only=True):
-    """What River Pro's tables are there for, or riverui's own."""
+    """The features that the database's tables support, River Pro's or riverui's own."""
 
     dead_letter_jobs: bool
     durable_periodic_jobs: bool
@@ -112,7 +112,7 @@ class Extensions(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tables: frozenset[str]) -> Self:
-        """Return what these tables are enough for."""
+        """Return the features that these tables support."""
         own = tables >= OWN_TABLES
         producers = own or "river_producer" in tables
         return cls(
@@ -126,7 +126,7 @@ class Extensions(Model, frozen=True, kw_only=True):
 
 
 class Features(Model, frozen=True, kw_only=True):
-    """What the dashboard can show, and how it is asked to."""
+    """What the dashboard can show, and whether its lists hide args."""
 
     extensions: Extensions
     job_list_hide_args_by_default: bool
@@ -138,7 +138,7 @@ class Features(Model, frozen=True, kw_only=True):
 
 
 async def autocomplete(request: Request) -> Response:
-    """Answer names of kinds or queues that contain a text, by name."""
+    """Answer names of kinds or queues that contain a text, sorted."""
     facet, match = names.facet(request), requests.first(request, "match")
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
     async with dashboard(request).driver.reading() as executor:
@@ -148,7 +148,7 @@ async def autocomplete(request: Request) -> Response:
 
 
 async def features(request: Request) -> Response:
-    """Answer which of River Pro's tables there are, and whether lists should hide the args."""
+    """Answer which features the database supports, and whether lists should hide args."""
     board = dashboard(request)
     async with board.driver.reading() as executor:
         tables = await table_names(executor)
@@ -168,7 +168,7 @@ async def states(request: Request) -> Response:
 
 
 async def version(request: Request) -> Response:
-    """Answer which version this is."""
+    """Answer the versions of riverui and Python."""
     return serializers.reply(Version.of(__version__, platform.python_version()))
 
 

@@ -1,4 +1,4 @@
-"""What the front page and the overview of the API are made of."""
+"""Reads for the front page and the API's overview: health, queues, running and failed jobs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from riverui.web.live.kept_reading import KeptReading
 from riverui.web.view.facts import fact
 
 QUEUES_READ = 201
-"""Queues that are looked at: as many as the list of queues has, and one more."""
+"""Most queues to read: as many as the list of queues shows, and one more."""
 QUEUE_CAP = 1_000
-"""Counts of one queue are exact up to this, as in the list of queues."""
+"""Counts of one queue are exact up to this number, as in the list of queues."""
 _JOBS = 20
-"""Running jobs, and failed ones, that are told: more than a terminal shows."""
+"""Most running jobs, and most failed jobs, in an answer: more than a terminal shows."""
 _MINUTES = 5
-"""Minutes over that a queue's pace is the mean of: long enough not to jump, short enough to be of
-now.
-"""
+"""Minutes over which a queue's pace is averaged: enough to be steady, few enough to be current."""
 
 HEALTH = Service(
     make=lambda board: KeptReading(
@@ -43,17 +41,17 @@ HEALTH = Service(
         clock=board.clock,
     )
 )
-"""The health report, at most some seconds old."""
+"""The health report, cached for a few seconds."""
 
 
 def queue_cap(request: Request) -> int:
-    """Return up to where counts of one queue are exact."""
+    """Return the number up to which counts of one queue are exact."""
     return min(dashboard(request).config.count_cap, QUEUE_CAP)
 
 
 async def queue_rows(request: Request) -> Sequence[QueueListRow] | DatabaseError | None:
-    """Return all queues, as many as the list of queues has; the error where they cannot be read,
-    and None for viewers who may not see queues.
+    """Return at most `QUEUES_READ` queues; the error if they cannot be read; None for viewers
+    without the right to see queues.
     """
     if not access(request).may("queues.read"):
         return None
@@ -65,17 +63,17 @@ async def queue_rows(request: Request) -> Sequence[QueueListRow] | DatabaseError
 
 
 async def queue_paces(request: Request) -> Mapping[str, float]:
-    """Return how many jobs of each queue ended in a minute lately, as far as that is known."""
+    """Return the average number of jobs ended per minute in each queue, where known."""
     board = dashboard(request)
     if not board.config.charts:
         return {}
     minutes = await promptly(board.figures.read_queues()) or {}
-    paces = {name: _pace(told[:-1][-_MINUTES:]) for name, told in minutes.items()}
+    paces = {name: _pace(known[:-1][-_MINUTES:]) for name, known in minutes.items()}
     return {name: pace for name, pace in paces.items() if pace is not None}
 
 
 async def running_jobs(request: Request) -> Sequence[JobListRow] | DatabaseError:
-    """Return the jobs that run longest."""
+    """Return the jobs that have been running longest."""
     running = JobFilter(states=(JobState.RUNNING,))
     params = JobPageParams(filter=running, order=JobOrder.TIME, limit=_JOBS)
     found = await fact(dashboard(request).driver, lambda executor: executor.job_list(params))
@@ -83,15 +81,13 @@ async def running_jobs(request: Request) -> Sequence[JobListRow] | DatabaseError
 
 
 async def failed_jobs(request: Request) -> Sequence[JobListRow] | DatabaseError:
-    """Return the jobs discarded last, and the newest that wait for another attempt, those that
-    failed last first.
-    """
+    """Return the jobs discarded last and the newest retryable ones, latest failure first."""
     return await fact(dashboard(request).driver, _failed)
 
 
 async def _failed(executor: Executor) -> Sequence[JobListRow]:
     rows: list[JobListRow] = []
-    # No index has the time of the last attempt; these two orders are cheap however many failed.
+    # No index covers the time of the last attempt; these two orders stay cheap with many failures.
     for state, order in (
         (JobState.DISCARDED, JobOrder.TIME_DESC),
         (JobState.RETRYABLE, JobOrder.ID_DESC),

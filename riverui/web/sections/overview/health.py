@@ -1,4 +1,4 @@
-"""Answers whether the jobs are well: the health report, as JSON or as text."""
+"""The endpoint of the health report, as JSON or as text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENDPOINT = Endpoint(
     show,
     Description(
         group="Overview",
-        summary="Whether the jobs are well: three answers, each with its cause and its evidence.",
+        summary="The health report: three answers, each with its cause and its evidence.",
         answer=HealthReportAnswer,
         media=(JSON, "text/plain"),
         parameters=(

@@ -1,4 +1,4 @@
-"""The front page: what was done lately, how long it took, and where to look."""
+"""The front page: what ran recently, how long it took, and what needs attention."""
 
 from __future__ import annotations
 
@@ -41,56 +41,56 @@ log = logging.getLogger("riverui.web")
 
 _CHARTS = ("ended", "wait", "run")
 _QUEUES = 8
-"""Queues that are shown, the worst first."""
+"""Most queues shown, the worst first."""
 _KINDS = 8
-"""Kinds in each table."""
-_HAPPENINGS = 8
-"""Things that happened lately."""
+"""Most kinds in each table."""
+_EVENTS = 8
+"""Most recent events shown."""
 _LATE = timedelta(seconds=15)
-"""How long a job may wait before its queue needs a look: three rounds of a client that polls."""
+"""How long a job may wait before its queue needs attention: three poll intervals of a client."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueNeed:
-    """A queue that needs a look."""
+    """A queue that needs attention."""
 
     row: QueueListRow
     url: str
     wait: timedelta | None
-    """95 of 100 jobs that ended in the window had waited no longer; None where none tells."""
+    """The 95th percentile of the waits of jobs that ended in the window; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KindShare:
-    """What one kind took of the window."""
+    """One kind's share of the figures of the window."""
 
     kind: str
-    """Empty for all kinds that are not told apart."""
+    """Empty for the sum of all other kinds."""
     url: str
-    """Its page; empty where it stands for several."""
+    """Address of its page; empty for the sum of other kinds."""
     ended: int
     spent: timedelta
-    """How long its completed and failed attempts ran together, as far as is known."""
+    """Total run time of its completed and failed attempts, as far as known."""
     run: timedelta | None
-    """95 of 100 completed jobs ran no longer."""
+    """The 95th percentile of the run times of completed jobs."""
     failed: int
     failing: float | None
-    """The share of attempts that failed."""
+    """The share of attempts that failed, from 0 to 1."""
     share: float
-    """Of what the first of its table has, from 0 to 1."""
+    """Its value relative to that of the table's first line, from 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Happening:
-    """Something that somebody did lately, or that happened."""
+class Event:
+    """A recent event: a paused queue, a mark, an action on many jobs, or a spike."""
 
     at: datetime
     icon: str
     name: str
-    """A queue's name; empty where it is about none."""
+    """The queue's name; empty if the event is not about a queue."""
     words: str
     url: str
-    """Where to read more; empty where there is nothing."""
+    """Where to read more; empty if nowhere."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,30 +101,32 @@ class OverviewIndex:
     fragments: ClassVar[Mapping[str, str]] = {"overview": "overview/_overview.html"}
 
     verdict: tuple[VerdictLine, ...]
-    """Whether the jobs are well, in three answers."""
+    """The three answers of the health report."""
     figures: Figures
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
     queues: tuple[QueueNeed, ...] | None
-    """None where they cannot be told, or the viewer may not see queues."""
+    """None if they cannot be read, or if the viewer has no right to see queues."""
     queue_cap: int
     spent: tuple[KindShare, ...]
-    """The kinds that took most time."""
+    """The kinds with the longest total run time."""
     failing: tuple[KindShare, ...]
     """The kinds that failed most often."""
-    happenings: tuple[Happening, ...]
+    events: tuple[Event, ...]
     self_url: str
     problem: Problem | None
     """Why queues are missing."""
 
 
 async def index(request: Request) -> Response:
-    """Answer with the front page; lead viewers who may not see figures to the list of jobs."""
+    """Answer with the front page; redirect viewers without the right to figures to the list of
+    jobs.
+    """
     if not access(request).may("figures.read"):
         return RedirectResponse(url(request, "jobs.index"), status_code=302)
     only(request, "window")
     board, window = dashboard(request), read_window(request)
-    # The front page finds out which sections there are.
+    # Look whether riverui's own tables exist: the navigation depends on them.
     await board.own_tables.seen()
     figures = await board.figures.read(window)
     marks = await board.marks_since(figures.columns[0].at)
@@ -145,7 +147,7 @@ async def index(request: Request) -> Response:
             queue_cap=queue_cap(request),
             spent=_kinds(request, kinds, lambda tally: tally.spent.total_seconds()),
             failing=_kinds(request, kinds, lambda tally: tally.failed),
-            happenings=tuple(await _happenings(request, queues or (), marks, figures)),
+            events=tuple(await _events(request, queues or (), marks, figures)),
             self_url=address(window),
             problem=problem,
         ),
@@ -153,18 +155,18 @@ async def index(request: Request) -> Response:
 
 
 async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Problem | None]:
-    """Return all queues, as many as the list of queues has; None, and why, where they cannot be
-    read.
-    """
+    """Return the queues; None, and the problem, if they cannot be read."""
     found = await queue_rows(request)
     if isinstance(found, DatabaseError):
-        told = error_page(request, found)[1]
-        return None, Problem(title=told.title, detail=told.detail)
+        page = error_page(request, found)[1]
+        return None, Problem(title=page.title, detail=page.detail)
     return found, None
 
 
 def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> Iterator[QueueNeed]:
-    """Yield the queues in which jobs wait for long, the longest first."""
+    """Yield the queues with jobs that wait long, or wait in a queue that is paused or has no
+    client; longest wait first.
+    """
     waits = figures.by_queue
     found = []
     for row in rows:
@@ -185,7 +187,7 @@ def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> 
 def _kinds(
     request: Request, kinds: Mapping[str, Tally], measure: Callable[[Tally], float]
 ) -> tuple[KindShare, ...]:
-    """Return the kinds with the most of something."""
+    """Return the kinds with the largest values of a measure, largest first."""
     found = [(measure(tally), kind, tally) for kind, tally in kinds.items() if measure(tally)]
     found.sort(key=lambda line: (-line[0], line[1]))
     return tuple(
@@ -203,17 +205,17 @@ def _kinds(
     )
 
 
-async def _happenings(
+async def _events(
     request: Request,
     queues: Sequence[QueueListRow],
     marks: Sequence[Mark],
     figures: Figures,
-) -> list[Happening]:
-    """Return what happened lately, the newest first: queues that were paused, marks such as
-    deploys, actions on all matching jobs, and moments at which many failed or came.
+) -> list[Event]:
+    """Return recent events, newest first: paused queues, marks such as deploys, actions on all
+    matching jobs, and spikes of failures or inserts.
     """
     found = [
-        Happening(
+        Event(
             at=row.queue.paused_at,
             icon="pause",
             name=row.queue.name,
@@ -224,30 +226,30 @@ async def _happenings(
         if row.queue.paused_at
     ]
     found += [
-        Happening(at=mark.at, icon="flag", name="", words=_mark_words(mark), url=mark.url)
+        Event(at=mark.at, icon="flag", name="", words=_mark_words(mark), url=mark.url)
         for mark in marks
     ]
     found += _spikes(request, figures)
     if access(request).may("jobs.read"):
         try:
-            operations = await dashboard(request).get(OPERATIONS).list(limit=_HAPPENINGS)
+            operations = await dashboard(request).get(OPERATIONS).list(limit=_EVENTS)
         except DatabaseError:
-            # The page says already that the database does not answer.
+            # The page already says that the database does not answer.
             log.debug("the newest operations could not be read")
         else:
             found += [_operation(request, operation) for operation in operations]
-    return sorted(found, key=lambda happening: happening.at, reverse=True)[:_HAPPENINGS]
+    return sorted(found, key=lambda event: event.at, reverse=True)[:_EVENTS]
 
 
-def _spikes(request: Request, figures: Figures) -> Iterator[Happening]:
+def _spikes(request: Request, figures: Figures) -> Iterator[Event]:
     link, step = jobs_link(request), step_words(figures.window.step)
     kinds: tuple[tuple[str, Callable[[Tally], int]], ...] = (
         ("attempts failed", lambda tally: tally.failed),
-        ("jobs came", lambda tally: tally.inserted),
+        ("jobs inserted", lambda tally: tally.inserted),
     )
     for words, count in kinds:
         for spike in spikes(figures.columns, count):
-            yield Happening(
+            yield Event(
                 at=spike.at,
                 icon="activity",
                 name="",
@@ -260,12 +262,12 @@ def _mark_words(mark: Mark) -> str:
     return f"{mark.label} by {mark.user[:60]}" if mark.user else mark.label
 
 
-def _operation(request: Request, operation: Operation) -> Happening:
+def _operation(request: Request, operation: Operation) -> Event:
     n = operation.changed + operation.requested
     jobs = f"{n:,} job{'' if n == 1 else 's'} {OPERATION_VERBS[operation.verb].done}"
     by = f" by {operation.user[:60]}" if operation.user else ""
     status = "" if operation.status is OperationStatus.DONE else f" ({operation.status.value})"
-    return Happening(
+    return Event(
         at=operation.started_at,
         icon="list-checks",
         name="",

@@ -1,4 +1,4 @@
-"""Figures for Prometheus."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riverui.web.live.process_label import labelled
 
 
 async def show(request: Request) -> Response:
-    """Answer with every figure, in Prometheus's text format."""
+    """Answer with all metrics, in Prometheus's text format."""
     board = dashboard(request)
     text = await board.metrics.text()
     if board.workers > 1:

@@ -1,4 +1,4 @@
-"""The overview in one answer: for `riverui top`, and for whoever makes a board of their own."""
+"""The overview in one answer, for `riverui top` and for dashboards of your own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from riverui.web.view.finding_links import page_url
 
 
 class StateCount(Model, frozen=True, kw_only=True):
-    """The number of jobs in one state, as the pages know it."""
+    """The number of jobs in one state, as the pages show it."""
 
     state: JobState
     count: Count
@@ -35,12 +35,12 @@ class StateCount(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, state: JobState, count: Counted) -> Self:
-        """Return a count and how far it may be trusted."""
+        """Return a count and how exact it is."""
         return cls(state=state, count=count.value, precision=count.kind.value)
 
 
 class OverviewQueue(Model, frozen=True, kw_only=True):
-    """A queue with its work."""
+    """A queue with its job counts."""
 
     name: str
     registered: Annotated[bool, Meta(description="Whether a client has registered it.")]
@@ -53,12 +53,12 @@ class OverviewQueue(Model, frozen=True, kw_only=True):
         Time | None, Meta(description="When the oldest available job was due.")
     ]
     ended_per_minute: Annotated[
-        float | None, Meta(description="On average of the last five minutes; null if not known.")
+        float | None, Meta(description="Average of the last five minutes; null if unknown.")
     ]
 
     @classmethod
     def of(cls, row: QueueListRow, pace: float | None) -> Self:
-        """Return a queue's row and its pace."""
+        """Return a queue from its row and its jobs ended per minute."""
         return cls(
             name=row.queue.name,
             registered=row.queue.served,
@@ -86,7 +86,7 @@ class OverviewJob(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: JobListRow) -> Self:
-        """Return a row of a list."""
+        """Return a job from a row of a list."""
         return cls(
             id=row.id,
             kind=row.kind,
@@ -100,7 +100,7 @@ class OverviewJob(Model, frozen=True, kw_only=True):
 
 
 class Overview(Model, frozen=True, kw_only=True):
-    """How the jobs are. Null is what you may not see, or what could not be read."""
+    """The state of all jobs. Null marks what you may not see or what could not be read."""
 
     at: Time
     health: HealthReportAnswer
@@ -111,13 +111,13 @@ class Overview(Model, frozen=True, kw_only=True):
         list[OverviewJob] | None, Meta(description="Those that run longest, at most 20.")
     ]
     failures: Annotated[
-        list[OverviewJob] | None, Meta(description="Jobs that failed lately, at most 20.")
+        list[OverviewJob] | None, Meta(description="Jobs that failed recently, at most 20.")
     ]
     missing: Annotated[str, Meta(description="Why something is null; empty for lack of rights.")]
 
     @classmethod
     def example(cls) -> Self:
-        """Return a queue with a job that runs."""
+        """Return a queue with a running job."""
         job = OverviewJob(
             id=9381022,
             kind="mail_send",
@@ -160,7 +160,7 @@ async def index(request: Request) -> Response:
     running = await facts.running_jobs(request) if jobs else None
     failures = await facts.failed_jobs(request) if jobs else None
     paces = await facts.queue_paces(request)
-    troubles = [
+    problems = [
         found.public for found in (queues, running, failures) if isinstance(found, DatabaseError)
     ]
     known = None if counts is None else counts.counts
@@ -180,7 +180,7 @@ async def index(request: Request) -> Response:
             queue_cap=facts.queue_cap(request),
             running=_jobs(running),
             failures=_jobs(failures),
-            missing=next(iter(troubles), ""),
+            missing=next(iter(problems), ""),
         )
     )
 
@@ -197,9 +197,9 @@ ENDPOINT = Endpoint(
     index,
     Description(
         group="Overview",
-        summary="The verdict, states, queues, and jobs that run or failed lately, in one answer.",
+        summary="The verdict, states, queues, and jobs that run or failed recently, in one answer.",
         answer=Overview,
         extension=True,
     ),
 )
-"""The address that `riverui top` asks."""
+"""The address that `riverui top` reads."""

@@ -1,4 +1,4 @@
-"""The health report on the front page: each answer with a line of figures."""
+"""The health report on the front page: each answer with a sparkline."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ class VerdictLine(Struct, frozen=True, kw_only=True):
 
     section: Diagnosis
     url: str
-    """Where its link leads; empty without one, and for viewers without the right to see the
-    page.
-    """
+    """Address of its link; empty if there is none or the viewer may not see the page."""
     spark: Sequence[float | None] = ()
-    """Figures of what it is about, over the window shown; empty if there are none."""
+    """Figures of its subject over the window shown; empty if there are none."""
     spark_label: str = ""
     spark_unit: Unit = Unit.JOBS
 
@@ -32,7 +30,7 @@ class VerdictLine(Struct, frozen=True, kw_only=True):
 def verdict_lines(
     request: Request, report: HealthReport, figures: Figures
 ) -> Iterator[VerdictLine]:
-    """Yield the three answers as a page shows them, beside these figures."""
+    """Yield the three answers as a page shows them, with sparklines from these figures."""
     columns, window = figures.columns, figures.window.label
     waits = percentiles(columns, lambda tally: tally.wait, 0.95)
     failed = each(columns, lambda tally: tally.failed)

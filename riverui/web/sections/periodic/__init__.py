@@ -1,4 +1,4 @@
-"""Periodic jobs: how often each comes, its newest runs, and what did not come."""
+"""Periodic jobs: how often each runs, its newest runs, and what was missed."""
 
 from __future__ import annotations
 

@@ -20,36 +20,34 @@ from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 
 
 class SeenPeriodicJob(Model, frozen=True, kw_only=True):
-    """One periodic job, as far as its jobs tell."""
+    """One periodic job, as far as its job rows show."""
 
-    id: Annotated[
-        str, Meta(description="As its client names it; empty where it has no name but its kind.")
-    ]
+    id: Annotated[str, Meta(description="Its id as its client names it; empty if it has none.")]
     kind: str
     queue: str
-    jobs: Annotated[Count, Meta(description="Its jobs among those that were looked at.")]
+    jobs: Annotated[Count, Meta(description="Its jobs among the rows that were read.")]
     usual_seconds: Annotated[
-        float | None, Meta(description="Between two jobs, usually; null where it cannot be told.")
+        float | None, Meta(description="The usual time between two jobs; null if unknown.")
     ]
-    steady: Annotated[bool, Meta(description="Whether most jobs come after the usual time.")]
+    steady: Annotated[bool, Meta(description="Whether most jobs follow at the usual interval.")]
     last_job_id: Id
     last_state: str
     last_scheduled_at: Time
     schedule: Annotated[
-        str, Meta(description="As a cron expression, where a client at work tells; else empty.")
+        str, Meta(description="As a cron expression, if a live client reports it; else empty.")
     ]
     expected_at: Annotated[
         Time | None,
-        Meta(description="Of the next job, by its schedule or as usual; null where unknown."),
+        Meta(description="Of the next job, by schedule or usual interval; null if unknown."),
     ]
     overdue_seconds: Annotated[
-        float | None, Meta(description="Since the last job, where one seems to be missed.")
+        float | None, Meta(description="Since the last job, if one seems to be missed; else null.")
     ]
-    missed: Annotated[Count, Meta(description="About how many did not come among the newest 40.")]
+    missed: Annotated[Count, Meta(description="About how many of the newest 40 are missing.")]
 
     @classmethod
     def of(cls, history: PeriodicHistory, now: datetime) -> Self:
-        """Return what a history tells at this time."""
+        """Return the history of a periodic job as of this time."""
         last, usual, overdue = history.runs[0], history.usual, history.overdue(now)
         return cls(
             id=history.id,
@@ -69,7 +67,7 @@ class SeenPeriodicJob(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a report that comes each hour."""
+        """Return an hourly report."""
         return cls(
             id="reports.hourly",
             kind="report_build",
@@ -92,11 +90,11 @@ class SeenPeriodicJobs(Model, frozen=True, kw_only=True):
 
     data: list[SeenPeriodicJob]
     complete: Annotated[
-        bool, Meta(description="False where only the newest jobs of the table were looked at.")
+        bool, Meta(description="False if only the newest jobs of the table were read.")
     ]
     durable: Annotated[
         list[DurablePeriodicJob],
-        Meta(description="Those whose next run is kept in a table of riverui's own."),
+        Meta(description="Those whose next run is stored in riverui's own table."),
     ]
     kept: Annotated[bool, Meta(description="Whether the database has that table.")]
 
@@ -112,7 +110,7 @@ class SeenPeriodicJobs(Model, frozen=True, kw_only=True):
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Answer the periodic jobs that rows tell of, and those that are durable."""
+    """Answer the periodic jobs found in job rows, and the durable ones."""
     found, now = await dashboard(request).get(PERIODIC_HISTORIES).get(), datetime.now(UTC)
     data = [SeenPeriodicJob.of(history, now) for history in found.histories]
     durable = await durable_api.read_all(request)
@@ -135,8 +133,8 @@ ENDPOINTS = (
         periodic_jobs,
         Description(
             group="Periodic jobs",
-            summary="Periodic jobs as far as their rows tell: how often each comes, and what seems"
-            " to be missed; and the durable ones.",
+            summary="Periodic jobs found in job rows: how often each runs, and what seems to be"
+            " missed; and the durable ones.",
             answer=SeenPeriodicJobs,
             fails=(501,),
             extension=True,

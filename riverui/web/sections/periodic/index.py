@@ -1,4 +1,4 @@
-"""Periodic jobs: what comes again and again, when it came last, and what did not come."""
+"""The list of periodic jobs: how often each runs, when it ran last, and what was missed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from riverui.web.view.render import respond
 from riverui.web.view.run_bars import RunBar
 
 KEY, PERIODIC = "river:periodic_job_id", "periodic"
-"""The keys of metadata that River gives to periodic jobs: their name, and what they are."""
+"""The metadata keys that River sets on periodic jobs: the id, and the flag `true`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,35 +39,33 @@ class PeriodicLine:
     """One periodic job as shown."""
 
     name: str
-    """As its client names it; empty where it has no name."""
+    """Its id as its client names it; empty if it has none."""
     kind: str
     queue: str
     jobs: int
     every: str
-    """How often it comes, in words; empty where that cannot be told."""
+    """How often it runs, in words; empty if unknown."""
     schedule: str
-    """As a cron expression, where a client at work tells."""
+    """As a cron expression, if a live client reports it; else empty."""
     bars: tuple[RunBar, ...]
     """Its newest jobs, the oldest first."""
     last: PeriodicRun | None
-    """None for a durable one that has left no job."""
+    """None for a durable one without job rows."""
     last_url: str
     expected_at: datetime | None
-    """When the next job is due by its schedule, else expected; None where that cannot be told, or
-    one is overdue.
-    """
+    """When the next job is due by its schedule or usual interval; None if unknown or overdue."""
     overdue: timedelta | None
-    """For how long no job has come, where one seems to be missed."""
+    """Time since the last job, if one seems to be missed."""
     missed: int
-    """About how many did not come between those shown."""
+    """About how many runs are missing between those shown."""
     jobs_url: str
     """The list of its jobs."""
     run_url: str
-    """Where a job like the last one is inserted; empty for who cannot."""
+    """The form for a job like the last one; empty for viewers who cannot insert jobs."""
     durable: DurablePeriodicRow | None
-    """What is kept of its next run; None for one that is not durable."""
+    """Its stored row; None if it is not durable."""
     verbs: tuple[PeriodicVerb, ...]
-    """What this viewer may change about it."""
+    """The verbs that this viewer may do to it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,25 +76,25 @@ class PeriodicIndex:
     fragments: ClassVar[Mapping[str, str]] = {"periodic-list": "periodic/_list.html"}
 
     lines: tuple[PeriodicLine, ...]
-    """What seems to be missed first, then by name."""
+    """Overdue ones first, then by name."""
     coming: tuple[tuple[str, str], ...]
-    """Ids and schedules of those that have left no job yet."""
+    """Ids and schedules of those without job rows."""
     complete: bool
-    """False where only the newest jobs of the table were looked at."""
+    """False if only the newest jobs of the table were read."""
     self_url: str
     problem: Problem | None
 
 
 async def index(request: Request) -> Response:
-    """Answer with the periodic jobs that rows tell of."""
+    """Answer with the periodic jobs found in job rows, and the durable ones."""
     only(request)
     board, now, status = dashboard(request), datetime.now(UTC), 200
     histories, problem = PeriodicHistories(histories=(), complete=True), None
     try:
         histories = await board.get(PERIODIC_HISTORIES).get()
     except QueryTimeout as error:
-        status, told = error_page(request, error)
-        problem = Problem(title=told.title, detail=told.detail)
+        status, page = error_page(request, error)
+        problem = Problem(title=page.title, detail=page.detail)
     durable = await read(request)
     lines = [
         _line(request, history, now, durable.get(history.id)) for history in histories.histories
@@ -118,9 +116,7 @@ async def index(request: Request) -> Response:
 
 
 def words(history: PeriodicHistory) -> str:
-    """Return how often a periodic job comes, as "about every 15 m"; empty where that cannot be
-    told.
-    """
+    """Return how often a periodic job runs, as "about every 15 m"; empty if unknown."""
     usual = history.usual
     if usual is None:
         return ""
@@ -141,7 +137,7 @@ def _round(span: timedelta) -> str:
 
 
 def _unseen(request: Request, row: DurablePeriodicRow) -> PeriodicLine:
-    """Return a durable periodic job that has left no job."""
+    """Return the line of a durable periodic job without job rows."""
     return PeriodicLine(
         name=row.id,
         kind="",
@@ -173,7 +169,7 @@ def _line(
     expected = None if overdue is not None else history.next_at(now) or history.expected_at
     schedule = history.schedule
     if durable is not None:
-        # Its row knows better than what its jobs let guess.
+        # Its row is exact; its jobs allow only an estimate.
         overdue, expected = None, None if durable.paused_at else durable.next_run_at
         schedule = durable.schedule or durable.program_schedule or schedule
     terms = (

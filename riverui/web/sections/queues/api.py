@@ -41,9 +41,9 @@ log = logging.getLogger("riverui.actions")
 
 _GROUP = "Queues"
 _LIMIT = 100
-"""Queues that an answer holds unless another number is asked for, as in River UI."""
+"""Queues in an answer by default, as in River UI."""
 _CAP = 1_000_000
-"""Counts are exact up to here, where the time suffices; else up to what the pages count to."""
+"""Counts are exact up to this number; up to `count_cap` if that takes too long."""
 
 
 class Queue(Model, frozen=True, kw_only=True):
@@ -59,11 +59,11 @@ class Queue(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: QueueCountRow) -> Self:
-        """Return a queue's row with its counts; its limits stand in its metadata."""
+        """Return a queue with its counts, and its limits from its metadata."""
         found = row.queue
         assert found.created_at is not None
         assert found.updated_at is not None
-        # Metadata too long to be read are as if they were empty.
+        # Metadata that is too long to read counts as empty.
         metadata = read_object(found.metadata.text) if found.metadata.complete else {}
         return cls(
             count_available=row.available,
@@ -101,19 +101,19 @@ class Queues(Model, frozen=True, kw_only=True):
 
 
 class RateNumbers(Model, frozen=True, kw_only=True):
-    """Numbers that count instead of those of the clients' rate limit (riverui)."""
+    """A rate limit that overrides the one configured in the clients (riverui)."""
 
     limit: Annotated[float, Meta(description="Jobs, or tokens, in each span.")]
     per_seconds: Annotated[
-        float | UnsetType, Meta(description="The span; the clients' unless given.")
+        float | UnsetType, Meta(description="The span; the clients' by default.")
     ] = UNSET
     burst: Annotated[
-        float | UnsetType, Meta(description="Tokens in a full bucket; `limit` unless given.")
+        float | UnsetType, Meta(description="Tokens in a full bucket; `limit` by default.")
     ] = UNSET
 
 
 class QueueUpdate(Body, frozen=True, kw_only=True):
-    """What to change of a queue; what is left out stays."""
+    """Changes to a queue; omitted fields stay as they are."""
 
     concurrency: Concurrency | UnsetType | None = UNSET
     rate_limit: RateNumbers | UnsetType | None = UNSET
@@ -128,7 +128,7 @@ class QueueUpdate(Body, frozen=True, kw_only=True):
 
     @classmethod
     def tidied(cls, posted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what was posted without the limits that are null."""
+        """Return the posted fields without limits that are null."""
         return {name: without_nulls(value) for name, value in posted.items()}
 
     @classmethod
@@ -168,11 +168,11 @@ async def act(verb: QueueVerb, request: Request) -> Response:
 
 
 async def update(request: Request) -> Response:
-    """Set a queue's limits (River Pro's), or lift them with null, and answer the queue."""
+    """Set a queue's limits (River Pro's), or remove them with null, and answer the queue."""
     board, name = dashboard(request), request.path_params["name"]
     asked = await requests.read(request, QueueUpdate)
     time_limit: timedelta = board.config.action_timeout
-    # Both are looked at before either is written.
+    # Check both before writing either.
     rate = UNSET if asked.rate_limit is UNSET else _rate(asked.rate_limit)
     limits = UNSET if asked.concurrency is UNSET else _limits(asked.concurrency)
     if rate is UNSET and limits is UNSET:
@@ -182,8 +182,8 @@ async def update(request: Request) -> Response:
     elif rate is not UNSET:
         await rates.set_override(board.driver, name, rate, time_limit=time_limit)
     if rate is not UNSET:
-        told = None if rate is None else rate.as_json()
-        log.info("queue %r rate limited by %r: %s", name, access(request).user, told)
+        override = None if rate is None else rate.as_json()
+        log.info("queue %r rate limited by %r: %s", name, access(request).user, override)
     if limits is not UNSET:
         await actions.set_metadata_key(
             board.driver, name, METADATA_KEY, limits, time_limit=time_limit
@@ -209,9 +209,9 @@ async def _queue(request: Request) -> QueueCountRow:
 
 
 def _limits(limits: Concurrency | None) -> str | None:
-    """Return the limits as JSON text, the arguments to divide by in order; None for none.
+    """Return the limits as JSON text, the args of the partition sorted; None to remove them.
 
-    BadRequest for limits that a client could not be configured with, as it would not keep to them.
+    Raises BadRequest for limits that no client could be configured with: clients would ignore them.
     """
     if limits is None:
         return None
@@ -222,9 +222,7 @@ def _limits(limits: Concurrency | None) -> str | None:
 
 
 def _rate(numbers: RateNumbers | None) -> RateOverride | None:
-    """Return the numbers of a rate limit, None for none; BadRequest for those of which no client
-    could make a rate limit.
-    """
+    """Return the rate limit to set, None to remove it. Raises BadRequest for invalid numbers."""
     if numbers is None:
         return None
     try:

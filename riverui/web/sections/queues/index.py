@@ -30,13 +30,14 @@ from riverui.web.view.render import respond
 from riverui.web.view.tables import Table
 
 _SHOWN = 200
-"""Queues in the list."""
+"""Most queues shown in the list."""
 COUNT_CAP = 1_000
-"""Counts of one queue are exact up to this: with many busy queues, more would add up."""
+"""Counts of one queue are exact up to this number: with many busy queues, more would take too long.
+"""
 _MATCH_LENGTH = 200
-"""Characters of the text that names must contain; what is behind them is not looked at."""
+"""Longest text to match names with, in characters; the rest is ignored."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
-"""Sorts queues in which no job waits behind all others."""
+"""Sorts queues without waiting jobs last."""
 
 _ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
     "name": ("By name", lambda row: row.queue.name),
@@ -63,7 +64,7 @@ class QueuesIndex:
     more: bool
     """There are more queues than are shown."""
     verbs_all: tuple[QueueVerb, ...]
-    """What can be done to every queue at once: what changes one of them."""
+    """Verbs for all queues at once: those that would change at least one."""
     self_url: str
     problem: Problem | None
 
@@ -83,8 +84,8 @@ async def index(request: Request) -> Response:
         async with board.driver.reading() as executor:
             rows = await executor.queue_list(match=match, cap=cap, limit=_SHOWN + 1)
     except QueryTimeout as error:
-        status, told = error_page(request, error)
-        problem = Problem(title=told.title, detail=told.detail)
+        status, page = error_page(request, error)
+        problem = Problem(title=page.title, detail=page.detail)
     minutes = await queue_minutes(request)
     shown = sorted(rows[:_SHOWN], key=_ORDERS[order][1])
     verbs, self_url = allowed(request), _index_url(request, match, order)
@@ -118,7 +119,7 @@ async def index(request: Request) -> Response:
 
 
 def allowed(request: Request) -> list[QueueVerb]:
-    """Return the verbs on queues that this viewer has the right to."""
+    """Return the queue verbs that this viewer has the right to."""
     return [verb for verb in QUEUE_VERBS.values() if access(request).may(verb.right)]
 
 
@@ -126,8 +127,8 @@ Minutes = Mapping[str, Sequence[QueueMinute | None]]
 
 
 async def queue_minutes(request: Request) -> Minutes | None:
-    """Return what each queue did in the last hour, as far as that is known at once; None where
-    this dashboard or this viewer has no figures.
+    """Return each queue's figures for the minutes of the last hour; empty if they cannot be read at
+    once. None if this dashboard or this viewer has no figures.
     """
     board = dashboard(request)
     if not board.config.charts or not access(request).may("figures.read"):
@@ -138,9 +139,7 @@ async def queue_minutes(request: Request) -> Minutes | None:
 def line(
     request: Request, row: QueueListRow, minutes: Minutes | None = None, *, cap: int
 ) -> QueueLine:
-    """Return a queue with its links, and what it did in these minutes. Its counts are exact below
-    `cap`.
-    """
+    """Return a queue's line with its links and figures. Its counts are exact below `cap`."""
     queue, name = row.queue, row.queue.name
     own = (minutes or {}).get(name, ())
     fitting = (verb for verb in allowed(request) if queue.pausable and verb.fits(queue))
@@ -160,10 +159,10 @@ def line(
 def _empty_in(
     row: QueueListRow, minutes: Sequence[QueueMinute | None], cap: int
 ) -> timedelta | None:
-    """Return in how long a queue is empty; None where that cannot be told."""
+    """Return the time until the queue is empty; None if unknown."""
     newest, waiting = (minutes[-1] if minutes else None), row.available
     if waiting >= cap:
-        # The figures count further than the list.
+        # The figures count further than the list does.
         if newest is None or newest.waiting is None or newest.waiting_capped:
             return None
         waiting = newest.waiting

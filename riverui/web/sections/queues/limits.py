@@ -1,4 +1,4 @@
-"""The limits of a queue: what holds and who keeps to it, and the form that sets others."""
+"""The limits of a queue: those in effect, their use, and the form that sets others."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from riverui.web.view.render import done, respond
 log = logging.getLogger("riverui.actions")
 
 RIGHT = "queues.update"
-"""The right that it takes to change limits."""
+"""The right to change limits."""
 _KEYS = 10
-"""Partitions that the page lists."""
+"""Most partitions that the page lists."""
 _CLIENTS = 20
-"""Clients that the page lists."""
+"""Most clients that the page lists."""
 _MOST_TEXT = 3_000
-"""Characters of a posted field that are shown again."""
+"""Longest text read from a posted field, in characters."""
 _NUMBER = 20
-"""Characters of a posted number that are shown again."""
+"""Longest text read from a posted number, in characters."""
 _DECIMALS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
-"""A number as a person types it."""
+"""A posted number, with or without decimals."""
 PERS: Mapping[int, str] = {1: "second", 60: "minute", 3600: "hour", 86_400: "day"}
-"""Spans of a rate limit that the form offers: seconds, and their word."""
+"""Spans of a rate limit that the form offers: seconds → word."""
 _UNITS = (("s", 1), ("min", 60), ("h", 3600), ("day", 86_400))
-"""In which rates are told, in seconds: the first in which there is at least one."""
+"""Units for rates, with their seconds: the page uses the first that gives at least 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateLine:
-    """One bucket of a rate limit, as the page tells it."""
+    """One bucket of a rate limit, as the page shows it."""
 
     key: str
     pace: str
@@ -67,9 +67,9 @@ class RateLine:
     burst: int
 
     @classmethod
-    def of(cls, row: RateRow, counts: RateLimit | None) -> RateLine:
-        """Return the line of a bucket, by the limit that counts by now where that is known."""
-        rate = row.rate if counts is None else counts.rate
+    def from_bucket(cls, row: RateRow, effective: RateLimit | None) -> RateLine:
+        """Return the line of a bucket, by the limit in effect if known, else its own."""
+        rate = row.rate if effective is None else effective.rate
         limit = rate.per_second
         unit, seconds = next(
             ((name, span) for name, span in _UNITS if limit * span >= 1), _UNITS[-1]
@@ -96,36 +96,37 @@ class ClientLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueLimits:
-    """How many jobs of a queue may run at once and how fast they may begin, and how it stands."""
+    """The limits on how many jobs of a queue run at once and how fast they begin, and their use."""
 
     holds: ConcurrencyConfig | None
-    """The limits that count; None where there are none."""
+    """The limits in effect; None if there are none."""
     override: ConcurrencyConfig | None = None
-    """What is set in the queue's metadata."""
+    """The limits set in the queue's metadata."""
     problem: str = ""
-    """Why what is set there cannot be read, or the rest is not known."""
+    """Why the override is not in effect, or why the limits could not be read."""
     disagree: bool = False
-    """Whether clients keep to different limits."""
+    """Whether clients are configured with different limits."""
     keys: Sequence[LimitRow] = ()
     more: bool = False
-    """Whether there are more partitions than those."""
+    """Whether there are more partitions than `keys`."""
     rates: Sequence[RateLine] = ()
     rate: RateLimit | None = None
-    """How fast jobs may begin; None where no client is known to have a rate limit."""
+    """The rate limit in effect; None if no client is known to have one."""
     rate_override: RateOverride | None = None
-    """What is set of it in the queue's metadata."""
+    """The rate limit set in the queue's metadata."""
     rate_problem: str = ""
-    """Why what is set there does not count."""
+    """Why that override is not in effect."""
     rates_disagree: bool = False
-    """Whether clients were started with different rate limits."""
+    """Whether clients are configured with different rate limits."""
     clients: Sequence[ClientLine] = ()
     """Clients of riverui that work the queue, by name."""
     edit_url: str = ""
-    """The form; empty for who may not use it, and where no client serves the queue."""
+    """Address of the form; empty for viewers without the right, or if no client serves the queue.
+    """
 
 
-async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
-    """Return a queue's limits, as far as there are tables that tell of them."""
+async def read_limits(request: Request, queue: QueueRow) -> QueueLimits:
+    """Return a queue's limits and their use, as far as riverui's tables exist."""
     board = dashboard(request)
     may = access(request).may(RIGHT) and queue.served
     address = f"{url(request, 'queues.limits')}?{urlencode({'name': queue.name})}" if may else ""
@@ -144,7 +145,7 @@ async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
         disagree=len(found.configured) > 1,
         keys=found.partitions,
         more=found.more,
-        rates=[RateLine.of(row, rates.effective) for row in rates.buckets],
+        rates=[RateLine.from_bucket(row, rates.effective) for row in rates.buckets],
         rate=rates.effective,
         rate_override=rates.override,
         rate_problem=rates.problem,
@@ -165,7 +166,7 @@ async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LimitForm:
-    """What stands in the form, as text."""
+    """The fields of the form, as text."""
 
     global_limit: str = ""
     local_limit: str = ""
@@ -174,7 +175,7 @@ class LimitForm:
     all_args: bool = False
 
     @classmethod
-    def of(cls, limits: ConcurrencyConfig) -> LimitForm:
+    def from_config(cls, limits: ConcurrencyConfig) -> LimitForm:
         """Return the form with these limits filled in."""
         by_args = limits.partition.by_args
         return cls(
@@ -187,7 +188,7 @@ class LimitForm:
 
     @classmethod
     def posted(cls, fields: Form) -> LimitForm:
-        """Return what was posted."""
+        """Return the form with the posted fields."""
 
         def text(name: str) -> str:
             return fields.get(name, "").strip()[:_MOST_TEXT]
@@ -201,7 +202,9 @@ class LimitForm:
         )
 
     def read(self) -> ConcurrencyConfig:
-        """Return the limits; ConfigError, in words, for what are none."""
+        """Return the limits. Raises ConfigError, with a message for the viewer, if they are
+        invalid.
+        """
         names = [name for part in self.by_args.split(",") if (name := part.strip())]
         if names and self.all_args:
             raise ConfigError("Name args, or take all of them: not both.")
@@ -219,16 +222,16 @@ class LimitForm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateForm:
-    """What stands in the form of the rate limit, as text."""
+    """The fields of the form of the rate limit, as text."""
 
     limit: str = ""
     per: str = "1"
-    """Seconds, one of the choices."""
+    """Seconds, one of `PERS`."""
     burst: str = ""
 
     @classmethod
-    def of(cls, rate: RateLimit) -> RateForm:
-        """Return the form with a limit filled in; by the second where its span is no choice."""
+    def from_rate_limit(cls, rate: RateLimit) -> RateForm:
+        """Return the form of a limit, per second if the form does not offer its span."""
         seconds, per = rate.per.total_seconds(), 1
         if seconds in PERS:
             per = int(seconds)
@@ -241,12 +244,14 @@ class RateForm:
 
     @classmethod
     def posted(cls, fields: Form) -> RateForm:
-        """Return what was posted."""
+        """Return the form with the posted fields."""
         found = {name: fields.get(name, "").strip()[:_NUMBER] for name in ("limit", "per", "burst")}
         return cls(**found)
 
     def read(self) -> RateOverride:
-        """Return the numbers; ConfigError, in words, for what are none."""
+        """Return the numbers. Raises ConfigError, with a message for the viewer, if they are
+        invalid.
+        """
         if not self.limit:
             raise ConfigError("Jobs that may begin: give a number; to have none, remove it here.")
         if self.per not in map(str, PERS):
@@ -273,15 +278,16 @@ class QueuesLimits:
     problem: str
     """Why nothing was changed."""
     rate_refused: bool
-    """Whether that is about the rate limit."""
+    """Whether `problem` is about the rate limit."""
     allowed: bool
-    """Whether the viewer may change limits; the page says so where not."""
+    """Whether the viewer may change limits; if not, the page says so."""
     back_url: str
 
 
 async def edit(request: Request) -> Response:
-    """Answer with the form, filled in with the limits that hold; who may not change them is told
-    so. NotFound without such a queue; without a name it leads to all queues.
+    """Answer with the form, filled in with the limits in effect; viewers without the right to
+    change them see a note instead. Raises NotFound if there is no such queue; redirects to all
+    queues without a name.
     """
     only(request, "name")
     name = request.query_params.get("name")
@@ -291,8 +297,8 @@ async def edit(request: Request) -> Response:
 
 
 async def update(request: Request) -> Response:
-    """Set the limits of a queue, or remove what was set; a form that cannot be read is answered
-    with what is wrong (400).
+    """Set the limits of a queue, or remove the override; answer an invalid form with the problem
+    (400).
     """
     board, posted = dashboard(request), await form(request)
     name = posted.get("name", "")
@@ -305,44 +311,44 @@ async def update(request: Request) -> Response:
     if posted.get("remove") == "1":
         await concurrency.remove_override(board.driver, name, time_limit=limit)
         title = f"Limits of queue {short_name(name)} removed"
-        detail = "Each client keeps to its own configuration again."
+        detail = "Each client uses its own configuration again."
     else:
         filled = LimitForm.posted(posted)
         try:
-            told = filled.read()
+            limits = filled.read()
         except ConfigError as error:
             page = await _page(request, name, filled=filled, problem=str(error))
             return respond(request, page, status=400)
-        await concurrency.set_override(board.driver, name, told, time_limit=limit)
+        await concurrency.set_override(board.driver, name, limits, time_limit=limit)
         title = f"Limits of queue {short_name(name)} set"
-        detail = "They hold instead of what its clients are configured with, at once."
+        detail = "They replace the limits that its clients are configured with, at once."
     log.info("%s by %r", title, access(request).user)
     notice = Notice(level="success", title=title, details=(detail,))
     return done(request, notice, next=next_url, changed="queues")
 
 
 async def _update_rate(request: Request, name: str, posted: Form, next_url: str) -> Response:
-    """Set the rate limit of a queue, or remove what was set."""
+    """Set the rate limit of a queue, or remove the override."""
     board = dashboard(request)
     limit = board.config.action_timeout
     if posted.get("remove") == "1":
         await rate_actions.remove_override(board.driver, name, time_limit=limit)
         title = f"Rate limit of queue {short_name(name)} removed"
-        detail = "Its clients count by their own configuration again."
+        detail = "Its clients use their own configuration again."
         log.info("%s by %r", title, access(request).user)
     else:
         filled = RateForm.posted(posted)
         try:
-            told = filled.read()
+            override = filled.read()
         except ConfigError as error:
             words = str(error).removeprefix("rate_limit: ")
             problem = words[0].upper() + words[1:]
             page = await _page(request, name, filled_rate=filled, problem=problem)
             return respond(request, page, status=400)
-        await rate_actions.set_override(board.driver, name, told, time_limit=limit)
+        await rate_actions.set_override(board.driver, name, override, time_limit=limit)
         title = f"Rate limit of queue {short_name(name)} set"
-        detail = "It counts from now on instead of what its clients are configured with."
-        log.info("%s by %r: %s", title, access(request).user, told.as_json())
+        detail = "It replaces the rate limit that its clients are configured with, at once."
+        log.info("%s by %r: %s", title, access(request).user, override.as_json())
     notice = Notice(level="success", title=title, details=(detail,))
     return done(request, notice, next=next_url, changed="queues")
 
@@ -363,14 +369,15 @@ async def _page(
 ) -> QueuesLimits:
     async with dashboard(request).driver.reading() as executor:
         queue = await actions.get(executor, name)
-    limits = await limits_of(request, queue)
+    limits = await read_limits(request, queue)
     holds = limits.holds
     if filled is None:
-        filled = LimitForm.of(holds) if holds else LimitForm()
+        filled = LimitForm.from_config(holds) if holds else LimitForm()
     return QueuesLimits(
         queue=queue,
         form=filled,
-        rate_form=filled_rate or (RateForm.of(limits.rate) if limits.rate else RateForm()),
+        rate_form=filled_rate
+        or (RateForm.from_rate_limit(limits.rate) if limits.rate else RateForm()),
         rate_refused=filled_rate is not None,
         limits=limits,
         problem=problem,
@@ -380,19 +387,19 @@ async def _page(
 
 
 def _plain(value: float) -> str:
-    """Return a number as a person types it: no power of ten, no comma."""
+    """Return a number without exponent and without thousands separators."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _float(label: str, text: str) -> float:
-    """Return a number with or without decimals. ConfigError for what is none."""
+    """Return a number with or without decimals. Raises ConfigError if it is invalid."""
     if not _DECIMALS.fullmatch(text):
         raise ConfigError(f"{label}: a number, such as 100 or 0.5.")
     return float(text)
 
 
 def _number(label: str, text: str) -> int:
-    """Return a limit; 0 where nothing stands there. ConfigError for what is no whole number."""
+    """Return a limit; 0 for an empty text. Raises ConfigError if it is not a whole number."""
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or len(text) > 10:

@@ -27,7 +27,7 @@ from riverui.web.search.figure_addresses import (
     with_window,
 )
 from riverui.web.sections.queues.index import COUNT_CAP, line, queue_minutes, short_name
-from riverui.web.sections.queues.limits import QueueLimits, limits_of
+from riverui.web.sections.queues.limits import QueueLimits, read_limits
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.queue_table import QueueLine
@@ -55,7 +55,7 @@ class QueuesShow:
     line: QueueLine
     cap: int
     figures: Figures | None
-    """Of the window; None where this dashboard or this viewer has none."""
+    """The figures of the window; None if this dashboard or this viewer has none."""
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
     kinds: tuple[KindLine, ...]
@@ -63,14 +63,14 @@ class QueuesShow:
     failures_url: str
     limits: QueueLimits
     errors_url: str
-    """Its failed jobs by their errors; empty where there are none."""
+    """The list of its failed jobs by error; empty if there are none."""
     self_url: str
     problem: Problem | None
     """Why kinds and failures are missing."""
 
 
 async def show(request: Request) -> Response:
-    """Answer with one queue. Raises NotFound where no client serves it and it has no jobs."""
+    """Answer with one queue. Raises NotFound if no client serves it and it has no jobs."""
     board, name = dashboard(request), request.path_params["name"]
     window = read_window(request)
     cap = min(board.config.count_cap, COUNT_CAP)
@@ -88,8 +88,8 @@ async def show(request: Request) -> Response:
             kinds = await executor.queue_kind_count(name, cap=cap)
             failures = await executor.queue_failure_list(name)
     except QueryTimeout as error:
-        told = error_page(request, error)[1]
-        problem = Problem(title=told.title, detail=told.detail)
+        page = error_page(request, error)[1]
+        problem = Problem(title=page.title, detail=page.detail)
     minutes = await queue_minutes(request)
     figures = None if minutes is None else await promptly(board.figures.read(window, queue=name))
 
@@ -119,7 +119,7 @@ async def show(request: Request) -> Response:
             if failures and errors_url
             else "",
             failures_url=jobs_url(request, (of_queue,), FAILED),
-            limits=await limits_of(request, row.queue),
+            limits=await read_limits(request, row.queue),
             self_url=address(window),
             problem=problem,
         ),

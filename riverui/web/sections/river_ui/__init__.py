@@ -1,4 +1,4 @@
-"""River UI's page addresses, each leading to what comes nearest here."""
+"""Redirects from River UI's page addresses to the nearest pages of riverui."""
 
 from __future__ import annotations
 

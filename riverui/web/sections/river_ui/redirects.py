@@ -1,4 +1,4 @@
-"""River UI's own page addresses that are none of ours: each leads to what comes nearest here."""
+"""Redirects from River UI's page addresses to the nearest pages of riverui."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 
 _JOBS_PARAMETERS = frozenset({"id", "kind", "limit", "priority", "queue", "tags"})
-"""What an address of River UI's job list may say besides a state."""
+"""Parameters of River UI's job list besides the state."""
 
 
 async def jobs(request: Request) -> Response:
-    """Lead on from River UI's job list, whose address ends in a slash and which means running jobs
-    where no state is named.
+    """Redirect from River UI's job list, whose address ends in a slash and which shows running jobs
+    if no state is named.
     """
     text = request.scope.get("query_string", b"").decode("latin-1")
     if text and _JOBS_PARAMETERS.issuperset(request.query_params):
@@ -32,24 +32,22 @@ async def jobs(request: Request) -> Response:
 
 
 async def settings(request: Request) -> Response:
-    """Lead to what a browser prefers: on the page About here, or to the help for those who may not
-    see that page.
-    """
+    """Redirect to the preferences on the page About; to the help without the right to see it."""
     where = "about" if access(request).may("about.read") else "help"
     return RedirectResponse(url(request, where), status_code=302)
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Lead to the jobs that periodic jobs inserted."""
-    return _told(
+    """Redirect to the jobs that periodic jobs inserted."""
+    return _redirect(
         request,
         jobs_url(request, (query.contains(Field.METADATA, "periodic", True),)),
-        "There is no page for periodic jobs yet: these are the jobs they inserted.",
+        "These are the jobs that periodic jobs inserted.",
     )
 
 
 async def dead_letters(request: Request) -> Response:
-    """Lead to the list of dead letters, which takes one kind and one queue."""
+    """Redirect to the list of dead letters, which can be filtered by one kind and one queue."""
     given = [(name, request.query_params.get(name, "")) for name in ("kind", "queue")]
     chosen = urlencode([(name, value) for name, value in given if value and "," not in value])
     where = url(request, "dead_letters.index")
@@ -57,12 +55,12 @@ async def dead_letters(request: Request) -> Response:
 
 
 async def dead_letter(request: Request) -> Response:
-    """Lead to one dead letter."""
+    """Redirect to one dead letter."""
     where = url(request, "dead_letters.show", id=request.path_params["id"])
     return RedirectResponse(where, status_code=302)
 
 
-def _told(request: Request, where: str, title: str, *details: str) -> Response:
+def _redirect(request: Request, where: str, title: str, *details: str) -> Response:
     response = RedirectResponse(where, status_code=302)
     notices.keep(request, response, Notice(level="info", title=title, details=details))
     return response
