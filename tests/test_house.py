@@ -74,21 +74,15 @@ def test_features_know_nothing_of_one_another() -> None:
     assert found == set(BESIDE)
 
 
-_EXPLAINS = "it says what each feature makes a job wait for"
 _LIVES = "signs of life are the engine's own; their tables are a feature's"
 _TYPES = "types of settings that features define, for type checkers only"
 _TALLIES = "the counts of attempts that figures store, for type checkers only"
 NAMES_FEATURES = {
-    "actions/explain.py": _EXPLAINS,
     "actions/health.py": _LIVES,
-    "actions/holds.py": _EXPLAINS,
+    "actions/queue_clients.py": _LIVES,
     "cli/health.py": "deploys explain what changed",
     "cli/main.py": "the list of commands",
     "cli/serve/config.py": "the setting that names the file of encryption keys",
-    "domain/explain/explanation.py": _EXPLAINS,
-    "domain/explain/facts.py": _EXPLAINS,
-    "domain/explain/holds.py": _EXPLAINS,
-    "domain/explain/order.py": _EXPLAINS,
     "engine/config.py": _TYPES,
     "engine/feature_list.py": "the list of features",
     "engine/insert/insert_opts.py": _TYPES,

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from riverui.actions import holds
 from riverui.actions.facts import FactReader
+from riverui.actions.queue_clients import QueueClients, queue_clients
 from riverui.domain.explain.explanation import explain
-from riverui.domain.explain.facts import LATE_AFTER, JobFacts
+from riverui.domain.explain.facts import LATE_AFTER, Hold, JobFacts
 from riverui.domain.findings import Diagnosis, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
-from riverui.domain.queues import QueueRow
-from riverui.errors import DatabaseError, QueryTimeout
-from riverui.features.sequences import verbs as sequences
-from riverui.features.workflows.verbs import workflows
-from riverui.storage.interface import Driver
+from riverui.errors import QueryTimeout
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.stores.explanations import ExplanationStore
 
 _CUT = 1_000
 """Characters that are read of each long text of a job: the beginning of an error is enough."""
 
-_Fact = TypeVar("_Fact")
+_Found = TypeVar("_Found")
 
 
-async def job_explain(driver: Driver, id: int) -> tuple[JobShowRow, Diagnosis] | None:
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+class JobHold(Hold[_Found]):
+    """A feature's reason why a job is not running, and how its fact is read."""
+
+    states: Collection[JobState]
+    """In which it may hold a job; available ones once they are due."""
+    read: Callable[[Executor, JobFacts], Awaitable[_Found | None]]
+    """Return the feature's fact; None if the feature does not hold the job."""
+
+
+async def job_explain(
+    driver: Driver, id: int, holds: Iterable[JobHold[Any]]
+) -> tuple[JobShowRow, Diagnosis] | None:
     """Return a job, its long texts cut, and why it is not running; None if there is no such job.
 
     A job too large to be read in time comes without its JSON.
@@ -36,10 +46,10 @@ async def job_explain(driver: Driver, id: int) -> tuple[JobShowRow, Diagnosis] |
     except QueryTimeout:
         async with driver.reading() as executor:
             job = await executor.job_get(id, lean=True)
-    return None if job is None else (job, await explain_row(driver, job))
+    return None if job is None else (job, await explain_row(driver, job, holds))
 
 
-async def explain_row(driver: Driver, job: JobShowRow) -> Diagnosis:
+async def explain_row(driver: Driver, job: JobShowRow, holds: Iterable[JobHold[Any]]) -> Diagnosis:
     """Return why a job that has been read is not running.
 
     Only what matters in its state is read, each fact in a bounded statement of its own: one that
@@ -51,11 +61,19 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Diagnosis:
             facts.leader = await reader.fact(lambda db: db.leader_get())
         if job.state not in FINALIZED:
             await _read_around(reader, facts)
-    if job.state in (JobState.PENDING, JobState.CANCELLED):
-        facts.workflow = await _or_unread(workflows.place(driver, job))
-    if job.state in (JobState.PENDING, JobState.CANCELLED, JobState.DISCARDED):
-        facts.sequence = await _or_unread(sequences.place(driver, job))
+        for hold in holds:
+            await _read_hold(reader, hold, facts)
     return explain(facts)
+
+
+async def _read_hold(reader: FactReader, hold: JobHold[Any], facts: JobFacts) -> None:
+    """Read what a feature knows of the job, if it may hold the job."""
+    state = facts.job.state
+    if state not in hold.states or (state is JobState.AVAILABLE and not facts.in_line):
+        return
+    found = await reader.fact(lambda db: hold.read(db, facts))
+    if found is not None:
+        facts.holds[hold] = found
 
 
 async def _read_around(reader: FactReader, facts: JobFacts) -> None:
@@ -67,10 +85,11 @@ async def _read_around(reader: FactReader, facts: JobFacts) -> None:
     )
     lock = await fact(lambda db: ExplanationStore(db).job_lock_get(job.id))
     facts.lock = Unread(why="The job is gone.") if lock is None else lock
-    clients = await fact(lambda db: holds.queue_clients(db, job.queue))
+    clients = await fact(lambda db: queue_clients(db, job.queue))
     if isinstance(clients, Unread):
-        clients = holds.QueueClients()
+        clients = QueueClients()
     facts.kind_reports = clients.kind(job.kind)
+    facts.terms = clients.terms(job.queue)
     if job.state is JobState.RUNNING:
         facts.batch = clients.batch(job)
     if job.state is not JobState.AVAILABLE:
@@ -91,17 +110,3 @@ async def _read_around(reader: FactReader, facts: JobFacts) -> None:
                 job.queue, kind=job.kind, after=after, **place
             )
         )
-    queue = facts.queue
-    if isinstance(queue, QueueRow):
-        terms = clients.terms(job.queue)
-        facts.limit = await fact(lambda db: holds.limit_hold(db, job, queue, facts.now))
-        facts.rate = await fact(lambda db: holds.rate_hold(db, job, queue, terms))
-        facts.share = await fact(lambda db: holds.share_hold(db, job, terms))
-
-
-async def _or_unread(fact: Awaitable[_Fact]) -> _Fact | Unread:
-    """Return a fact that is read in a transaction of its own, or that it could not be read."""
-    try:
-        return await fact
-    except DatabaseError as error:
-        return Unread(why=error.public)

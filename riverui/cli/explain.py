@@ -42,8 +42,11 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     else:
         from riverui.actions.explain import job_explain
         from riverui.cli.direct import read
+        from riverui.web.sections import SECTIONS
 
-        explained = read(values, environ, lambda driver: job_explain(driver, int(job_id)))
+        explained = read(
+            values, environ, lambda driver: job_explain(driver, int(job_id), SECTIONS.holds)
+        )
         if explained is None:
             raise ConfigError(f"job not found: {job_id}")
         found = JobExplanation.of(*explained)

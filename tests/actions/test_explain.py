@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection
 
 from riverui.actions.explain import job_explain
-from riverui.domain.findings import Diagnosis, Result
+from riverui.domain.findings import Result
 from riverui.domain.jobs import JobState
-from riverui.features.sequences import verbs as sequences
-from riverui.features.sequences.store import SequenceStore
+from riverui.domain.queues import BatchTerms, QueueTerms
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.testing import MemoryDatabase
 from tests.contract.seeds import insert, job as to_insert
+from tests.explanations import FAILED, PASSED, UNKNOWN, Connection, checks, explained, results
 from tests.factory import WORKER, attempt_error, client, job, leader, queue
 from tests.own_tables import OWN_TABLES
-from tests.sequences import Line
-from tests.workflows import DIAMOND, fan, workflow
-
-PASSED, FAILED, UNKNOWN = Result.PASSED, Result.FAILED, Result.UNKNOWN
-Connection = AsyncConnection[Any]
 
 
 def ago(**span: float) -> datetime:
     return datetime.now(UTC) - timedelta(**span)
-
-
-async def explained(driver: Driver, job_id: int) -> Diagnosis:
-    found = await job_explain(driver, job_id)
-    assert found is not None
-    assert found[0].id == job_id
-    return found[1]
-
-
-def results(explanation: Diagnosis) -> Mapping[str, Result]:
-    return {check.name: check.result for check in explanation.checks}
 
 
 async def ended(connection: Connection, **columns: Any) -> int:
@@ -177,7 +159,7 @@ async def test_a_kind_that_clients_take_and_do_not_know(
 
 
 async def test_there_is_no_such_job(driver: Driver) -> None:
-    assert await job_explain(driver, 7) is None
+    assert await job_explain(driver, 7, ()) is None
 
 
 async def test_a_job_that_is_not_due(driver: Driver, connection: Connection) -> None:
@@ -392,112 +374,18 @@ async def test_slots_of_clients_that_report_them(
     assert results(await explained(driver, waiting))["slots"] is UNKNOWN
 
 
-async def test_a_task_that_waits_for_others_of_its_workflow(
-    driver: Driver, connection: Connection
-) -> None:
-    await connection.execute(OWN_TABLES)
-    made = await workflow(connection, DIAMOND, id="w", name="Order 42")
-    found = await explained(driver, made["ship"])
-    assert found.headline == "It waits for “pack” (running) of its workflow Order 42."
-    assert results(found)["workflow"] is FAILED
-    assert results(found)["state"] is PASSED
-    assert "workflow" not in results(await explained(driver, made["pack"]))
-    await connection.execute(
-        "update river_job set state = 'completed', finalized_at = now() where id = %s",
-        [made["pack"]],
+async def test_a_running_job_may_wait_for_its_batch(driver: Driver, connection: Connection) -> None:
+    batch = BatchTerms(max_count=100, max_delay=timedelta(hours=1))
+    await migrate(driver, "up", line="riverui")
+    await queue(connection)
+    rules = {"default": QueueTerms(batches={"test_kind": batch})}
+    await client(driver, queues={"default": (10, 0)}, terms=rules)
+    running = await job(connection, "running", attempted_at=datetime.now(UTC))
+    found = (await checks(driver, running))["batch"]
+    assert found.result is PASSED
+    assert found.evidence.startswith(
+        "Jobs of its kind are worked together, up to 100 of them: the first waits 1 h 0 m at most"
+        " for others. It may be waiting for another"
     )
-    found = await explained(driver, made["ship"])
-    assert found.headline.startswith("All that it waits for in its workflow Order 42 has completed")
-    await connection.execute(
-        "update riverui_workflow_task set state = 'wait' where job_id = %s", [made["ship"]]
-    )
-    assert "its own terms" in (await explained(driver, made["ship"])).headline
-
-
-async def test_a_task_that_waits_for_very_many(driver: Driver, connection: Connection) -> None:
-    await connection.execute(OWN_TABLES)
-    await fan(connection, 1_000, id="w")
-    row = await (
-        await connection.execute("select job_id from riverui_workflow_task where name = 'join'")
-    ).fetchone()
-    assert row
-    found = await explained(driver, row["job_id"])
-    assert found.headline.endswith("and 997 more tasks of its workflow w.")
-
-
-async def test_a_task_that_was_cancelled_as_another_failed(
-    driver: Driver, connection: Connection
-) -> None:
-    await connection.execute(OWN_TABLES)
-    tasks: Mapping[str, tuple[str, tuple[str, ...]]] = {
-        "a" * 100: ("discarded", ()),
-        "b": ("cancelled", ("a" * 100,)),
-    }
-    made = await workflow(connection, tasks, id="w")
-    found = await explained(driver, made["b"])
-    evidence = next(check.evidence for check in found.checks if check.name == "workflow")
-    failed = f"“{'a' * 80}…” (discarded) of its workflow w has failed"
-    assert evidence == f"{failed}, and it waited for that."
-
-
-async def test_a_job_that_waits_in_a_sequence(driver: Driver, connection: Connection) -> None:
-    await connection.execute(OWN_TABLES)
-    line = Line(driver, connection)
-    ids = await line.make("running", "pending", "pending", "pending")
-    first = await explained(driver, ids[1])
-    assert first.headline == (
-        f"It waits for job {ids[0]} (running), which stands before it in its sequence order."
-    )
-    assert results(first)["state"] is PASSED
-    last = await explained(driver, ids[3])
-    assert last.headline.endswith("its sequence order. 2 other jobs wait between them.")
-    link = next(check.link for check in last.checks if check.name == "sequence")
-    assert link is not None
-    assert link.name == str(ids[0])
-
-
-@pytest.mark.parametrize("state", ["cancelled", "discarded"])
-async def test_a_job_whose_sequence_is_halted(
-    driver: Driver, connection: Connection, state: str
-) -> None:
-    await connection.execute(OWN_TABLES)
-    line = Line(driver, connection)
-    ids = await line.make("running", "pending", "pending")
-    await connection.execute(
-        "update river_job set state = %s, finalized_at = now() where id = %s", [state, ids[0]]
-    )
-    async with driver.transaction() as executor:
-        await SequenceStore(executor).sequence_advance(["order"])
-    found = await explained(driver, ids[2])
-    assert found.headline == (
-        f"Its sequence order is halted: job {ids[0]}, which stands before it, was {state}. It goes"
-        " on once that job is retried, skipped or deleted. 1 other job waits between them."
-    )
-    halts = await explained(driver, ids[0])
-    assert results(halts) == {"state": FAILED, "sequence": FAILED}
-    assert "It halts its sequence order" in halts.checks[1].evidence
-    assert "2 jobs wait behind it" in halts.checks[1].evidence
-    await sequences.skip(driver, ids[0])
-    assert [*results(await explained(driver, ids[0]))] == ["state"], "it holds up nobody any more"
-
-
-async def test_a_job_whose_sequence_lost_its_head(driver: Driver, connection: Connection) -> None:
-    await connection.execute(OWN_TABLES)
-    line = Line(driver, connection)
-    ids = await line.make("running", "pending")
-    await connection.execute("delete from river_job where id = %s", [ids[0]])
-    assert f"Job {ids[0]}, which stood before it" in (await explained(driver, ids[1])).headline
-    await connection.execute("update riverui_sequence set head_id = null")
-    assert "looks for the next one" in (await explained(driver, ids[1])).headline
-    await connection.execute("delete from riverui_sequence_job")
-    assert "has no place in the line" in (await explained(driver, ids[1])).headline
-
-
-async def test_a_sequence_whose_tables_are_gone_or_that_is_pros(
-    driver: Driver, connection: Connection
-) -> None:
-    ours = await job(connection, "pending", metadata={"seq_key": "k", "riverui:sequence": {}})
-    found = await explained(driver, ours)
-    assert results(found)["sequence"] is UNKNOWN
-    pros = await explained(driver, await job(connection, "pending", metadata={"seq_key": "k"}))
-    assert "which is River Pro’s" in pros.headline
+    other = await job(connection, "running", kind="another")
+    assert "batch" not in await checks(driver, other)

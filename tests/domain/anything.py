@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.findings import Unread
-from riverui.domain.jobs import UNKNOWN_KIND, JobState, JsonText
+from riverui.domain.jobs import UNKNOWN_KIND, JsonText
 from riverui.domain.partitions import Partition
 from riverui.domain.time import FIRST, LAST
-from riverui.features.concurrency.domain import ConcurrencyConfig
-from riverui.features.fair_shares.domain import FairShare
-from riverui.features.rate_limits.domain import RateLimit
-from riverui.features.workflows.domain.pages import TASK_STATES
 from tests.health_facts import NOW, SECOND, figures, tally
 
 T = TypeVar("T")
@@ -58,40 +54,20 @@ _CHOSEN: Mapping[Any, st.SearchStrategy[Any]] = {
         st.none() | _TIMES,
         st.booleans(),
     ),
-    ConcurrencyConfig: st.builds(
-        ConcurrencyConfig,
-        global_limit=st.integers(0, 3),
-        local_limit=st.integers(0, 3),
-        partition=st.just(Partition()) | _PARTITIONS,
-    ),
-    FairShare: st.builds(
-        FairShare,
-        partition=_PARTITIONS,
-        weights=st.dictionaries(_NAMES, st.floats(0.1, 10), max_size=2),
-    ),
-    RateLimit: st.builds(
-        RateLimit,
-        limit=st.floats(1e-3, 1e6),
-        per=st.sampled_from([timedelta(seconds=1), timedelta(days=366)]),
-        burst=st.none() | st.floats(1, 1e9),
-        partition=_PARTITIONS,
-    ),
 }
 """Values of types that allow not everything, or whose values the facts are compared with."""
 _NAMED: Mapping[str, st.SearchStrategy[Any]] = {
     "cap": st.sampled_from([3, 1_000]),
     "error": st.sampled_from(["boom", UNKNOWN_KIND]),
-    "head_state": st.sampled_from([state.value for state in JobState]),
     "priority": st.integers(1, 4),
-    "state": st.sampled_from(["waiting", "wait", *TASK_STATES]),
 }
 """Values of numbers and texts by the names of their fields."""
 
 
 def anything(made: type[T], **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
     """Return instances of a class with any values of its fields' types, but for those chosen."""
-    fields = {name: _value(hint, name) for name, hint in get_type_hints(made).items()}
-    return st.builds(made, **(fields | chosen))
+    hints = {name: hint for name, hint in get_type_hints(made).items() if name not in chosen}
+    return st.builds(made, **chosen, **{name: _value(hint, name) for name, hint in hints.items()})
 
 
 def _value(hint: Any, name: str) -> st.SearchStrategy[Any]:

@@ -7,54 +7,28 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from riverui.domain.explain.explanation import CHECKS, explain
-from riverui.domain.explain.facts import JobFacts, QueueWork
+from riverui.domain.explain.facts import Hold, JobFacts, QueueWork
 from riverui.domain.explain.queue import pace
-from riverui.domain.findings import Result, Unread
+from riverui.domain.findings import failed
 from tests.cases import cases
-from tests.domain.anything import anything
+from tests.explanations import any_facts, holds_together
 from tests.health_facts import MINUTE, NOW
 from tests.scale import scaled
 
-FACTS = anything(JobFacts, now=st.just(NOW))
+HOLD: Hold[str] = Hold(
+    name="hold",
+    label="Not held",
+    after="lock",
+    check=lambda facts, found: failed(f"{found}.") if facts.in_line else None,
+    pending="it is let go",
+    reorders=True,
+)
 
 
-@given(FACTS)
+@given(any_facts(HOLD, st.sampled_from(["a", "b"])))
 @settings(max_examples=scaled(200, 600), deadline=None)
 def test_whatever_is_found_holds_together(facts: JobFacts) -> None:
-    found = explain(facts)
-    failed = [check.evidence for check in found.checks if check.result is Result.FAILED]
-    assert (found.headline in failed[:1]) is bool(failed)
-    assert found.headline.endswith(".")
-    assert (found.result is Result.FAILED) is bool(failed)
-    names = [check.name for check in found.checks]
-    assert names[0] == "state"
-    assert len(set(names)) == len(names) <= len(CHECKS)
-    for check in found.checks:
-        assert check.label
-        assert check.evidence.endswith("."), check
-    # Nothing passes that was not measured.
-    results = {check.name: check.result for check in found.checks}
-    needs = {
-        "paused": facts.queue,
-        "leader": facts.leader,
-        "workflow": facts.workflow,
-        "sequence": facts.sequence,
-        "lock": facts.lock,
-        "limit": facts.limit,
-        "rate": facts.rate,
-        "share": facts.share,
-        "line": facts.line,
-        "priority": facts.line,
-        "slots": facts.work,
-    }
-    for name, fact in needs.items():
-        if isinstance(fact, Unread):
-            assert results.get(name, Result.UNKNOWN) is Result.UNKNOWN
-    if isinstance(facts.work, Unread):
-        assert results.get("kind") is not Result.PASSED
-        if isinstance(facts.queue, Unread):
-            assert results.get("served", Result.UNKNOWN) is Result.UNKNOWN
+    holds_together(facts)
 
 
 @given(st.integers(20, 200), st.integers(10, 600))

@@ -15,13 +15,17 @@ import psycopg
 import pytest
 from starlette.applications import Starlette
 
+from riverui.domain.queues import QueueTerms
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.work.worker import Job, JobCancel
+from riverui.features.heartbeats.store import ClientLife
 from riverui.features.workflows.engine.workflow import Workflow
 from riverui.storage.interface import Driver
+from tests import factory
 from tests.engine.conftest import Playground, play
 from tests.engine.maintenance.conftest import service_parts, term
+from tests.explanations import Register
 from tests.storage.conftest import schema_database_url, schema_template, way, way_name, way_url
 from tests.web.api.conftest import api, get
 from tests.web.conftest import app, client, dashboard_limits, htmx, reader
@@ -163,3 +167,19 @@ def service_context(driver: Driver, **given: Any) -> ServiceContext:
         "logger": logging.getLogger("test"),
     }
     return ServiceContext(driver=driver, **(defaults | given))
+
+
+@pytest.fixture
+async def register(
+    driver: Driver, connection: psycopg.AsyncConnection[Any], own_tables: None
+) -> Register:
+    """Insert the queue, and return what registers a client that works it by the given rules."""
+    await factory.queue(connection)
+
+    async def registered(id: str = factory.WORKER, **terms: Any) -> ClientLife:
+        for name in terms.keys() & {"rate_limit", "fair_share"}:
+            terms[name] = terms[name].as_terms()
+        rules = {"default": QueueTerms(**terms)}
+        return await factory.client(driver, id, queues={"default": (10, 0)}, terms=rules)
+
+    return registered

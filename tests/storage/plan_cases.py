@@ -416,7 +416,7 @@ def _engine() -> dict[str, Case]:
             20_000 // 6 + 10,
         ),
         "keys of jobs": (
-            lambda x: LimitStore(x).job_key_list(list(range(1, 101)), _BY_A),
+            lambda x: CandidateStore(x).job_key_list(list(range(1, 101)), _BY_A),
             {PKEY},
             2 * 100,
         ),

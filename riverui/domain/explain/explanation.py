@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,11 +16,11 @@ from riverui.domain.explain.facts import (
     RESCUED_AFTER,
     SILENT_AFTER,
     STARVED_AFTER,
+    Hold,
     JobFacts,
     JobLine,
 )
-from riverui.domain.explain.holds import in_batch, its_turn, within_limits, within_rate
-from riverui.domain.explain.order import in_sequence, in_workflow
+from riverui.domain.explain.holds import in_batch
 from riverui.domain.explain.queue import (
     kind_known,
     next_in_line,
@@ -42,15 +44,13 @@ from riverui.domain.findings import (
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.domain.time import duration
-from riverui.features.sequences.domain import SequencePlace
-from riverui.features.workflows.domain.pages import TaskPlace
 
 _NO_LEADER = "There is no leader at the moment, and only the leader"
 
 
 def explain(facts: JobFacts) -> Diagnosis:
     """Return the checks that fit the job's state, and the first reason that they found."""
-    return diagnose("explain", examine(facts, CHECKS), Finding(headline=_calm(facts)))
+    return diagnose("explain", examine(facts, _checks(facts)), Finding(headline=_calm(facts)))
 
 
 def stuck(job: JobShowRow, queue: QueueRow | Unread | None, now: datetime) -> str | None:
@@ -96,10 +96,9 @@ def _calm(facts: JobFacts) -> str:
 def _state(facts: JobFacts) -> Finding:
     job = facts.job
     if job.state is JobState.PENDING:
-        if isinstance(facts.workflow, TaskPlace):
-            return passed("It is pending: its workflow makes it available.")
-        if isinstance(facts.sequence, SequencePlace):
-            return passed("It is pending: its sequence makes it available when its turn comes.")
+        for hold, found in facts.holds.items():
+            if hold.pending and not isinstance(found, Unread):
+                return passed(f"It is pending: {hold.pending}.")
         return failed(
             "River does not start pending jobs by itself: whatever inserted the job must release"
             " it, such as a workflow once its dependencies are done."
@@ -210,8 +209,6 @@ def _lock(facts: JobFacts) -> Finding | None:
 
 CHECKS: Sequence[Check[JobFacts]] = (
     ("state", "State", _state),
-    ("workflow", "Its workflow", in_workflow),
-    ("sequence", "Its sequence", in_sequence),
     ("due", "Due", _due),
     ("leader", "Leader", _leader),
     ("client", "Its client lives", _client),
@@ -220,16 +217,26 @@ CHECKS: Sequence[Check[JobFacts]] = (
     ("served", "Queue served", served),
     ("kind", "Kind known", kind_known),
     ("lock", "Row not locked", _lock),
-    ("limit", "Within limits", within_limits),
-    ("rate", "Within its rate", within_rate),
-    ("share", "Its turn", its_turn),
     ("priority", "Not starved by priority", starved),
     ("line", "Next in line", next_in_line),
     ("slots", "Free slots", slots),
 )
-"""What may keep a job from running. What holds up all jobs comes before what holds up one; the
-first check that fails is the headline.
+"""What may keep a job from running, but for features. What holds up all jobs comes before what
+holds up one; the first check that fails is the headline.
 """
+
+
+def _checks(facts: JobFacts) -> Iterator[Check[JobFacts]]:
+    """Yield all checks, those of features where they belong."""
+    for check in CHECKS:
+        yield check
+        for hold, found in facts.holds.items():
+            if hold.after == check[0]:
+                yield hold.name, hold.label, partial(_check_hold, hold, found)
+
+
+def _check_hold(hold: Hold[Any], found: Any, facts: JobFacts) -> Finding | None:
+    return hold.check(facts, known(found))
 
 
 def _since(job: JobShowRow, now: datetime) -> str:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import ceil
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from riverui.domain.findings import Unread
+from riverui.domain.findings import Finding, Unread
 from riverui.domain.jobs import JobShowRow, JobState
-from riverui.domain.queues import BatchTerms, LeaderRow, QueueRow
-from riverui.features.concurrency.domain import ConcurrencyConfig
-from riverui.features.fair_shares.domain import FairShare
-from riverui.features.rate_limits.domain import RateLimit
-from riverui.features.sequences.domain import SequencePlace
-from riverui.features.workflows.domain.pages import TaskPlace
+from riverui.domain.queues import BatchTerms, LeaderRow, QueueRow, QueueTerms
 
 LATE_AFTER = timedelta(seconds=15)
 """How long a job may be due before it is late: the leader looks every 5 seconds by default."""
@@ -49,39 +44,6 @@ class JobHolder(NamedTuple):
     """Who works it; empty if the row names nobody."""
 
 
-class LimitHold(Struct, frozen=True, kw_only=True):
-    """How the limits of jobs at once stand for the job's partition."""
-
-    limits: ConcurrencyConfig
-    override: bool
-    """Whether they were set in the database, in place of what clients are configured with."""
-    key: str
-    taken: int
-    """Slots of the key that clients have borrowed under a global limit."""
-    clients: Mapping[str, int]
-    """Client → its slots, those with most."""
-    here: Mapping[str, int]
-    """Client that works the queue → jobs of the key that it ran some seconds ago."""
-    jobs: Sequence[JobHolder]
-    """The first of the jobs that run."""
-    missing: str
-    """Which migration is missing for global limits, as part of a sentence; empty if none is."""
-
-
-class RateHold(Struct, frozen=True, kw_only=True):
-    """How the bucket stands that the job takes tokens from."""
-
-    limit: RateLimit
-    """As it counts now."""
-    override: bool
-    """Whether its numbers were set in the database."""
-    key: str
-    tokens: float
-    """What is in the bucket."""
-    weight: float | None
-    """Tokens that the job takes; None if unknown."""
-
-
 class ShareLine(NamedTuple):
     """The keys of the jobs that wait in a queue with fair shares, as far as they were read."""
 
@@ -102,30 +64,6 @@ class ShareLine(NamedTuple):
     def whole(self) -> bool:
         """Return whether all that wait were looked at, and are named."""
         return self.looked_at < self.window and len(self.others) == self.keys
-
-
-class ShareHold(Struct, frozen=True, kw_only=True):
-    """Whose turn comes before the job's, in a queue with fair shares."""
-
-    share: FairShare
-    known: bool
-    """Whether the weights are known."""
-    line: ShareLine
-    indexed: bool
-    """Whether the partition has its index, so that clients see all keys."""
-
-    @property
-    def before(self) -> int:
-        """Return about how many of the jobs that wait now begin before this one."""
-        rounds = ceil((self.line.before + 1) / self._weight(self.line.key or ""))
-        return self.line.before + sum(
-            min(jobs, ceil(rounds * self._weight(key))) for key, jobs in self.line.others.items()
-        )
-
-    def _weight(self, key: str) -> float:
-        """Return how many jobs a key gets in a round: at least one."""
-        share = self.share
-        return share.weight_of(key) / min([*share.weights.values(), share.default_weight])
 
 
 class JobLine(Struct, frozen=True, kw_only=True):
@@ -211,6 +149,27 @@ class QueueSlots(Struct, frozen=True, kw_only=True):
     """How many of these slots are taken."""
 
 
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+class Hold(Generic[_Found]):
+    """A feature's reason why a job is not running: the check that its explanation has for it."""
+
+    name: str
+    """The check's."""
+    label: str
+    """What is true if it passes."""
+    after: str
+    """The check that it comes after: `state` if it holds pending jobs, `lock` if waiting ones."""
+    check: Callable[[JobFacts, _Found], Finding | None]
+    """Return what the feature's fact says; None for nothing."""
+    pending: str = ""
+    """What makes a pending job available, in words that follow “It is pending: ”."""
+    reorders: bool = False
+    """Whether it gives the queue another order than River's."""
+
+
 class JobFacts(Struct, kw_only=True):
     """A job and what was read around it, filled as it is read."""
 
@@ -227,19 +186,19 @@ class JobFacts(Struct, kw_only=True):
     """Who overtook it; None if it has not been due for long, or a client reports its kind."""
     kind_reports: KindReports | None = None
     """None if no client of its queue gives signs of life."""
-    workflow: TaskPlace | Unread | None = None
-    """Its place in a workflow of riverui's own; None for a job that is in none."""
-    sequence: SequencePlace | Unread | None = None
-    """Where it stands in its sequence; None for a job that is in none."""
-
-    limit: LimitHold | Unread | None = None
-    """How its queue's limits of jobs at once stand; None if there are none."""
-    rate: RateHold | Unread | None = None
-    """How its queue's rate limit stands; None if none is known."""
-    share: ShareHold | Unread | None = None
-    """Whose turn comes before its own; None if its queue has no fair shares."""
+    terms: QueueTerms = field(default_factory=QueueTerms)
+    """The rules by which most clients work its queue, as far as they report them."""
+    holds: dict[Hold[Any], Any] = field(default_factory=dict)
+    """What features found of it, each a fact of the feature's own or Unread; those that found
+    nothing are left out.
+    """
     batch: BatchTerms | None = None
     """How jobs of its kind are batched; None if they are worked one by one, as far as is known."""
+
+    @property
+    def reordered(self) -> bool:
+        """Return whether its queue has another order than River's."""
+        return any(hold.reorders for hold in self.holds)
 
     @property
     def in_line(self) -> bool:

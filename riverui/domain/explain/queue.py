@@ -153,14 +153,13 @@ def _unworked(facts: JobFacts, work: QueueWork, passed: Overtaking | None) -> Fi
 def _held_back(facts: JobFacts) -> bool:
     """Return whether clients may pass the job over for another reason than its kind."""
     locked = isinstance(facts.lock, JobLock) and facts.lock.pid is not None
-    return locked or any(hold is not None for hold in (facts.limit, facts.rate, facts.share))
+    return locked or bool(facts.holds)
 
 
 def starved(facts: JobFacts) -> Finding | None:
     """Return whether more urgent jobs take all that the clients can do."""
     job = facts.job
-    if not facts.in_line or facts.share is not None:
-        # With fair shares, this is not the queue's order.
+    if not facts.in_line or facts.reordered:
         return None
     line = known(facts.line)
     if line.more_urgent == 0:
@@ -188,8 +187,7 @@ def starved(facts: JobFacts) -> Finding | None:
 
 def next_in_line(facts: JobFacts) -> Finding | None:
     """Return how many jobs come before it in its queue."""
-    if not facts.in_line or facts.share is not None:
-        # With fair shares, this is not the queue's order.
+    if not facts.in_line or facts.reordered:
         return None
     line, work = known(facts.line), facts.work
     if line.before == 0:

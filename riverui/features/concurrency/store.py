@@ -268,12 +268,6 @@ class LimitStore(Store):
         rows = (await self._sql.rows("limited_producer_list", values)).records()
         return [LimitedProducer(**row._asdict()) for row in rows]
 
-    async def job_key_list(self, ids: Sequence[int], partition: Partition) -> Mapping[int, str]:
-        """Return the keys of jobs by id, without missing ones."""
-        values = {"ids": array_literals.numbers(ids)}
-        rows = await self._sql.rows("job_key_list", values, keys=key_of(partition))
-        return {row.id: row.key for row in rows.records()}
-
 
 def _holder(life: ClientLife) -> str:
     """Return the text that identifies a client's life in a row, as written by `limit_dead_list`."""

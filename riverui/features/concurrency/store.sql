@@ -172,8 +172,3 @@ from /* schema */riverui_producer p
 where p.queue = :queue::text and p.updated_at >= :updated_after::timestamptz
 order by p.id
 limit :limit::bigint;
-
--- name: job_key_list
-select j.id, /* keys: */ ''::text /* :keys */ as key
-from /* schema */river_job j
-where j.id = any(:ids::bigint[]);

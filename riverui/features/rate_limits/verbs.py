@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from riverui.actions import queues
-from riverui.actions.holds import QueueClients
+from riverui.actions.queue_clients import QueueClients
 from riverui.domain.queues import QueueRow
 from riverui.errors import ConfigError
 from riverui.features.rate_limits.buckets import RateRow

@@ -78,16 +78,20 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
     """Return where a job stands in its sequence, None where it is in none. SchemaMissing where the
     tables are.
     """
-    # Metadata that are cut may have had the key.
-    if f'"{SEQ_KEY}"' not in job.metadata.text and job.metadata.complete:
-        return None
-    if SQL not in driver.capabilities:
+    if not _may_be_in_one(job):
         return None
     async with driver.reading() as executor:
-        if await installed(executor):
-            found = await SequenceStore(executor).sequence_place(job.id)
-            if found is not None:
-                return found
+        return await place_tx(executor, job)
+
+
+async def place_tx(executor: Executor, job: JobShowRow) -> SequencePlace | None:
+    """Return where a job stands as `place` does, in the caller's transaction."""
+    if not _may_be_in_one(job) or SQL not in executor.capabilities:
+        return None
+    if await installed(executor):
+        found = await SequenceStore(executor).sequence_place(job.id)
+        if found is not None:
+            return found
     told = read_object(job.metadata.text) if job.metadata.complete else {}
     key = told.get(SEQ_KEY)
     if SEQUENCE in told:
@@ -103,6 +107,11 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
         ahead=0,
         ours=False,
     )
+
+
+def _may_be_in_one(job: JobShowRow) -> bool:
+    # Metadata that are cut may have had the key.
+    return f'"{SEQ_KEY}"' in job.metadata.text or not job.metadata.complete
 
 
 async def skip(

@@ -126,6 +126,18 @@ class CandidateStore(Store):
         )
         return fetched_rows(rows, params.client_id, params.queue)
 
+    async def job_key_list(self, ids: Sequence[int], partition: Partition) -> Mapping[int, str]:
+        """Return the keys of jobs by id, missing ones left out."""
+        values = {"ids": array_literals.numbers(ids)}
+        rows = await self._sql.rows("job_key_list", values, keys=key_of(partition))
+        return {row.id: row.key for row in rows.records()}
+
+    async def job_key_get(self, id: int, partition: Partition) -> str:
+        """Return a job's key; empty if the job was deleted."""
+        if partition.whole:
+            return ""
+        return (await self.job_key_list([id], partition)).get(id, "")
+
     async def partition_index_list(self) -> Collection[str]:
         """Return the names of those indexes of partitions that can be used."""
         rows = await self._sql.rows("partition_index_list", {"schema": self._sql.schema})

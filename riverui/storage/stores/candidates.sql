@@ -102,3 +102,8 @@ join pg_namespace n on n.oid = t.relnamespace
 where n.nspname = coalesce(:schema::text, current_schema()) and t.relname = 'river_job'
   and i.relname like 'riverui\_job\_partition\_%' and x.indisvalid and x.indisready
 order by i.relname;
+
+-- name: job_key_list
+select j.id, /* keys: */ ''::text /* :keys */ as key
+from /* schema */river_job j
+where j.id = any(:ids::bigint[]);

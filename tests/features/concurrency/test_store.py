@@ -15,6 +15,7 @@ from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientSt
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.stores.candidates import CandidateStore
 from tests.drivers import connect
 from tests.factory import Make
 
@@ -226,7 +227,7 @@ async def test_keys_of_jobs(lender: Lender) -> None:
     one = await lender.make.job("running", args={"n": 1})
     two = await lender.make.job(args={})
     async with lender.driver.autocommit() as executor:
-        keys = await LimitStore(executor).job_key_list(
+        keys = await CandidateStore(executor).job_key_list(
             [one, two, two + 1], Partition(by_args=("n",))
         )
     assert keys == {one: '{"n": 1}', two: '{"n": null}'}

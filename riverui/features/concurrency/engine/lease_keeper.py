@@ -26,6 +26,7 @@ from riverui.features.concurrency.engine.slots import Slots
 from riverui.features.concurrency.store import LeaseParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface import SQL, Executor
+from riverui.storage.stores.candidates import CandidateStore
 from riverui.storage.tables import MISSING, REMEDY, installed
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ class LeaseKeeper:
         keys: Mapping[int, str] = dict.fromkeys([row.id for row in rows], "")
         if rows and by != WHOLE:
             ids = [row.id for row in rows]
-            keys = await self._call(lambda executor: LimitStore(executor).job_key_list(ids, by))
+            keys = await self._call(lambda executor: CandidateStore(executor).job_key_list(ids, by))
         still = {(attempt.row.id, attempt.row.attempt) for attempt in attempts.values()}
         self._jobs = {
             (row.id, row.attempt): keys[row.id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from riverui.features.workflows.explain import WORKFLOW
 from riverui.features.workflows.section import (
     api,
     graph,
@@ -40,6 +41,7 @@ SECTION = Section(
     api=api.ENDPOINTS,
     rights={signals_api.RIGHT: "send signals to workflows"},
     services=(EXPRESSIONS,),
+    holds=(WORKFLOW,),
     job_cards=(
         JobCard(template="workflows/_job_started.html", read=started_workflows),
         JobCard(template="workflows/_job_task.html", read=workflow_card),

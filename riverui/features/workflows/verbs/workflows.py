@@ -97,14 +97,22 @@ async def retry_tx(
 
 async def place(driver: Driver, job: JobShowRow) -> TaskPlace | None:
     """Return a job's place in a workflow of riverui's own; None if it is in none."""
-    own = SQL in driver.capabilities
-    # Shortened metadata may have had the key.
-    if not own or ('"workflow_id"' not in job.metadata.text and job.metadata.complete):
+    if not _may_be_task(job):
         return None
     async with driver.reading() as executor:
-        if not await installed(executor):
-            return None
-        return await WorkflowPageStore(executor).workflow_place_get(job_id=job.id)
+        return await place_tx(executor, job)
+
+
+async def place_tx(executor: Executor, job: JobShowRow) -> TaskPlace | None:
+    """Return a job's place as `place` does, in the caller's transaction."""
+    if not _may_be_task(job) or SQL not in executor.capabilities or not await installed(executor):
+        return None
+    return await WorkflowPageStore(executor).workflow_place_get(job_id=job.id)
+
+
+def _may_be_task(job: JobShowRow) -> bool:
+    # Shortened metadata may have had the key.
+    return '"workflow_id"' in job.metadata.text or not job.metadata.complete
 
 
 async def _needed(executor: Executor, id: str) -> None:

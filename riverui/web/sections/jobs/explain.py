@@ -20,7 +20,8 @@ async def index(request: Request) -> Response:
     job_id = requests.integer(request.path_params["job_id"])
     if not job_id:
         raise BadRequest("A job id must be a whole number.")
-    found = await job_explain(dashboard(request).driver, job_id)
+    board = dashboard(request)
+    found = await job_explain(board.driver, job_id, board.sections.holds)
     if found is None:
         raise NotFound(f"Job not found: {job_id}.")
     job, explanation = found

@@ -154,7 +154,7 @@ async def answer(
         queue = await fact(board.driver, lambda executor: executor.queue_row_get(job.queue))
     why_stuck = stuck(job, queue if isinstance(queue, QueueRow) else None, now)
     if why_stuck or job.state in WAITING:
-        explanation = await explain_row(board.driver, job)
+        explanation = await explain_row(board.driver, job, board.sections.holds)
     attempts = timeline.attempts(job, now)
     links = [find(request, job) for find in board.sections.attempts_links]
     cards = [(card.template, await card.read(request, job)) for card in board.sections.job_cards]

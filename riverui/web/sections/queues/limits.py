@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.actions import queues as actions
-from riverui.actions.holds import queue_clients
+from riverui.actions.queue_clients import queue_clients
 from riverui.domain.partitions import PartitionConfig
 from riverui.domain.queues import QueueRow
 from riverui.errors import BadRequest, ConfigError, DatabaseError

@@ -1,67 +1,22 @@
-"""Jobs that run in an order: what a job waits for in its workflow or its sequence."""
+"""A job's sequence as a reason why it is not running."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from riverui.actions.explain import JobHold
 from riverui.domain.explain.facts import JobFacts
-from riverui.domain.findings import Finding, Link, capital, cut, failed, known, listed
+from riverui.domain.findings import Finding, Link, capital, cut, failed
 from riverui.domain.jobs import JobState
 from riverui.domain.text import counted
 from riverui.features.sequences.domain import SequencePlace
-from riverui.features.workflows.domain.pages import FAILED_TASKS, TaskNeighbour
+from riverui.features.sequences.verbs import place_tx
 
-_NAMED = 3
-"""Tasks of a workflow that are named; the others are counted."""
 _ENDED = (JobState.CANCELLED, JobState.DISCARDED)
 """States in which a job may halt its sequence."""
 
 
-def in_workflow(facts: JobFacts) -> Finding | None:
-    """Return what the tasks are doing that the job waits for as a task of a workflow."""
-    state = facts.job.state
-    if facts.workflow is None or state not in (JobState.PENDING, JobState.CANCELLED):
-        return None
-    place = known(facts.workflow)
-    workflow = f"its workflow {cut(place.workflow_name or place.workflow_id)}"
-    link = Link(label="the workflow", page="workflow", name=place.workflow_id)
-    if state is JobState.CANCELLED:
-        ended = [task for task in place.unfinished if task.state in FAILED_TASKS]
-        if not ended:
-            return None
-        verb = "has" if len(ended) == 1 else "have"
-        tasks = _tasks(ended, len(ended))
-        return failed(f"{tasks} of {workflow} {verb} failed, and it waited for that.", link)
-    if place.unfinished:
-        count = max(place.waits_for, len(place.unfinished))
-        return failed(f"It waits for {_tasks(place.unfinished, count)} of {workflow}.", link)
-    if place.state == "wait":
-        evidence = (
-            "The tasks that it waits for have completed. It still waits for its own terms in"
-            f" {workflow}: signals, timers or conditions."
-        )
-    else:
-        evidence = (
-            f"All that it waits for in {workflow} has completed: it becomes available when a client"
-            " that knows workflows looks next."
-        )
-    return failed(evidence, link)
-
-
-def _tasks(tasks: Sequence[TaskNeighbour], count: int) -> str:
-    """Return the first tasks by name with their states, and how many more there are."""
-    named = [f"“{cut(task.name)}” ({task.state})" for task in tasks[:_NAMED]]
-    more = [counted(count - len(named), "more task")] if count > len(named) else []
-    return listed([*named, *more])
-
-
-def in_sequence(facts: JobFacts) -> Finding | None:
+def _in_sequence(facts: JobFacts, place: SequencePlace) -> Finding | None:
     """Return what comes before the job in its sequence, or what it holds up itself."""
-    job = facts.job
-    if facts.sequence is None or job.state not in (JobState.PENDING, *_ENDED):
-        return None
-    place = known(facts.sequence)
-    sequence = f"its sequence {cut(place.key)}"
+    job, sequence = facts.job, f"its sequence {cut(place.key)}"
     if not place.ours:
         if job.state is not JobState.PENDING:
             return None
@@ -122,3 +77,14 @@ def _halts(state: JobState, place: SequencePlace, *, job_id: int, sequence: str)
             " unless it is retried, skipped or deleted before."
         )
     return None
+
+
+SEQUENCE = JobHold(
+    name="sequence",
+    label="Its sequence",
+    after="state",
+    states=(JobState.PENDING, *_ENDED),
+    read=lambda executor, facts: place_tx(executor, facts.job),
+    check=_in_sequence,
+    pending="its sequence makes it available when its turn comes",
+)
