@@ -1,4 +1,4 @@
-"""The dashboard as an ASGI app, put together from its sections."""
+"""The dashboard as an ASGI app, assembled from its sections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from riverui.web.sections import SECTIONS
 from riverui.web.view import render
 
 _WRITER = Service(make=lambda board: board.figures, start=FigureReader.watch)
-"""Stores figures in the background; it is closed with `Dashboard.figures`."""
+"""Stores figures in the background. It is closed with `Dashboard.figures`."""
 SERVICES: tuple[Service[Any], ...] = (
     ADMISSION,
     REFRESHES,
@@ -59,11 +59,11 @@ def build_app(
     pilot: JobPilot,
     options: AppOptions | None = None,
 ) -> Starlette:
-    """Return the dashboard of one database, to be served alone or mounted anywhere.
+    """Return the dashboard of one database, to be served alone or mounted in another app.
 
-    It needs no lifespan; where one reaches the app, its end stops background tasks. `pilot` carries
-    out the verbs on jobs: a client's, or `plain_pilot()`. Raise ConfigError for a `sign_in` that
-    lets nobody in or cannot be used.
+    It needs no lifespan; if the server runs one, its end stops the background tasks. `pilot`
+    carries out the verbs on jobs: a client's, or `plain_pilot()`. Raise ConfigError if `sign_in`
+    lets nobody in or is invalid.
     """
     options = options or AppOptions()
     board = make_dashboard(driver, config or DashboardConfig(), pilot, options)
@@ -136,14 +136,14 @@ def make_dashboard(
 
 
 def route_table() -> tuple[GuardedRoute, ...]:
-    """Return all routes in the order in which they are tried. Raise ValueError for one that needs a
-    right that no section declares.
+    """Return all routes in the order in which they are matched. Raise ValueError for one that needs
+    a right that no section declares.
     """
     table = (
         GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
         *(route for section in SECTIONS for route in section.routes),
         GuardedRoute("GET", "/static/{hash}/{path:river_rest}", "static", PUBLIC, static.show),
-        # The API's reference lists its addresses in this order.
+        # The API reference lists endpoints in this order.
         *api.ROUTES,
         *(route for section in SECTIONS for route in section.api),
     )

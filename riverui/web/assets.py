@@ -1,4 +1,4 @@
-"""Where templates/ and static/ lie."""
+"""Locate templates/ and static/."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _locate(name: str) -> Path:
-    """Return that folder inside the installed wheel, or beside the package in a checkout."""
-    # The wheel's place comes first: site-packages may hold some other project's `templates`.
+    """Return the folder inside the installed wheel, or beside the package in a checkout."""
+    # The wheel's folder comes first: site-packages may hold another project's `templates`.
     for parent in (_PACKAGE / "_assets", _PACKAGE.parent):
         if (folder := parent / name).is_dir():
             return folder

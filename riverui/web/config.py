@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses, validated on creation. Only cli.py fills them from the
+"""Settings as frozen dataclasses, validated on creation. Only the CLI fills them from the
 environment.
 """
 
@@ -33,18 +33,18 @@ REDACT_KEYS = (
     ),
     *("passphrase", "passwd", "password", "private_key", "secret", "secret_key", "ssn", "token"),
 )
-"""Names of keys whose values exports leave out, unless the settings say otherwise."""
+"""Keys whose values exports leave out by default."""
 
 MOST_WORKERS = 64
-"""Processes of one server: each opens connections to the database."""
+"""Most processes of one server: each opens connections to the database."""
 
 _PATH_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DashboardConfig:
-    """How the dashboard looks and what it may do. ConfigError on creation names the setting that is
-    wrong.
+    """How the dashboard looks and what it may do. Creation raises ConfigError naming the
+    invalid setting.
     """
 
     env_name: str = ""
@@ -66,17 +66,17 @@ class DashboardConfig:
     action_timeout: timedelta = timedelta(seconds=10)
     """Time limit of each statement of an action."""
     api_timeout: timedelta = timedelta(seconds=30)
-    """Time limit of a list of jobs for which River UI's own parameters ask: some of them no index
-    serves.
+    """Time limit of a list of jobs that uses River UI's own parameters: some of them have
+    no index.
     """
     count_cap: int = 10_000
     """Counts are exact up to this many jobs."""
     search_window: int = 50_000
-    """Rows that one search step may examine when no index serves the filter."""
+    """Rows that one search step may examine if no index serves the filter."""
     encryption_keys: ArgsKeys | None = None
-    """Opens encrypted args for viewers with the right to; None opens them for nobody."""
+    """Opens encrypted args for viewers with the right to; None opens them for no one."""
     charts: bool = True
-    """Gathers figures over time out of the rows of jobs while somebody looks at them."""
+    """Computes figures over time from the rows of jobs while someone views them."""
 
     def __post_init__(self) -> None:
         if self.env_color and self.env_color not in ENV_COLORS:
@@ -103,8 +103,8 @@ class DashboardConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServeConfig:
-    """Where and to whom `riverui serve` answers. ConfigError on creation names the setting that is
-    wrong.
+    """Where and to whom `riverui serve` answers. Creation raises ConfigError naming the
+    invalid setting.
     """
 
     host: str = ""
@@ -122,10 +122,12 @@ class ServeConfig:
     no_auth: bool = False
     """Lets anyone in, on any interface."""
     trust_proxy: bool = False
-    """Believes X-Forwarded-For, -Host, -Prefix and -Proto."""
+    """Trusts X-Forwarded-For, -Host, -Prefix and -Proto."""
     silent_healthchecks: bool = False
     max_connections: int = 10_000
-    """Connections that one process serves at once: 5,000 viewers, whose browsers open some more."""
+    """Connections that one process serves at once: 5,000 viewers, whose browsers open a
+    few each.
+    """
     log_format: str = "text"
     log_level: str = "info"
     workers: int = 1
@@ -160,7 +162,7 @@ class ServeConfig:
 
     @property
     def authenticated(self) -> bool:
-        """Return whether anyone has to sign in."""
+        """Return whether everyone has to sign in."""
         return self.for_people or self.api_tokens is not None
 
     @property
@@ -181,8 +183,8 @@ class ServeConfig:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach the address; a name other than localhost is not
-    trusted to be one.
+    """Return whether only this machine can reach the address. Of names, only localhost is
+    trusted.
     """
     if host == "localhost":
         return True

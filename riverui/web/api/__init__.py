@@ -1,1 +1,1 @@
-"""What the sections share of the JSON API."""
+"""Parts of the JSON API that the sections share."""

@@ -1,6 +1,6 @@
-"""Diagnoses as the API answers them and as text: the health report, and why a job is not running.
+"""Diagnoses as API models and as text: the health report, and why a job is not running.
 
-Commands that ask the database itself use these too, so nothing here knows of requests.
+Commands that query the database directly use these too, so this module does not depend on requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ResultName = Literal["passed", "failed", "unknown"]
 
 
 class HealthCheck(Model, frozen=True, kw_only=True):
-    """One cause that was considered, and what was found of it."""
+    """One possible cause and the result of its check."""
 
     name: str
     label: str
@@ -39,14 +39,14 @@ class HealthCheck(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, check: Finding) -> Self:
-        """Return a check as the API answers it."""
+        """Return a finding as the API's model."""
         return cls(
             name=check.name, label=check.label, result=check.result.value, evidence=check.evidence
         )
 
 
 class HealthCulprit(Model, frozen=True, kw_only=True):
-    """What owns at least half of a trouble."""
+    """The cause of at least half of a problem."""
 
     what: Annotated[str, Meta(description="kind, queue, client or job.")]
     name: str
@@ -54,7 +54,7 @@ class HealthCulprit(Model, frozen=True, kw_only=True):
 
 
 class HealthStep(Model, frozen=True, kw_only=True):
-    """The one thing to do next."""
+    """The one recommended next step."""
 
     label: str
     page: Annotated[str, Meta(description="queue, queues, kind, jobs, job or about.")]
@@ -68,14 +68,14 @@ class HealthStep(Model, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Return the step in words."""
+        """Return the step as a sentence."""
         named = (("state", self.state), ("queue", self.queue), ("kind", self.kind))
         where = self.name or " ".join(f"{name}:{value}" for name, value in named if value)
         return f"{self.label}: {where}" if where else self.label
 
 
 class HealthAnswer(Model, frozen=True, kw_only=True):
-    """One of the three answers."""
+    """One of the report's three answers."""
 
     name: SectionName
     label: str
@@ -99,7 +99,7 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, report: HealthReport, address: Callable[[Link], str] | None = None) -> Self:
-        """Return a report; `address` returns where a link leads in the dashboard that is asked."""
+        """Return a report; `address` maps a link to a URL of this dashboard."""
         return cls(
             level=report.level.value,
             cause=report.cause.value,
@@ -109,10 +109,9 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
         )
 
     def text(self) -> str:
-        """Return the report for people and for programs that read text, its checks below each
-        answer.
+        """Return the report as text, with the checks below each answer.
 
-        Names from the database cannot move a terminal's cursor.
+        Names from the database are escaped: they cannot move a terminal's cursor.
         """
         lines = []
         for section in self.sections:
@@ -126,7 +125,7 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return the report of a queue whose kind got slow."""
+        """Return the example report: a queue whose kind has become slow."""
         headline = (
             "It runs 30.0 s (median), usually 1.2 s, and holds 8 of 8 jobs that run in queue mail."
             " Its oldest job has waited 4 m 0 s, usually 2.0 s."
@@ -185,7 +184,7 @@ def _section(section: Diagnosis, address: Callable[[Link], str] | None) -> Healt
 
 
 class JobCheck(HealthCheck, frozen=True, kw_only=True):
-    """One possible reason, and what was found of it."""
+    """One possible reason and the result of its check."""
 
     result: Annotated[
         ResultName,
@@ -212,8 +211,8 @@ class JobExplanation(Model, frozen=True, kw_only=True):
     def of(
         cls, job: JobShowRow, found: Diagnosis, pages: Mapping[str, tuple[str, str]] | None = None
     ) -> Self:
-        """Return the explanation of a job; `pages` are where checks lead, by their names: address
-        and words.
+        """Return the explanation of a job; `pages` maps names of checks to the address and label of
+        a page.
         """
         checks = []
         for check in found.checks:
@@ -228,9 +227,9 @@ class JobExplanation(Model, frozen=True, kw_only=True):
         )
 
     def text(self) -> str:
-        """Return the explanation for people, a line for each check.
+        """Return the explanation as text, one line per check.
 
-        Names from the database cannot move a terminal's cursor.
+        Names from the database are escaped: they cannot move a terminal's cursor.
         """
         width = max(len(check.label) for check in self.checks)
         lines = [f"Job {self.id} ({self.state}): {plain(self.headline)}", ""]
@@ -240,7 +239,7 @@ class JobExplanation(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return the explanation of a job whose queue nobody serves."""
+        """Return the explanation of a job whose queue has no worker."""
         headline = "Nobody serves queue mail: no client has reported it for 14 m 3 s."
         state = "It is available: any client that works its queue may take it."
         return cls(

@@ -1,4 +1,4 @@
-"""The routes of the API, each with what the reference tells of it."""
+"""The routes of the API, each with its description in the reference."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ JSON = "application/json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One parameter of an address."""
+    """One parameter of an endpoint."""
 
     name: str
     summary: str
     type: Any = str
-    """Its values, as a field of a model would have them; a list where it may be repeated."""
+    """The type of its values, as in a model field; a list if it may be repeated."""
     max_items: int | None = None
     """How often it may be repeated."""
     default: int | str | bool | None = None
@@ -33,21 +33,21 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """What an address is for, takes and answers."""
+    """What an endpoint does, takes and answers."""
 
     group: str
-    """The heading under which it stands."""
+    """The heading that lists it."""
     summary: str
     answer: type[Model] | None = None
-    """None for text."""
+    """None for plain text."""
     parameters: tuple[Parameter, ...] = ()
     body: tuple[type[Body], ...] = ()
-    """The models of which it takes one; empty where it takes nothing."""
+    """The models of the body, of which one is sent; empty if it takes no body."""
     media: tuple[str, ...] = (JSON,)
     fails: tuple[int, ...] = ()
-    """Statuses besides those that any address may answer with."""
+    """Statuses besides those that every endpoint may answer with."""
     accepted: type[Model] | None = None
-    """What it answers with 202 where the work has only begun; None where that cannot be."""
+    """The model of a 202 answer, when work has started but not finished; None if there is none."""
     extension: bool = False
     """Whether River UI lacks it."""
 

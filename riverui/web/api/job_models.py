@@ -1,4 +1,4 @@
-"""Jobs as River UI's API has them, and the two ways to say which are meant."""
+"""Jobs as River UI's API encodes them, and the two ways to select jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"forma
 Digits = Annotated[str, Meta(pattern="^[+-]?[0-9]{1,19}$")]
 
 _NO_TIME = "0001-01-01T00:00:00Z"
-"""What Go writes for a time that was never set."""
+"""Go's JSON for a time that was never set."""
 
 
 class JobMinimal(Model, frozen=True, kw_only=True):
@@ -58,7 +58,9 @@ class JobMinimal(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: JobTextRow, *, cut: bool = True) -> Self:
-        """Return a row of the database, with the names of what is cut unless `cut` is off."""
+        """Return the model of a database row; unless `cut` is off, it names the fields that were
+        cut.
+        """
         found = cls(**_minimal(row))
         return found if cut or not row.cut else msgspec.structs.replace(found, cut=UNSET)
 
@@ -88,11 +90,11 @@ class Job(JobMinimal, frozen=True, kw_only=True):
 
     errors: list[JobError]
     metadata: Raw
-    """Encoded as it stands in the database, so that its numbers stay exact."""
+    """The stored JSON text, so that its numbers stay exact."""
 
     @classmethod
     def of_text(cls, row: JobTextRow, **more: Any) -> Self:
-        """Return a row of the database; `more` are the fields that a subclass adds."""
+        """Return the model of a database row; `more` are the fields that a subclass adds."""
         metadata = left_out(row.id, "metadata") if "metadata" in row.cut else row.metadata
         errors = [JobError.of(error) for error in row.errors]
         return cls(**_minimal(row), errors=errors, metadata=Raw(metadata.encode()), **more)
@@ -149,7 +151,7 @@ def _minimal(row: JobTextRow) -> dict[str, Any]:
 
 
 def left_out(job_id: int, field: str) -> str:
-    """Return JSON text that stands for a field too long for an answer."""
+    """Return JSON text in place of a field that is too long for an answer."""
     return dump({"left_out": f"too long for this response: see /jobs/{job_id}/raw/{field}"})
 
 
@@ -171,18 +173,18 @@ EXAMPLE_JOB = JobTextRow(
     errors=(ErrorText(at="2026-11-21T08:58:00Z", attempt=1, error="connection reset", trace=""),),
     metadata='{"trace_id": "abc"}',
 )
-"""The row behind the examples of jobs."""
+"""The row used for the examples of jobs."""
 
 
 def _number(value: int | str) -> int | None:
-    """Return an id, None where it is not that of a job."""
+    """Return a job id; None if the value is not one."""
     if isinstance(value, str):
         return requests.integer(value)
     return value if type(value) is int and is_bigint(value) else None
 
 
 def _refused_ids(values: Any) -> str:
-    """Return what is wrong with the ids."""
+    """Return what is wrong with the ids, as text."""
     if values is None:
         return "`ids` is missing: give the ids of the jobs."
     if not isinstance(values, list):
@@ -206,7 +208,7 @@ class Ids(Body, frozen=True, kw_only=True):
     refusals: ClassVar[Mapping[str, Refusal]] = {"ids": _refused_ids}
 
     def numbers(self) -> tuple[int, ...]:
-        """Return the ids in the order given, each once; BadRequest where one is no bigint."""
+        """Return the ids in the given order, each once. Raise BadRequest if one is not a bigint."""
         numbers = [_number(value) for value in self.ids]
         found = tuple(dict.fromkeys(number for number in numbers if number is not None))
         if None in numbers:
@@ -220,7 +222,7 @@ class Ids(Body, frozen=True, kw_only=True):
 
 
 class Query(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every job that matches a search now."""
+    """Every job that currently matches a search."""
 
     query: Annotated[
         str,
@@ -237,8 +239,8 @@ class Query(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def tidied(cls, posted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what was posted without empty states. BadRequest where there is another field:
-        whatever else was meant to narrow the query must not be passed over.
+        """Return the posted values without empty states. Raise BadRequest for an unknown field: it
+        may have been meant to narrow the query.
         """
         if unknown := sorted(posted.keys() - set(cls.__struct_fields__)):
             known = ", ".join(f"`{name}`" for name in cls.__struct_fields__ if name != "query")

@@ -1,7 +1,7 @@
-"""What the API's models are made of, and those that several sections answer with.
+"""The base classes of the API's models, and the models that several sections share.
 
-A model is told once: what it encodes to, what is accepted for it, its schema and its example in the
-OpenAPI document all come from its class. Fields are encoded in the order in which they stand.
+A class defines a model completely: its JSON, the values it accepts, its schema and its example in
+the OpenAPI document. Fields are encoded in the order of their definition.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 NeededText = Annotated[str, Meta(min_length=1)]
 
 Refusal = str | Callable[[Any], str]
-"""What is told about a field that is not as its type says, or what makes that of its value."""
+"""Error message for a value of the wrong type, or a function that makes it from the value."""
 
 
 class Model(Struct, frozen=True, kw_only=True, gc=False):
-    """JSON that the API answers with or takes."""
+    """A JSON object that the API answers with or accepts."""
 
     # No model holds itself, so Python's cycle collector need not look at any (gc=False).
 
     @classmethod
     def example(cls) -> Self | None:
-        """Return an instance for readers of the reference, or None."""
+        """Return an example for the reference, or None."""
         return None
 
 
 class Body(Model, frozen=True, kw_only=True):
-    """JSON that the API takes; unknown fields are ignored."""
+    """A JSON object that the API accepts; unknown fields are ignored."""
 
     refusals: ClassVar[Mapping[str, Refusal]] = {}
-    """What is told about a bad value, by field; by `field[]` about an item of a list."""
+    """Error messages for bad values, by field; `field[]` is an item of a list."""
 
     @classmethod
     def tidied(cls, posted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what was posted without what is taken for a field left out."""
+        """Return the posted values without those that count as left out."""
         return posted
 
 
 EXAMPLE_TIME = "2026-11-21T09:00:00Z"
-"""The time of the examples."""
+"""The time used in examples."""
 
 
 class Error(Model, frozen=True, kw_only=True):
-    """What every error answers."""
+    """The body of every error answer."""
 
     message: str
 
     @classmethod
     def example(cls) -> Self:
-        """Return the error of a job that is not there."""
+        """Return the error for a job that does not exist."""
         return cls(message="Job not found: 7.")
 
 
@@ -68,19 +68,19 @@ class Status(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return the only one there is."""
+        """Return the only instance."""
         return cls()
 
 
 class Partition(Model, frozen=True, kw_only=True):
-    """What a queue's limits are divided by."""
+    """The keys by which a queue's limits are partitioned."""
 
     by_args: list[str] | None = None
     by_kind: bool = False
 
 
 class Concurrency(Model, frozen=True, kw_only=True):
-    """A queue's limits (River Pro); 0 is none."""
+    """A queue's limits (River Pro); 0 means no limit."""
 
     global_limit: Int32 = 0
     local_limit: Int32 = 0
@@ -88,9 +88,9 @@ class Concurrency(Model, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, value: object) -> Self | None:
-        """Return limits as they stand in a queue's metadata; None where they are of another form.
+        """Return the limits stored in a queue's metadata; None if their form is unknown.
 
-        A null is as if the field were left out, as Go reads JSON.
+        A null counts as a missing field, as in Go's JSON.
         """
         try:
             return msgspec.convert(without_nulls(value), cls)
@@ -99,7 +99,7 @@ class Concurrency(Model, frozen=True, kw_only=True):
 
 
 def without_nulls(value: object) -> object:
-    """Return a JSON value without the fields of its objects that are null."""
+    """Return a JSON value without the null fields of its objects."""
     if not isinstance(value, Mapping):
         return value
     return {name: without_nulls(item) for name, item in value.items() if item is not None}

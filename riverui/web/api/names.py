@@ -1,4 +1,4 @@
-"""Names of kinds and of queues to choose from, as River UI asks for them."""
+"""Names of kinds and queues to choose from, as River UI requests them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riverui.web.api.models import Model
 from riverui.web.api.serializers import dump
 
 MOST = 100
-"""Names that an answer holds at most, as in River UI."""
+"""Most names in an answer, as in River UI."""
 
 Facet = Literal["job_kind", "queue_name"]
 
@@ -33,7 +33,7 @@ class Names(Model, frozen=True, kw_only=True):
 
 
 def facet(request: Request) -> Facet:
-    """Return which names are asked for; BadRequest for any other facet."""
+    """Return which kind of names is requested. Raise BadRequest for any other facet."""
     asked, facets = requests.first(request, "facet"), get_args(Facet)
     if asked not in facets:
         raise BadRequest(f"Invalid facet {dump(asked[:40])}. Valid facets are: {', '.join(facets)}")

@@ -1,4 +1,4 @@
-"""The API's own description: an OpenAPI 3.1 document made of its routes and their models."""
+"""The API's description: an OpenAPI 3.1 document made from its routes and their models."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.http.urls import base_path
 
 _FAILS = (400, 401, 403, 429, 503)
-"""Statuses that any address may answer with."""
+"""Statuses that every endpoint may answer with."""
 _BODY_FAILS = (413,)
-"""Statuses that any address with a body may answer with besides."""
+"""Further statuses of every endpoint that takes a body."""
 _REF = "#/components/schemas/{name}"
 
 
 async def show(request: Request) -> Response:
-    """Answer the document, with the base path that this request came by."""
+    """Answer with the document, using the base path of this request."""
     return serializers.reply(document(endpoints(request.app.routes), base=base_path(request)))
 
 
 def endpoints(routes: Iterable[object]) -> list[Endpoint]:
-    """Return those of the routes that are the API's."""
+    """Return the routes that belong to the API."""
     return [route for route in routes if isinstance(route, Endpoint)]
 
 
@@ -78,7 +78,7 @@ def schemas(found: Iterable[Endpoint]) -> dict[str, Any]:
 
 
 def example(model: type[Model]) -> Any:
-    """Return a model's example as the JSON that it is encoded to; None where there is none."""
+    """Return a model's example as JSON; None if it has none."""
     found = model.example()
     return None if found is None else msgspec.json.decode(msgspec.json.encode(found))
 
@@ -94,7 +94,7 @@ def parameter_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def right_words(right: str, rights: Mapping[str, str]) -> str:
-    """Return who may use a route, in words; `rights` are those of the dashboard."""
+    """Return who may use a route, as text; `rights` are those of the dashboard."""
     return rights.get(right, "" if right == PUBLIC else "anyone signed in")
 
 

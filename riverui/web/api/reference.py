@@ -1,4 +1,4 @@
-"""The API as a page to read."""
+"""The API reference as a page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from riverui.web.view.render import respond
 
 
 class ParameterLine(Struct, frozen=True, kw_only=True):
-    """One parameter as shown."""
+    """One parameter, as shown on the page."""
 
     name: str
     values: str
@@ -30,39 +30,39 @@ class ParameterLine(Struct, frozen=True, kw_only=True):
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """One address as shown."""
+    """One endpoint, as shown on the page."""
 
     anchor: str
     method: str
     path: str
     summary: str
     right: str
-    """The right that it needs; empty where none is."""
+    """The right it needs; empty if it needs none."""
     right_words: str
     allowed: bool
     """Whether the reader holds that right."""
     extension: bool
     parameters: tuple[ParameterLine, ...]
     body: str
-    """An example of what it takes."""
+    """An example of the request body."""
     answer: str
-    """An example of what it answers."""
+    """An example of the answer."""
 
 
 class Reference(Struct, frozen=True, kw_only=True):
-    """The API as its page tells it: all that the template gets besides the shell."""
+    """The page of the API reference."""
 
     template: ClassVar[str] = "api/show.html"
     fragments: ClassVar[Mapping[str, str]] = {}
 
     base: str
-    """What stands before each path."""
+    """The part in front of each path."""
     groups: tuple[tuple[str, tuple[Address, ...]], ...]
     document_url: str
 
 
 async def show(request: Request) -> Response:
-    """Answer every address with its parameters and examples."""
+    """Answer with every endpoint, its parameters and examples."""
     groups: dict[str, list[Address]] = {}
     for endpoint in endpoints(request.app.routes):
         group = groups.setdefault(endpoint.description.group, [])
@@ -113,7 +113,7 @@ def _without_markdown(text: str) -> str:
 
 
 def _values(found: inspect.Type) -> str:
-    """Return in words which values a parameter takes."""
+    """Return a description of the values that a parameter accepts."""
     match found:
         case inspect.Metadata():
             return _values(found.type)

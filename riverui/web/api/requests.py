@@ -1,4 +1,4 @@
-"""Reads what a program sends, JSON bodies and parameters, as River UI reads it."""
+"""Parse requests of programs, JSON bodies and parameters, in the way of River UI."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from riverui.web.http.forms import body
 B = TypeVar("B", bound=Body)
 
 _PLACE = re.compile(r"(?:field `|at `\$\.)(\w+)(\[)?")
-"""The field that msgspec names, and whether it means an item of it."""
+"""Match the field that msgspec names, and `[…]` if an item of it is meant."""
 _ESCAPE = re.compile(
     r"\\(?:u(?:[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>[dD][89a-fA-F]..))|.)", re.DOTALL
 )
-"""An escape of JSON; `half` where it stands for half a surrogate pair."""
+"""An escape in JSON; `half` matches half a surrogate pair."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 MOST_ROWS = 1_000
-"""Rows that an answer has at most, as in River UI."""
+"""Most rows in an answer, as in River UI."""
 
 
 async def payload(request: Request) -> Mapping[str, Any]:
-    """Return the posted JSON object, empty where nothing was posted.
+    """Return the posted JSON object; empty if the body is empty.
 
-    Raises BadRequest for all else, 413 above 1 MiB. The content type is not looked at: River
-    UI's own pages send JSON as text/plain. What keeps pages of other sites from sending some is the
-    cross-origin check, which every change has passed before it is read (`gate.GateMiddleware`).
+    Raise BadRequest for anything else, 413 above 1 MiB. The content type is not checked: River UI's
+    own pages send JSON as text/plain. Pages of other sites are kept out by the cross-origin check,
+    which every change passes before its body is read (`gate.GateMiddleware`).
     """
     text = await _json(request)
     if not text:
@@ -50,13 +50,13 @@ async def payload(request: Request) -> Mapping[str, Any]:
 
 
 async def read(request: Request, model: type[B]) -> B:
-    """Return the posted JSON as a model; BadRequest where it does not fit."""
+    """Return the posted JSON as a model. Raise BadRequest if it does not fit."""
     return convert(await payload(request), model)
 
 
 async def read_exact(request: Request, model: type[B]) -> B:
-    """Return the posted JSON as a model whose `Raw` fields are the text that was sent, digit by
-    digit; BadRequest where it does not fit.
+    """Return the posted JSON as a model whose `Raw` fields hold the text exactly as sent. Raise
+    BadRequest if it does not fit.
     """
     text = (await _json(request)).strip() or "{}"
     if not text.startswith("{"):
@@ -70,7 +70,9 @@ async def read_exact(request: Request, model: type[B]) -> B:
 
 
 def convert(posted: Mapping[str, Any], model: type[B]) -> B:
-    """Return an object as a model; BadRequest in the model's words where it does not fit."""
+    """Return an object as a model. Raise BadRequest, with the model's message, if it does
+    not fit.
+    """
     posted = model.tidied(posted)
     try:
         return msgspec.convert(posted, model)
@@ -79,19 +81,19 @@ def convert(posted: Mapping[str, Any], model: type[B]) -> B:
 
 
 def integer(text: str) -> int | None:
-    """Return the whole number that a text is; None for any other and for more than a bigint."""
+    """Return the text as a whole number; None if it is not one, or exceeds a bigint."""
     found = int(text) if _INTEGER.fullmatch(text) else None
     return found if found is not None and is_bigint(found) else None
 
 
 def first(request: Request, name: str) -> str:
-    """Return a query parameter's first value; empty where there is none."""
+    """Return a query parameter's first value; empty if it is missing."""
     return next(iter(request.query_params.getlist(name)), "")
 
 
 def limit(request: Request, default: int, *, least: int = 0, most: int = MOST_ROWS) -> int:
-    """Return the parameter `limit`, `default` where it is missing; BadRequest unless it is `least`
-    to `most`.
+    """Return the parameter `limit`, or `default` if it is missing. Raise BadRequest unless it is
+    between `least` and `most`.
     """
     text = first(request, "limit")
     if not text:
@@ -105,7 +107,7 @@ def limit(request: Request, default: int, *, least: int = 0, most: int = MOST_RO
 
 
 def listed(request: Request, name: str, most: int) -> Sequence[str]:
-    """Return every value of a parameter; BadRequest where there are more than `most`."""
+    """Return every value of a parameter. Raise BadRequest if there are more than `most`."""
     values = request.query_params.getlist(name)
     if len(values) > most:
         raise BadRequest(f"`{name}` can be given at most {most:,} times.")
@@ -113,8 +115,8 @@ def listed(request: Request, name: str, most: int) -> Sequence[str]:
 
 
 async def _json(request: Request) -> str:
-    """Return the posted text. Raises BadRequest where it is not Unicode, or holds an escape for
-    half a surrogate pair: that could neither be stored nor sent back.
+    """Return the posted text. Raise BadRequest if it is not Unicode, or has an escape for half a
+    surrogate pair, which can be neither stored nor returned.
     """
     try:
         text = (await body(request)).decode()
@@ -129,7 +131,7 @@ async def _json(request: Request) -> str:
 
 
 def _refusal(model: type[Body], posted: Mapping[str, Any], told: str) -> str:
-    """Return the model's words for what msgspec tells, which ends in the place ("… - at
+    """Return the model's message for an error of msgspec, whose text ends with the place ("… - at
     `$.state[0]`") or names a missing field ("Object missing required field `ids`").
     """
     place = _PLACE.search(told)

@@ -1,4 +1,4 @@
-"""The addresses of the JSON API that belong to no section."""
+"""The routes of the JSON API that belong to no section."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reads which jobs a request means: by River UI's own parameters, and by the search text of the
-pages.
+"""Parse which jobs a request selects, by River UI's parameters and by the search text of
+the pages.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from riverui.web.search.addresses import default_order
 from riverui.web.search.search_problems import search_problem
 
 _NAMES = {"kinds": Field.KIND, "queues": Field.QUEUE, "tags": Field.TAG}
-"""Parameters that are names, and the field that they filter."""
+"""Parameters that hold names, and the field that each filters."""
 _MOST_NAMES = 100
-"""How often each of them may be given, as in River UI."""
+"""Most values of each of them, as in River UI."""
 _PRIORITIES = 10
-"""How many priorities may be named: more than there are."""
+"""Most priorities that may be named: more than exist."""
 _STATES = len(JobState)
 Q = Parameter(name="q", summary="A search, as typed on the pages.")
 ORDER = Parameter(
@@ -65,11 +65,11 @@ class Selection:
     filter: JobFilter
     order: JobOrder
     extended: bool
-    """Whether it was asked for in a way that River UI lacks."""
+    """Whether the request uses an order or search that River UI lacks."""
 
     def cursor(self, text: str) -> JobCursor | None:
-        """Return the place that a cursor stands for; None for an empty one. BadRequest where it is
-        of another order.
+        """Return the place that a cursor encodes; None for an empty one. Raise BadRequest if it
+        belongs to another order.
         """
         return query.decode_cursor(text, self.order) if text else None
 
@@ -80,12 +80,11 @@ class Selection:
 
 
 def selected(request: Request, *besides: str, listing: bool = True) -> Selection:
-    """Return the jobs that a request's parameters mean: in a listing those of River UI's, unless
-    more is asked for.
+    """Return the jobs that a request's parameters select.
 
-    There, without a state, these are the running ones; with a search text or an order, or where it
-    is no listing, those of every state. `besides` are parameters that do not choose jobs. Raises
-    BadRequest for any others: they may have been meant to choose fewer.
+    A listing without a state has the running jobs, as in River UI; with a search text or an order,
+    or outside of listings, all states are selected. `besides` are parameters that do not select
+    jobs. Raise BadRequest for any others: they may have been meant to select fewer.
     """
     only(request, "q", "order", *besides, many=("state", "ids", "priorities", *_NAMES))
     text, order = requests.first(request, "q"), requests.first(request, "order")
@@ -100,8 +99,8 @@ def selected(request: Request, *besides: str, listing: bool = True) -> Selection
 
 
 def searched(text: str, named: Sequence[JobState]) -> JobFilter:
-    """Return the filter that a search text means; its own states win over those named. BadRequest
-    says what is wrong with it.
+    """Return the filter of a search text; its own states win over those given. Raise BadRequest
+    with what is wrong with the text.
     """
     search = query.parse(text, now=datetime.now(UTC))
     if problem := search_problem(search):
@@ -110,7 +109,7 @@ def searched(text: str, named: Sequence[JobState]) -> JobFilter:
 
 
 def states(values: Sequence[Any]) -> tuple[JobState, ...]:
-    """Return states by their names; BadRequest where there is none of that name."""
+    """Return states by their names. Raise BadRequest for an unknown name."""
     try:
         named = {JobState(value) for value in values if value != ""}
     except ValueError:
@@ -136,7 +135,7 @@ def _equal(field: Field, values: tuple[int | str, ...]) -> Term:
 
 
 def _rivers_order(named: Sequence[JobState]) -> JobOrder:
-    """Return River UI's order: the longest running first where no state is named, ended jobs latest
+    """Return River UI's order: the longest running first if no state is named, ended jobs latest
     first, all others by id.
     """
     if not named:

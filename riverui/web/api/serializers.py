@@ -13,22 +13,22 @@ _MEDIA = "application/json; charset=utf-8"
 
 
 def reply(found: object, *, status: int = 200) -> Response:
-    """Return a model, or any other value, as an answer in JSON."""
+    """Return a model, or any other value, as a JSON response."""
     return Response(msgspec.json.encode(found), status_code=status, media_type=_MEDIA)
 
 
 def passed_on(text: str) -> Response:
-    """Return a text that is JSON already as an answer."""
+    """Return text that already is JSON as a response."""
     return Response(text, media_type=_MEDIA)
 
 
 def written(before: str, value: object, after: str) -> Response:
-    """Return a value between texts that are JSON already as an answer."""
+    """Return a value between two pieces of JSON text as a response."""
     return Response(f"{before}{dump(value)}{after}", media_type=_MEDIA)
 
 
 def dump(value: object) -> str:
-    """Return compact JSON text; a number that is no JSON, because no computer holds it, is null."""
+    """Return compact JSON text; a number that JSON cannot hold (NaN, infinity) becomes null."""
     return msgspec.json.encode(value).decode()
 
 

@@ -1,4 +1,4 @@
-"""The time limits of the API's lists, where River UI's own parameters ask for them."""
+"""The time limits of the API's lists when a request uses River UI's own parameters."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from riverui.web.http.context import Service
 
 
 class ApiTimeLimits:
-    """Gives each list of one dashboard's API its time limit."""
+    """Grants the lists of one dashboard's API their time limit."""
 
     def __init__(self, config: DashboardConfig, *, long_lists: int) -> None:
         self._config = config
         self._long_lists = long_lists
-        """Lists at once that may take as long as the API's time limit."""
+        """Lists that may have the API's long time limit at the same time."""
         self._lent = 0
         """Lists that have it now."""
 
     @contextmanager
     def lend(self) -> Iterator[timedelta]:
-        """Lend the API's time limit, or that of a page where enough others have it already."""
+        """Grant the API's time limit, or that of a page if enough others hold it already."""
         if self._lent >= self._long_lists:
             yield self._config.page_timeout
             return

@@ -1,1 +1,1 @@
-"""Who is asking and what they may do."""
+"""Authentication and rights."""

@@ -1,4 +1,4 @@
-"""What whoever asks may do here and now."""
+"""What the current user may do."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.request_context import request_context
 
 SIGNED_IN = "signed in"
-"""Marks a route that any person may use who was let in at all."""
+"""Marks a route that is open to every signed-in person."""
 PUBLIC = "public"
-"""Marks a route that answers before anyone signed in."""
+"""Marks a route that is open without sign-in."""
 
 
 def access(request: HTTPConnection) -> Viewer:
-    """Return who is asking; NOBODY on public routes and before sign-in. Nobody may change a
-    database that is read-only.
+    """Return who sent the request; NOBODY on public routes and before sign-in. On a read-only
+    database, the rights to change something are removed.
     """
     found = request_context(request).access or NOBODY
     if dashboard(request).driver.read_only:
@@ -28,8 +28,8 @@ def access(request: HTTPConnection) -> Viewer:
 
 
 def need(request: HTTPConnection, right: str) -> None:
-    """Raise Forbidden unless whoever asks holds the right (or the route needs none),
-    ReadOnlyDatabase where it is the database that takes no changes.
+    """Raise Forbidden unless the user holds the right (or the route needs none), ReadOnlyDatabase
+    if the database accepts no changes.
     """
     if right in (SIGNED_IN, PUBLIC) or access(request).may(right):
         return

@@ -1,4 +1,4 @@
-"""HTTP basic authentication, and how often a client may guess."""
+"""HTTP basic authentication, and a limit on the guesses of a client."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Credentials(Protocol):
     """A list of user names and passwords."""
 
     def generation(self) -> object:
-        """Return a value that changes whenever an accepted password may no longer be one."""
+        """Return a value that changes whenever an accepted password may have become invalid."""
         ...
 
     async def check(self, user: bytes, password: bytes) -> bool:
-        """Return whether this pair is on the list, after as long for an unknown user as for a
+        """Return whether the pair is on the list. An unknown user takes as long as a
         wrong password.
         """
         ...
@@ -51,12 +51,12 @@ class SingleUser:
         self._password = hashlib.sha256(password.encode()).digest()
 
     def generation(self) -> object:
-        """Return the same each time: settings do not change while we run."""
+        """Return a constant: settings do not change while the process runs."""
         return None
 
     async def check(self, user: bytes, password: bytes) -> bool:
         """Return whether this is the pair. Digests are compared, so that neither time nor length
-        tells how near a guess is.
+        reveals how close a guess is.
         """
         same_user = hmac.compare_digest(hashlib.sha256(user).digest(), self._user)
         same_password = hmac.compare_digest(hashlib.sha256(password).digest(), self._password)
@@ -72,11 +72,11 @@ class BasicAuth:
         self._key = secrets.token_bytes(32)
         self._accepted: OrderedDict[bytes, tuple[object, ...]] = OrderedDict()
         self._throttle = Throttle(failures=failures)
-        # One check at a time for each client: guesses that come all at once count one by one.
+        # One check at a time per client, so that concurrent guesses are counted one by one.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, connection: HTTPConnection) -> Access:
-        """Return the user named by the Authorization header. Raises SignInNeeded or
+        """Return the user named by the Authorization header. Raise SignInNeeded or
         TooManyAttempts.
         """
         pair = _basic_pair(connection.headers.get("authorization", ""))
@@ -89,7 +89,7 @@ class BasicAuth:
         if not self._accepts(digest):
             client = connection.client.host if connection.client else ""
             async with self._turns.setdefault(client, asyncio.Lock()):
-                # While we waited, another request may have brought the same pair.
+                # Another request may have brought the same pair during the wait.
                 if not self._accepts(digest):
                     await self._sign_in(
                         client, digest, user, password, request_context(connection).id
@@ -156,9 +156,7 @@ class Throttle:
 
 
 def _basic_pair(header: str) -> tuple[bytes, bytes] | None:
-    """Return user and password of a basic Authorization header; None where it is something
-    else.
-    """
+    """Return user and password of a basic Authorization header; None for any other header."""
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "basic":
         return None

@@ -1,4 +1,4 @@
-"""Where failed sign-ins are counted: in this process, or for several processes together."""
+"""Counters of failed sign-ins, in this process or shared by several processes."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from collections.abc import MutableSequence
 from typing import Protocol
 
 _SLOTS = 4_096
-"""Clients that processes count together: beyond them, the newest takes another's place."""
+"""Clients that the shared memory can count; beyond that, a new one replaces another."""
 _CELLS = 3
-"""Numbers of a slot: whose it is, how many failures, and when they were counted."""
+"""Numbers per slot: the client's key, the failures, and when they were counted."""
 
 
 class Failures(Protocol):
-    """Failures that still count by client, and when that was worked out (seconds of a clock)."""
+    """A client's remaining failures, and when they were computed (seconds of a clock)."""
 
     def get(self, client: str) -> tuple[float, float]:
-        """Return the failures of a client and their time, zeros where none are known."""
+        """Return a client's failures and their time; zeros if it has none."""
         ...
 
     def set(self, client: str, failures: float, at: float) -> None:
-        """Keep the failures of a client."""
+        """Store a client's failures."""
         ...
 
 
 class OwnFailures:
-    """Counts in this process; of more than `clients`, it forgets those counted the longest ago."""
+    """Counts in this process. Beyond `clients`, it forgets those counted longest ago."""
 
     def __init__(self, clients: int = 10_000) -> None:
         self._clients = clients
         self._known: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def get(self, client: str) -> tuple[float, float]:
-        """Return the failures of a client and their time, zeros where none are known."""
+        """Return a client's failures and their time; zeros if it has none."""
         return self._known.get(client, (0.0, 0.0))
 
     def set(self, client: str, failures: float, at: float) -> None:
-        """Keep the failures of a client."""
+        """Store a client's failures."""
         self._known[client] = (failures, at)
         self._known.move_to_end(client)
         while len(self._known) > self._clients:
@@ -46,10 +46,10 @@ class OwnFailures:
 
 
 class SharedFailures:
-    """Counts in memory that processes of one machine share.
+    """Counts in memory that the processes of one machine share.
 
-    Nothing is locked, as a process may be killed at any moment: of two failures counted at the very
-    same time one may get lost. Clients are told apart by a digest under a key of this run.
+    Nothing is locked, as a process may be killed at any moment: of two simultaneous failures one
+    may be lost. Clients are identified by a digest under a key of this run.
     """
 
     NUMBERS = _SLOTS * _CELLS
@@ -60,18 +60,18 @@ class SharedFailures:
         self._key = secrets.token_bytes(32)
 
     def get(self, client: str) -> tuple[float, float]:
-        """Return the failures of a client and their time, zeros where none are known."""
+        """Return a client's failures and their time; zeros if it has none."""
         place, name = self._slot(client)
         found, failures, at = self._memory[place : place + _CELLS]
         return (failures, at) if found == name else (0.0, 0.0)
 
     def set(self, client: str, failures: float, at: float) -> None:
-        """Keep the failures of a client."""
+        """Store a client's failures."""
         place, name = self._slot(client)
         self._memory[place : place + _CELLS] = [name, failures, at]
 
     def _slot(self, client: str) -> tuple[int, float]:
-        """Return a client's place and its name there, a whole number below 2^52."""
+        """Return a client's slot and its key there, a whole number below 2^52."""
         digest = hashlib.blake2b(
             client.encode(errors="replace"), key=self._key, digest_size=16
         ).digest()

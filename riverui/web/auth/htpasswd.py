@@ -1,4 +1,4 @@
-"""Users of a `.htpasswd` file: bcrypt, Apache's apr1 and SHA-1; re-read whenever the file
+"""Users of a `.htpasswd` file: bcrypt, Apache's apr1 and SHA-1. The file is read again when it
 changes.
 """
 
@@ -25,14 +25,12 @@ _APR1 = re.compile(rb"\$apr1\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}")
 _SHA = re.compile(rb"\{SHA\}[A-Za-z0-9+/]{27}=")
 # Apache's own Base64.
 _APR1_ALPHABET = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Places of a digest's bytes in the order in which Apache writes them, three at a time.
+# Positions of a digest's bytes in the order in which Apache writes them, three at a time.
 _APR1_GROUPS = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))
 
 
 def parse(text: bytes, *, name: str) -> Mapping[bytes, bytes]:
-    """Return user → hash of every line. ConfigError names the file and the line that cannot be
-    used.
-    """
+    """Return user → hash of every line. Raise ConfigError naming the file and the invalid line."""
     users: dict[bytes, bytes] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
@@ -56,9 +54,9 @@ def parse(text: bytes, *, name: str) -> Mapping[bytes, bytes]:
 
 
 def verify(password: bytes, hashed: bytes) -> bool:
-    """Return whether the password gives this hash, after up to seconds for a costly bcrypt."""
+    """Return whether the password matches this hash. A costly bcrypt may take seconds."""
     if hashed.startswith(b"$2"):
-        # bcrypt looks at 72 bytes and at nothing after a NUL: a longer password would fit by its
+        # bcrypt reads 72 bytes and nothing after a NUL: a longer password would match by its
         # beginning alone.
         return len(password) <= 72 and b"\0" not in password and bcrypt.checkpw(password, hashed)
     if hashed.startswith(b"{SHA}"):
@@ -69,7 +67,7 @@ def verify(password: bytes, hashed: bytes) -> bool:
 
 
 def cost(hashed: bytes) -> bytes:
-    """Return what decides how long `verify` takes: equal for hashes that take equally long."""
+    """Return what determines the time of `verify`: equal for hashes that take equally long."""
     if hashed.startswith(b"$2"):
         return hashed[4:6]
     return b"sha" if hashed.startswith(b"{SHA}") else b"apr1"
@@ -99,20 +97,20 @@ def apr1(password: bytes, salt: bytes) -> bytes:
 
 
 class HtpasswdFile:
-    """The users of one file. ConfigError on creation where the file cannot be read or used."""
+    """The users of one file. Creation raises ConfigError if the file cannot be read or used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._users: Mapping[bytes, bytes] = {}
         self._stat: tuple[int, ...] | None = None
-        # Two at a time: a flood of guesses must not take every core and thread from the people who
-        # are signed in.
+        # Two at a time: a flood of guesses must not take every core and thread from signed-in
+        # users.
         self._slots = asyncio.Semaphore(2)
         self._read()
 
     def generation(self) -> object:
-        """Return a value that changes with the file, which is looked at each time; a file that
-        became unusable lets nobody in.
+        """Return a value that changes with the file, which is checked on each call. A file that
+        became invalid lets nobody in.
         """
         try:
             changed = _stat(self._path) != self._stat
@@ -128,12 +126,12 @@ class HtpasswdFile:
         return self._stat if self._users else object()
 
     async def check(self, user: bytes, password: bytes) -> bool:
-        """Return whether the pair fits; the hash is computed in a thread."""
+        """Return whether the pair matches; the hash is computed in a thread."""
         if not self._users:
             return False
         known = self._users.get(user)
-        # One hash of each cost, the user's own in the place of its like: so that neither an unknown
-        # name nor a cheap hash among dear ones is told by the time that a wrong password takes.
+        # Verify one hash of each cost, with the user's own in place of its like, so that the time
+        # of a wrong password reveals neither an unknown name nor the cost of a user's hash.
         hashes = {cost(hashed): hashed for hashed in self._users.values()}
         if known is not None:
             hashes[cost(known)] = known

@@ -1,4 +1,4 @@
-"""Every right there is, and what a host app may answer to the question who is asking."""
+"""All rights, and the function by which a host app authenticates."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EVERYTHING = frozenset(RIGHTS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access(Viewer):
-    """A user's name (empty when nobody is named) and rights: every right unless told."""
+    """A user's name (empty if unnamed) and rights: every right by default."""
 
     rights: frozenset[str] = EVERYTHING
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a right that does not exist: nobody would be let in by it."""
+        """Raise ConfigError for an unknown right, which no route accepts."""
         for right in sorted(set(self.rights) - EVERYTHING):
             close = get_close_matches(right, RIGHTS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"use any of {', '.join(RIGHTS)}"
@@ -40,15 +40,15 @@ _ANYBODY = Access()
 
 Decision = Access | Response | None
 Authenticate = Callable[[HTTPConnection], Decision | Awaitable[Decision]]
-"""What a host app may give: who is asking and what they may. None refuses; a Response (say, a
-redirect to the host's sign-in page) is sent in place of ours. It runs in the event loop: what takes
-time should be async.
+"""A host app's authentication: it returns the user and rights, None to refuse, or a Response (such
+as a redirect to the host's sign-in page), which is sent instead of ours. It runs in the event loop,
+so a slow one should be async.
 """
 
 
 def everybody(connection: HTTPConnection) -> Access:
-    """Let anyone do anything: the host app, the network or the loopback interface decides who
-    reaches us.
+    """Give everyone every right: the host app, the network or the loopback interface controls
+    access.
     """
     return _ANYBODY
 
@@ -56,8 +56,8 @@ def everybody(connection: HTTPConnection) -> Access:
 async def decide(
     authenticate: Authenticate, connection: HTTPConnection, *, read_only: bool
 ) -> Access | Response:
-    """Return what `authenticate` says, with rights cut down to reading where the dashboard is
-    read-only. Raises Forbidden for None, TypeError for what is no answer.
+    """Return the result of `authenticate`, with rights reduced to reading if the dashboard is
+    read-only. Raise Forbidden for None, TypeError for an invalid result.
     """
     answer = authenticate(connection)
     decision = await answer if inspect.isawaitable(answer) else answer

@@ -1,4 +1,4 @@
-"""The ways in that an operator or a host app has chosen, made into one question."""
+"""Combine the configured ways to sign in into one authentication function."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from riverui.web.auth.tokens import TokenAuth, Tokens
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SignIn:
-    """Who may use the dashboard: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth`; and
-    programs with `api_tokens` besides, or alone.
+    """Who may use the dashboard: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth`;
+    programs also, or only, with `api_tokens`.
     """
 
     authenticate: Authenticate | None = None
@@ -26,15 +26,15 @@ class SignIn:
     api_tokens: Path | str | None = None
     """Lines as `riverui token` prints them, or the Path of a file of them."""
     no_auth: bool = False
-    """Whether the host app or the network already decides."""
+    """Whether the host app or the network already controls access."""
     failures: tuple[Failures | None, Failures | None, Failures | None] = (None, None, None)
-    """Where failed sign-ins are counted: of people by address; of programs by address, and by how
-    the token begins. None counts in this process alone.
+    """Where failed sign-ins are counted: people by address; programs by address and by the
+    beginning of the token. None counts in this process alone.
     """
 
     def decider(self) -> Authenticate:
-        """Return what decides who is asking. Raises ConfigError where nothing does, or what cannot
-        be used.
+        """Return the authentication function. Raise ConfigError if none is configured, or it is
+        invalid.
         """
         person = self._person()
         if self.api_tokens is not None:
@@ -47,7 +47,7 @@ class SignIn:
         return person
 
     def _person(self) -> Authenticate | None:
-        """Return what decides about people; None where only programs are let in."""
+        """Return the authentication of people; None if only programs are let in."""
         lists: list[Credentials] = []
         if self.basic_auth is not None:
             if not all(self.basic_auth):

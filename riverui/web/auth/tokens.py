@@ -1,4 +1,4 @@
-"""API tokens: kept as digests in a file or a setting, each with rights of its own."""
+"""API tokens: stored as digests in a file or a setting, each with its own rights."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from riverui.web.http.request_context import request_context
 log = logging.getLogger("riverui.access")
 
 PREFIX = "riverui_"
-"""What every token begins with, so that a leaked one is known for what it is."""
+"""The prefix of every token, so that a leaked one is recognized."""
 
 _COUNTED = len(PREFIX) + 6
-"""Characters of a wrong token by which its guesses are counted: enough to tell tokens apart, and
-too few to be of use to whoever reads our memory.
+"""Characters of a wrong token by which its guesses are counted: enough to distinguish tokens, and
+too few to be of use to a reader of this process's memory.
 """
 
 _NAME = re.compile(r"[^\s:,]+")
@@ -44,7 +44,7 @@ _SETS = {"all": EVERYTHING, "read": READ_ONLY}
 
 
 class Token(Struct, frozen=True, kw_only=True):
-    """Who a token stands for and what it may do."""
+    """The name and rights of a token."""
 
     name: str
     digest: bytes
@@ -52,8 +52,8 @@ class Token(Struct, frozen=True, kw_only=True):
 
 
 def new_token(name: str, rights: str) -> tuple[str, str]:
-    """Return a random token, and the line to keep of it; ConfigError for a name or rights that
-    cannot be used.
+    """Return a random token and its line for the configuration. Raise ConfigError for an invalid
+    name or right.
     """
     token = PREFIX + secrets.token_urlsafe(32)
     line = f"{name}:{_digest(token).hex()}:{rights}"
@@ -62,8 +62,8 @@ def new_token(name: str, rights: str) -> tuple[str, str]:
 
 
 def parse(text: str, *, where: str) -> tuple[Token, ...]:
-    """Return the tokens of lines `name:sha256:rights`, parted by newlines or commas; ConfigError
-    names the line.
+    """Return the tokens of lines `name:sha256:rights`, separated by newlines or commas. Raise
+    ConfigError naming the invalid line.
     """
     tokens: list[Token] = []
     lines = [line.strip() for line in re.split(r"[\n,]", text)]
@@ -86,8 +86,8 @@ def parse(text: str, *, where: str) -> tuple[Token, ...]:
 
 
 def rights_of(text: str) -> frozenset[str]:
-    """Return the rights that `all`, `read` or names joined by `+` stand for; ConfigError for any
-    other.
+    """Return the rights for `all`, `read` or names joined by `+`. Raise ConfigError for
+    any other.
     """
     found: set[str] = set()
     for word in text.split("+"):
@@ -100,15 +100,15 @@ def rights_of(text: str) -> frozenset[str]:
 
 
 def is_token(connection: HTTPConnection) -> bool:
-    """Return whether a program shows a token of ours: no browser sends one by itself, whatever page
-    asks it to.
+    """Return whether the request carries a token of ours. No browser sends one by itself, so such a
+    request is not a cross-site forgery.
     """
     return bool(_shown(connection))
 
 
 class Tokens:
-    """The tokens of a text or of a file, which is read again when it changes. ConfigError on
-    creation.
+    """The tokens of a text or of a file, which is read again when it changes. Creation
+    raises ConfigError.
     """
 
     def __init__(self, source: str | Path) -> None:
@@ -119,7 +119,7 @@ class Tokens:
         )
 
     def find(self, shown: str) -> Token | None:
-        """Return the token that was shown, None for an unknown one; all are compared, each in
+        """Return the token that was sent; None if unknown. All are compared, each in
         constant time.
         """
         digest = _digest(shown)
@@ -152,8 +152,8 @@ class Tokens:
 
 
 class TokenAuth:
-    """Lets in who shows a token, and leaves all others to `otherwise`; where there is none they
-    must sign in.
+    """Lets in requests with a token and passes all others to `otherwise`; without it,
+    they must sign in.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class TokenAuth:
         self._tokens = tokens
         self._otherwise = otherwise
         self._throttles = tuple(Throttle(failures=each) for each in failures)
-        """Count wrong tokens by address, and by how they begin."""
+        """Count wrong tokens by address, and by their beginning."""
 
     async def __call__(self, connection: HTTPConnection) -> Decision:
-        """Return the token's rights under its name. Raises SignInNeeded or TooManyAttempts for one
-        that nobody gave out.
+        """Return the token's rights under its name. Raise SignInNeeded or TooManyAttempts for an
+        unknown token.
         """
         shown = _shown(connection)
         if not shown:
@@ -178,8 +178,8 @@ class TokenAuth:
                 raise SignInNeeded
             answer = self._otherwise(connection)
             return await answer if isawaitable(answer) else answer
-        # A token is too long to be guessed, so a right one passes whatever others from its address
-        # showed.
+        # A token is too long to be guessed, so a right one passes whatever failures its address
+        # has.
         if token := self._tokens.find(shown):
             return Access(user=token.name, rights=token.rights, token=True)
         client = connection.client.host if connection.client else ""
