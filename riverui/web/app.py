@@ -63,7 +63,7 @@ def build_app(
 
     It needs no lifespan; if the server runs one, its end stops the background tasks. `pilot`
     carries out the verbs on jobs: a client's, or `plain_pilot()`. Raise ConfigError if `sign_in`
-    lets nobody in or is invalid.
+    admits no one or is invalid.
     """
     options = options or AppOptions()
     board = make_dashboard(driver, config or DashboardConfig(), pilot, options)

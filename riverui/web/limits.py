@@ -1,4 +1,4 @@
-"""How much the dashboard does at once and how often. Only tests have a reason to change it."""
+"""How much the dashboard does at once and how often. Only tests need to change it."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DashboardLimits:
-    """The figures of one dashboard."""
+    """The limits of one dashboard."""
 
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     answer_seconds: float = 10.0
-    """For an answer to a question to begin: as long as people, and most programs, wait for it. More
-    where a statement of a page may take more than half of it.
+    """Until a response has to begin: as long as people, and most programs, wait. It is longer if
+    the time limit of a page's statement exceeds half of it.
     """
     counts: CountLimits = field(default_factory=CountLimits)
     figures: FigureLimits = field(default_factory=FigureLimits)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
     replica_times: ReplicaTimes = field(default_factory=ReplicaTimes)
     health_seconds: float = 5.0
-    """For which a health report answers everybody: trouble is told in minutes."""
+    """Seconds for which a health report is reused: problems develop over minutes."""
     long_api_lists: int = 2
-    """Lists of the API that may take longer than a page at once: half of the connections of a pool
-    of the usual size.
+    """Lists of the API that may take longer than a page at the same time: half of the connections
+    of a pool of the usual size.
     """
     periodic_seconds: float = 10.0
-    """For which periodic jobs that were read answer everybody: they take some 60 ms to read."""
+    """Seconds for which periodic jobs are reused: reading them takes some 60 ms."""
     probe_seconds: float = TIMEOUT_SECONDS
-    """For the database to answer a health check."""
+    """Time limit for the database to answer a health check."""
     tables_seconds: float = 5.0
-    """Between two questions which tables there are, at the start of a dashboard whose database does
+    """Seconds between two checks for the tables, at the start of a dashboard whose database does
     not answer yet.
     """
     preview_jobs: int = 200
-    """Matching jobs that the preview of a bulk action looks at for its kinds."""
+    """Matching jobs that the preview of a bulk action reads to count their kinds."""
     preview_seconds: int = 15 * 60
-    """For which such a preview may be acted on."""
+    """How long such a preview may be acted on."""
     features: tuple[object, ...] = ()
-    """Limits of features, a dataclass each, in place of their defaults."""
+    """Limits of features, one dataclass each, instead of their defaults."""
 
     def get(self, kind: type[T]) -> T:
         """Return the limits of a feature by their class."""

@@ -1,4 +1,4 @@
-"""By which name one process of the dashboard is known to the others."""
+"""The name by which the dashboards of a database know a process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import secrets
 import socket
 
 _HOST = 30
-"""Characters of the host's name, so that the whole fits into an `application_name`."""
+"""Characters of the host name, so that the whole fits into an `application_name`."""
 
 
 def process_name() -> str:
-    """Return host, process id and six random digits, which tell processes apart that share both
+    """Return host, process id and six random digits, for processes that share both
     (containers may).
     """
     return f"{socket.gethostname()[:_HOST]}:{os.getpid()}:{secrets.token_hex(3)}"

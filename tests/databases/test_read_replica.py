@@ -282,7 +282,7 @@ async def test_without_its_standby_pages_are_the_primarys(
             assert not await made.from_standby(client), "the first page after it went away"
             for path in PAGES:
                 assert (await client.get(path)).status_code == 200, path
-            await eventually(lambda: _trouble(made, client))
+            await eventually(lambda: _problem(made, client))
             shown = await page(client, f"/jobs/{job_id}")
             assert "Read from the primary, not from its standby." in shown.one("footer").text
             assert warning(shown).startswith("Read from the primary, not from its standby.")
@@ -294,9 +294,9 @@ async def test_without_its_standby_pages_are_the_primarys(
         await eventually(lambda: made.from_standby(client))
 
 
-async def _trouble(made: Board, client: AsyncClient) -> str:
+async def _problem(made: Board, client: AsyncClient) -> str:
     await page(client, "/jobs")
-    return made.replica.trouble
+    return made.replica.problem
 
 
 async def test_a_server_that_is_no_standby_is_not_read(
@@ -306,12 +306,12 @@ async def test_a_server_that_is_no_standby_is_not_read(
     for other in (database[0], database_url):
         async with board((database[0], other)) as (made, client):
             assert await state_of(client, job_id) == "available"
-            await eventually(lambda: _trouble(made, client))
-            assert made.replica.trouble == "It is no standby of this database."
+            await eventually(lambda: _problem(made, client))
+            assert made.replica.problem == "It is not a standby of this database."
             assert "job_get" not in made.asked[1]
     async with board((database_url, database[1])) as (made, client):
-        await eventually(lambda: _trouble(made, client))
-        assert made.replica.trouble == "It is no standby of this database."
+        await eventually(lambda: _problem(made, client))
+        assert made.replica.problem == "It is not a standby of this database."
 
 
 async def test_a_query_that_the_standby_ends_is_asked_of_the_primary(

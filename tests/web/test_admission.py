@@ -80,7 +80,7 @@ async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afte
         assert region.headers["hx-retarget"] == "#notices"
         # Health and files are no work.
         assert (await client.get("/api/health-checks/minimal")).status_code == 200
-        assert caplog.messages == ["too busy: requests are sent away"]
+        assert caplog.messages == ["too busy: requests are rejected"]
         await held()
         assert (await working).status_code == 200
         assert (await waiting).status_code == 200

@@ -29,7 +29,7 @@ from riverui.web.config import DashboardConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.http.context import AppOptions
 from riverui.web.http.gate import REFRESHES
-from riverui.web.live.refreshes import Drawing, Refreshes, RefreshKey, RefreshLimits
+from riverui.web.live.refreshes import Refreshes, RefreshKey, RefreshLimits, Rendering
 from riverui.web.view.preferences import Preferences
 from tests.factory import Make
 from tests.test_together import until
@@ -361,8 +361,8 @@ def key(path: str = "/jobs") -> RefreshKey:
     )
 
 
-def drawing(body: bytes = b"<p>jobs</p>", status: int = 200) -> Drawing:
-    return Drawing(status, (), body, route="jobs.index")
+def rendering(body: bytes = b"<p>jobs</p>", status: int = 200) -> Rendering:
+    return Rendering(status, (), body, route="jobs.index")
 
 
 class Draughtsman:
@@ -374,13 +374,13 @@ class Draughtsman:
         self.go = asyncio.Event()
         self.error: Exception | None = None
 
-    async def __call__(self) -> Drawing:
+    async def __call__(self) -> Rendering:
         self.begun += 1
         await self.go.wait()
         if self.error:
             raise self.error
         self.drawn += 1
-        return drawing(b"drawing %d" % self.drawn)
+        return rendering(b"drawing %d" % self.drawn)
 
 
 async def begun(draw: Draughtsman, number: int = 1) -> None:
@@ -434,10 +434,10 @@ async def test_a_slow_drawing_is_kept_for_longer() -> None:
     now = 0.0
     refreshes = Refreshes(clock=lambda: now)
 
-    async def make() -> Drawing:
+    async def make() -> Rendering:
         nonlocal now
         now += 3
-        return drawing()
+        return rendering()
 
     found = await refreshes.answer(key(), make, 2)
     now += 2.9
@@ -473,8 +473,8 @@ async def test_where_all_is_slow_who_asks_gets_the_old_one_while_the_new_one_is_
 
 async def test_memory_is_bounded_by_number_and_by_bytes() -> None:
     async def ask(refreshes: Refreshes, path: str, body: bytes) -> None:
-        async def make() -> Drawing:
-            return drawing(body)
+        async def make() -> Rendering:
+            return rendering(body)
 
         await refreshes.answer(key(path), make, 2)
 
@@ -500,8 +500,8 @@ async def test_what_is_long_over_leaves_the_memory() -> None:
     now = 0.0
     refreshes = Refreshes(clock=lambda: now)
 
-    async def make() -> Drawing:
-        return drawing()
+    async def make() -> Rendering:
+        return rendering()
 
     await refreshes.answer(key("/old"), make, 2)
     now += 61
@@ -520,7 +520,7 @@ async def test_a_drawing_under_way_ends_with_the_dashboard() -> None:
 
 def test_times_that_tick_are_no_news() -> None:
     row = '<tr id="job-{}"><td><time datetime="2026-11-21T09:00:00Z" title="t">{}</time></td></tr>'
-    names = {drawing(row.format(1, ago).encode()).etag for ago in ("3 s ago", "1 m ago", "")}
+    names = {rendering(row.format(1, ago).encode()).etag for ago in ("3 s ago", "1 m ago", "")}
     assert len(names) == 1
-    assert drawing(row.format(2, "3 s ago").encode()).etag not in names
-    assert gzip.decompress(drawing(b"<p>jobs</p>").zipped) == b"<p>jobs</p>"
+    assert rendering(row.format(2, "3 s ago").encode()).etag not in names
+    assert gzip.decompress(rendering(b"<p>jobs</p>").zipped) == b"<p>jobs</p>"

@@ -14,8 +14,8 @@ log = logging.getLogger("riverui.http")
 
 
 class AccessLog:
-    """Log method, path, status, duration and user of each request, and give it its id. What live
-    regions ask for by themselves shows at level debug, unless it fails.
+    """Log method, path, status, duration and user of each request, and give it an id. Refreshes of
+    live regions are logged at level debug unless they fail.
     """
 
     def __init__(self, app: ASGIApp, *, silent_healthchecks: bool = False) -> None:
@@ -31,17 +31,17 @@ class AccessLog:
         began = time.perf_counter()
         status = 500
 
-        async def send_and_see(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_see)
+            await self._app(scope, receive, send_and_note)
         finally:
             if not (self._silent_healthchecks and context.route == "health"):
-                told = {
+                fields = {
                     "method": scope["method"],
                     "path": scope["path"],
                     "status": status,
@@ -49,6 +49,6 @@ class AccessLog:
                     "id": context.id,
                 }
                 if context.access is not None and context.access.user:
-                    told["user"] = context.access.user
+                    fields["user"] = context.access.user
                 often = context.by_itself and status < 400
-                log.log(logging.DEBUG if often else logging.INFO, "request", extra=told)
+                log.log(logging.DEBUG if often else logging.INFO, "request", extra=fields)

@@ -1,6 +1,5 @@
-"""How many requests for something to look at are worked on at once. Others wait in line for a
-moment, and those for whom the line is too long are told so at once: a server that takes on
-everything answers nobody.
+"""Limit how many read requests are worked on at once. Others wait in a queue for a moment; if it is
+full, they are rejected with 503 at once. A server that accepts everything answers no one.
 """
 
 from __future__ import annotations
@@ -19,37 +18,39 @@ from riverui.errors import TooBusy
 log = logging.getLogger("riverui.http")
 
 SLOW = 0.25
-"""Seconds of waiting for a turn from which on live regions are asked to come back later than they
-would: a page then takes a second.
+"""Lateness of the event loop, in seconds, from which live regions are asked to refresh less often:
+a page then takes about a second.
 """
 TOO_SLOW = 1.0
-"""Seconds of waiting for a turn from which on live regions are sent away."""
+"""Lateness, in seconds, from which refreshes of live regions are rejected."""
 _COME_BACK = (3, 8)
-"""Seconds, from and to, after which they are to come back: not all at once again."""
+"""Range of Retry-After in seconds: random, so that clients do not all return at once."""
 
 _BEAT = 0.1
-"""Seconds between two looks at how late it is."""
+"""Seconds between two measurements of the lateness."""
 _BEATS = 3
-"""Looks that have to agree: anything may keep a process busy, or from its processor, once."""
-_TELL = 10.0
-"""Seconds between two lines of the log that tell the same."""
+"""Consecutive late measurements required: a process may be busy or suspended once for any
+reason.
+"""
+_LOG_EVERY = 10.0
+"""Seconds between two log lines of the same kind."""
 
 
 class AdmissionLimits(Struct, frozen=True, kw_only=True):
-    """How much one process takes on."""
+    """How many requests one process accepts."""
 
     working: int = 16
     """Requests worked on at once: enough to keep a processor and a pool of connections busy."""
     waiting: int = 128
-    """Requests in line, beyond which the next one is sent away."""
+    """Requests in the queue; beyond that, new ones are rejected."""
     refreshes: int = 32
-    """The same for what live regions ask for by themselves, so that people come first."""
+    """The same limit for refreshes of live regions, so that people come first."""
     longest_wait: timedelta = timedelta(seconds=4)
-    """Longest wait in line."""
+    """Longest wait in the queue."""
 
 
 class Pulse:
-    """Tells how long what is ready waits for its turn in the event loop.
+    """Measures how long ready callbacks wait for their turn in the event loop.
 
     A page needs several turns, one for each answer of the database.
     """
@@ -57,14 +58,14 @@ class Pulse:
     def __init__(self) -> None:
         self._beats: deque[float] = deque(maxlen=_BEATS)
         """Seconds by which the last beats were late."""
-        self._due = self._told = -1e9
+        self._due = self._logged_at = -1e9
         self._asked = False
         self._beat: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def late(self) -> float:
-        """Return the seconds by which each of the last beats was late at least: a single one that
-        is means nothing. It beats only as long as somebody asks.
+        """Return the least lateness, in seconds, of the last beats: a single late beat means
+        nothing. It beats only while it is asked.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
@@ -77,7 +78,7 @@ class Pulse:
 
     @property
     def beats(self) -> bool:
-        """Return whether somebody asked lately."""
+        """Whether the lateness was asked for recently."""
         return self._beat is not None
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -92,29 +93,30 @@ class Pulse:
         self._asked = False
         self._schedule(loop)
         late = min(self._beats)
-        if len(self._beats) == _BEATS and late > SLOW and loop.time() - self._told > _TELL:
-            self._told = loop.time()
-            log.warning("slow: %.1f s until what is ready gets its turn", late)
+        logged_lately = loop.time() - self._logged_at <= _LOG_EVERY
+        if len(self._beats) == _BEATS and late > SLOW and not logged_lately:
+            self._logged_at = loop.time()
+            log.warning("slow: the event loop is %.1f s late", late)
 
 
 class Admission:
-    """The line before one dashboard."""
+    """The queue of requests of one dashboard."""
 
     def __init__(self, limits: AdmissionLimits | None = None) -> None:
         self._limits = limits or AdmissionLimits()
         self._places = asyncio.Semaphore(self._limits.working)
         self.pulse = Pulse()
         self._refused = 0
-        self._told = -1e9
+        self._logged_at = -1e9
         self.working = 0
-        """Requests that are worked on."""
+        """Requests being worked on."""
         self.waiting = 0
-        """Requests in line."""
+        """Requests in the queue."""
 
     async def enter(self, *, refresh: bool = False) -> Place:
-        """Return a place once there is one, for a refresh or for what a person or a program asks.
+        """Wait for a place, for a refresh or for a request of a person or a program.
 
-        Raises TooBusy where that would take too long.
+        Raise TooBusy if the queue is full or the wait too long.
         """
         if not self._places.locked():
             await self._places.acquire()
@@ -133,8 +135,8 @@ class Admission:
         return Place(self)
 
     def check(self) -> bool:
-        """Return whether a live region is to come back later than it would. Raises TooBusy where
-        even that is too much.
+        """Return whether live regions should refresh less often. Raise TooBusy if the process is
+        too slow even for that.
         """
         late = self.pulse.late()
         if late > TOO_SLOW:
@@ -142,33 +144,33 @@ class Admission:
         return late > SLOW
 
     def release(self) -> None:
-        """Let the next one in line enter."""
+        """Let the next request in the queue enter."""
         self.working -= 1
         self._places.release()
 
     def _too_busy(self) -> TooBusy:
         self._refused += 1
         now = time.monotonic()
-        if now - self._told > _TELL:
-            log.warning("too busy: requests are sent away", extra={"refused": self._refused})
-            self._refused, self._told = 0, now
+        if now - self._logged_at > _LOG_EVERY:
+            log.warning("too busy: requests are rejected", extra={"refused": self._refused})
+            self._refused, self._logged_at = 0, now
         return TooBusy()
 
 
 def later() -> str:
-    """Return the seconds after which somebody is to come back, as Retry-After says it."""
+    """Return a random value for Retry-After, in seconds."""
     return str(random.randint(*_COME_BACK))  # noqa: S311 - spreads them, and hides nothing
 
 
 class Place:
-    """What a request holds while it is worked on."""
+    """The place of a request that is worked on."""
 
     def __init__(self, admission: Admission) -> None:
         admission.working += 1
         self._admission: Admission | None = admission
 
     def leave(self) -> None:
-        """Give it to the next one; nothing more happens when it is called again."""
+        """Release the place for the next request; further calls do nothing."""
         if self._admission is not None:
             self._admission.release()
             self._admission = None

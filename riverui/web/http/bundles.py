@@ -1,8 +1,7 @@
-"""The style sheet and the script, each put together from many files into the one that browsers get.
+"""The style sheet and the script, each built from many files into the one that browsers load.
 
-An entry names its parts in the language's own words, `@import` or `import`, so that the files work
-in a browser as they are, too. One request each makes the first page fastest; a step of a build is
-not needed.
+An entry names its parts by the language's own `@import` or `import`, so that the files also work in
+a browser unbundled. One request each makes the first page fastest, and needs no build step.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 ENTRIES = {"app.css": "css/app.css", "app.js": "js/app.js"}
-"""The file that each bundle begins with, by the bundle's own path below static/."""
+"""The entry file of each bundle, by the bundle's path below static/."""
 
 _CSS_IMPORT = re.compile(r'^@import "(\./[a-z-]+\.css)";\n', re.MULTILINE)
 _JS_IMPORT = re.compile(
@@ -21,18 +20,18 @@ _JS_IMPORT = re.compile(
 _JS_EXPORT = re.compile(r"^export (?=(?:async )?function |const |let |class )", re.MULTILINE)
 _JS_NAME = re.compile(r"^(?:async )?(?:function|const|let|class)\*? (\w+)", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:@import|import|export|var|const [{\[]|let [{\[]).*", re.MULTILINE)
-"""What would mean something else in one file than in many."""
+"""Syntax that would change its meaning in a bundle."""
 
 
 class BundleError(ValueError):
-    """The files of a bundle cannot be put into one."""
+    """The files of a bundle cannot be combined."""
 
 
 def bundle(files: Mapping[str, bytes], entry: str) -> bytes:
-    """Return the entry and all that it imports as one file, each part before what needs it.
+    """Return the entry and all that it imports as one file, each part before its users.
 
-    Raises BundleError where a part is missing or needs itself, where two parts declare the same
-    name, and for imports and exports in other words than the few that are understood.
+    Raise BundleError for a missing or cyclic part, for a name that two parts declare, and for forms
+    of import and export that are not supported.
     """
     imports = _CSS_IMPORT if entry.endswith(".css") else _JS_IMPORT
     parts: dict[str, str] = {}
@@ -53,7 +52,7 @@ def _collect(
     parts: dict[str, str],
     above: tuple[str, ...],
 ) -> None:
-    """Add a file to the parts, after those that it imports."""
+    """Append a file to the parts, after those that it imports."""
     if path in above:
         raise BundleError(f"{path} imports itself: {' → '.join((*above, path))}")
     if path in parts:

@@ -1,8 +1,8 @@
 """What `riverui serve` adds to uvicorn for a server without a proxy in front of it.
 
-uvicorn limits how many connections are served at once (`limit_concurrency`) and how long they are
-idle between requests (`timeout_keep_alive`), but waits forever for a request that has begun and for
-a client that does not read its answer: a few hundred of those would take up all connections.
+uvicorn limits the number of connections (`limit_concurrency`) and their idle time between requests
+(`timeout_keep_alive`), but waits without limit for an unfinished request and for a client that does
+not read its answer: a few hundred of those would use up all connections.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 REQUEST_SECONDS = 10.0
-"""How long a request may take to arrive, from the connection's beginning or its own first byte to
-its last: none of ours is larger than 1 MiB.
+"""How long a request may take to arrive, from the start of the connection or its own first byte to
+its last: no request is larger than 1 MiB.
 """
 STALL_SECONDS = 20.0
-"""How long a client may leave unread what waits for it here, behind the kernel's own buffer."""
+"""How long a client may leave data unread in this process, beyond the kernel's own buffer."""
 _CONNECTIONS = 900
-"""Connections that are served unless the caller says otherwise: below the 1,024 files that a
-process may have open by default.
-"""
+"""Connections served by default: below the 1,024 files that a process may usually open."""
 _SENT_BYTES = 128 * 1024
-"""Bytes of an answer that the kernel holds, which by itself would take several MB. It moves on by
-thirds of them, so this is how far a client has to read within STALL_SECONDS: some 5 kB a second.
+"""Bytes of an answer in the kernel's send buffer, by default several MB. Data moves on by thirds of
+it, so this is how much a client has to read within STALL_SECONDS: some 5 kB a second.
 """
 _SPARE = 60
-"""Connections beyond the limit, which get a 503, that are open at once; further ones are closed
-unanswered, as files would run out.
+"""Connections beyond the limit, answered with 503, that may be open at once; further ones are
+closed without an answer, before the process runs out of files.
 """
 
 
 def server_config(
     app: ASGIApp, *, connections: int = _CONNECTIONS, **options: Any
 ) -> uvicorn.Config:
-    """Return uvicorn's settings for a server of our own; connections beyond the limit get a 503."""
+    """Return uvicorn's settings for our own server; connections beyond the limit get a 503."""
     return uvicorn.Config(
         app,
         access_log=False,
@@ -54,13 +52,13 @@ def server_config(
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that ends where its client neither finishes a request nor reads an answer."""
+    """A connection that is closed if its client neither finishes a request nor reads an answer."""
 
     _request_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Await the first request, or close the connection where there are far too many."""
+        """Wait for the first request, or close the connection if far too many are open."""
         super().connection_made(transport)
         assert self.limit_concurrency is not None
         if len(self.connections) >= self.limit_concurrency + _SPARE:
@@ -71,23 +69,23 @@ class Connection(HttpToolsProtocol):
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the timers."""
+        """Stop the timers."""
         _cancel(self._request_timer)
         _cancel(self._stall_timer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Await the rest of a request; a stray line break looks like the beginning of one."""
+        """Wait for the rest of a request; a stray line break counts as the beginning of one."""
         self._await_request()
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """Await the rest of a request that came together with the one before."""
+        """Wait for the rest of a request that was pipelined."""
         self._await_request()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Have health checks answered beyond the limit too: a restart would make it worse."""
+        """Answer health checks even beyond the limit: a restart would make the overload worse."""
         path = self.url.partition(b"?")[0]
         exempt = b"/api/health-checks/" in path or path == b"/health"
         self.limit_concurrency = None if exempt else self.config.limit_concurrency
@@ -100,7 +98,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """Watch whether the client reads."""
+        """Start to watch whether the client reads."""
         super().pause_writing()
         self._await_reader()
 
@@ -122,7 +120,7 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete and not cycle.more_body
         if answering or self.flow.read_paused:
-            # It is the app that takes its time.
+            # The app itself is slow.
             self._await_request()
         else:
             self._close()
@@ -138,7 +136,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _close(self) -> None:
-        """Close the connection after what waits has been sent, which may not take forever."""
+        """Close the connection once the pending data is sent, within a time limit."""
         self.transport.close()
         _cancel(self._stall_timer)
         self._stall_timer = self.loop.call_later(STALL_SECONDS, self.transport.abort)

@@ -1,4 +1,4 @@
-"""What a dashboard app is made of: its sections, their services, and what its requests share."""
+"""The parts of a dashboard app: its sections, their services, and the state its requests share."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class Service(Generic[T]):
     """State that a part of the dashboard keeps between requests, such as a cache or a background
-    task. Each app has its own, which `dashboard(request).get(SERVICE)` returns.
+    task. Each app has its own instance, which `dashboard(request).get(SERVICE)` returns.
     """
 
     make: Callable[[Dashboard], T]
-    """Makes it, when it is first asked for; those of a section when the app is made."""
+    """Creates it on first use; a section's services when the app is made."""
     start: Callable[[T], object] | None = None
-    """Called when the server starts, if the app's lifespan is run."""
+    """Called when the server starts, if it runs the app's lifespan."""
     close: Callable[[T], Awaitable[None] | None] | None = None
     """Stops its background tasks. It may be used again afterwards."""
 
@@ -49,7 +49,9 @@ class MarkReader(Protocol):
     """Reads the moments that charts mark."""
 
     async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
-        """Return the newest marks from `since` on and before `until`, the oldest first."""
+        """Return the newest marks from `since` (inclusive) to `until` (exclusive), the
+        oldest first.
+        """
         ...
 
 
@@ -62,11 +64,11 @@ class Section:
     name: str
     """The name of its folder in templates, and what the names of its routes begin with."""
     navigation: NavEntry | None = None
-    """Its entry of the navigation; None for a section without pages of its own."""
+    """Its navigation entry; None for a section without pages of its own."""
     routes: tuple[Route, ...] = ()
-    """Addresses of pages, each a `GuardedRoute`. If several match, the first of them answers."""
+    """Its pages, each a `GuardedRoute`. If several match an address, the first of them answers."""
     api: tuple[Route, ...] = ()
-    """Addresses for programs, all of them under /api (or /metrics), each an `Endpoint`."""
+    """Its routes for programs, all under /api (or /metrics), each an `Endpoint`."""
     rights: Mapping[str, str] = field(default_factory=dict)
     """Its rights, and what each permits, in words that follow “You may”. Those that end with
     `.read` are all that a read-only dashboard grants.
@@ -147,7 +149,7 @@ class AppOptions:
     hosts: frozenset[str] | None = None
     """The only host names that are served; None for all."""
     inserter: JobInserter | None = None
-    """Inserts jobs; without it nobody can."""
+    """Inserts jobs; None if this dashboard cannot."""
     limits: DashboardLimits | None = None
     name: str = ""
     """The name of this process, by which other dashboards of the database know it."""
@@ -164,7 +166,7 @@ class Dashboard:
     """One dashboard: its database, its settings, and the services of its sections."""
 
     clock: Callable[[], float]
-    """Returns seconds, for the age of what is kept."""
+    """Returns seconds, for the age of cached values."""
     config: DashboardConfig
     counts: Counts
     driver: Driver
@@ -220,14 +222,14 @@ class Dashboard:
 
     def start(self) -> None:
         """Start the services that run in the background."""
-        # The navigation needs an answer before anybody opens a page that asks.
+        # The navigation needs the answer before anyone opens a page.
         self.own_tables.watch(retry_seconds=self.limits.tables_seconds)
         for service in self.services:
             if service.start is not None:
                 service.start(self.services[service])
 
     async def close(self) -> None:
-        """Stop everything that runs in the background. It starts again when it is next used."""
+        """Stop everything that runs in the background. It starts again on next use."""
         if self.replica is not None:
             await self.replica.close()
         for service, made in reversed(tuple(self.services.items())):

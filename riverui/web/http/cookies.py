@@ -1,4 +1,4 @@
-"""What a browser keeps for us: signed cookies that scripts cannot read.
+"""State kept in the browser: signed cookies that scripts cannot read.
 
 Preferences are among them, so that the first paint of a page is already right.
 """
@@ -19,17 +19,18 @@ from riverui.web.http.urls import base_path
 from riverui.web.view.preferences import Preferences, choose
 
 _PURPOSE = "preferences"
-"""What the cookie's name ends with, and the salt of its signature."""
+"""The suffix of the cookie's name, and the salt of its signature."""
 _YEAR_SECONDS = 365 * 24 * 3600
 """How long preferences are kept: longer than anyone stays away from a dashboard in use."""
 
 _REMEMBERED = 10_000
-"""Cookies that were read and are not checked again: more than a process has viewers, in some 10 MB.
-"""
+"""Parsed cookies that are cached: more than a process has viewers, in some 10 MB."""
 
 
 def preferences(request: Request) -> Preferences:
-    """Return this browser's choices; whatever is missing, forged or out of range is the default."""
+    """Return this browser's preferences; anything missing, forged or out of range gets
+    its default.
+    """
     context = request_context(request)
     if context.preferences is None:
         context.preferences = _read(request)
@@ -47,8 +48,8 @@ def _read(request: Request) -> Preferences:
 
 
 def _preferences_reader(signer: URLSafeTimedSerializer) -> Callable[[str], Preferences]:
-    """Return what reads a cookie, and knows those that it read lately: live regions send theirs all
-    the time. It raises BadData for one that is not ours.
+    """Return a function that verifies and parses a cookie and caches recent results, as live
+    regions send theirs all the time. It raises BadData for a cookie that is not ours.
     """
 
     @lru_cache(maxsize=_REMEMBERED)
@@ -63,15 +64,15 @@ _READER = Service(make=lambda board: _preferences_reader(board.signer))
 
 
 def write_preferences(request: Request, response: Response, preferences: Preferences) -> None:
-    """Keep these choices for a year in a cookie of this dashboard's own paths."""
+    """Store these preferences for a year in a cookie of this dashboard's own paths."""
     cookie = dashboard(request).signer.dumps(asdict(preferences), salt=_PURPOSE)
     assert isinstance(cookie, str)
     set_cookie(request, response, _PURPOSE, cookie, max_age=_YEAR_SECONDS)
 
 
 def cookie_name(request: HTTPConnection, purpose: str, *, base: str | None = None) -> str:
-    """Return a name of its own for each dashboard on a host: browsers send `/` cookies to `/river`
-    too. `base` is the base path, where the gate has not noted it yet.
+    """Return a cookie name that is unique per dashboard on a host: browsers also send cookies of
+    `/` to `/river`. `base` is the base path, for use before the gate has set it.
     """
     base = base_path(request) if base is None else base
     return f"riverui{''.join(char if char.isalnum() else '-' for char in base)}_{purpose}"

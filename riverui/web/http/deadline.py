@@ -1,4 +1,4 @@
-"""Answers in place of what is too late with its answer."""
+"""Answer with an error when a response takes too long."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from riverui.web.http.request_context import RequestContext
 
 
 class Deadline:
-    """Answers for what is inside, and cancels it, where no answer has begun by the time that the
-    request's context names.
+    """Cancel the app inside, and answer in its place, if no response has begun by the deadline in
+    the request's context.
 
-    Each statement has a time limit of its own, but a page takes several. The answer goes out at
-    once, while what was cancelled may take its time to end: psycopg first asks the server to stop,
-    which may stand still.
+    Each statement has a time limit of its own, but a page runs several. The answer is sent at once,
+    while the cancelled code may take its time to end: psycopg first asks the server to cancel,
+    which may hang.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether somebody else answers by now."""
+        """Whether the deadline's own answer is being sent."""
         return self._answering is not None
 
     async def __aenter__(self) -> None:
@@ -67,7 +67,7 @@ class Deadline:
         if self._begun():
             return
         if self._context.answer_by > time.monotonic():
-            # Its handler has asked for more.
+            # The handler has extended the deadline.
             self._schedule()
             return
         self._answering = asyncio.create_task(self._answer())

@@ -1,4 +1,4 @@
-"""Ends work that nobody waits for any more."""
+"""Cancel requests whose client has disconnected."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from types import TracebackType
 from starlette.requests import ClientDisconnect, Request
 
 _QUICK = 0.2
-"""Seconds within which nearly every answer is there: until then nobody watches the connection."""
+"""Seconds within which nearly every answer is ready: the connection is watched only after that."""
 
 
 class EndsWithClient:
-    """Ends what is inside once the client hangs up, and raises ClientDisconnect; its statement in
-    the database ends with it. The request's body has to be read before.
+    """Cancel the app inside once the client disconnects, together with its statement in the
+    database, and raise ClientDisconnect. The request's body has to be read before.
     """
 
     def __init__(self, request: Request) -> None:

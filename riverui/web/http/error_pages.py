@@ -1,4 +1,4 @@
-"""What a person sees when a request cannot be answered."""
+"""The page shown when a request cannot be answered."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ class ErrorShow(Struct, frozen=True, kw_only=True):
     """A shell command that helps, e.g. `riverui migrate-up`."""
     request_id: str = ""
     retry_url: str = ""
-    """Where "Try again" leads; empty where trying again is no use."""
+    """Where "Try again" leads; empty if another try cannot help."""
     back: tuple[str, str] | None = None
-    """Label and address of the list to go on from, where that helps and may be seen."""
+    """Label and address of a list to go on from, if that helps and the viewer may see it."""

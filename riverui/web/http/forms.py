@@ -1,6 +1,4 @@
-"""Posted forms, bounded: plain url-encoded fields and nothing else; and bounded bodies of any
-kind.
-"""
+"""Parse posted forms and bodies, with limits: url-encoded fields only."""
 
 from __future__ import annotations
 
@@ -14,18 +12,18 @@ from starlette.requests import ClientDisconnect, Request
 from riverui.errors import BadRequest
 
 BODY_BYTES = 1024 * 1024
-"""Of what may be posted: a thousand ids take some 20,000."""
+"""Bytes of a body: a thousand ids take some 20,000."""
 FIELDS = 2_000
-"""Of a form: a thousand ids, and some."""
+"""Fields of a form: a thousand ids, and some."""
 SECONDS = 30
-"""In which a body has to arrive."""
+"""Time within which a body has to arrive."""
 
 Form = ImmutableMultiDict[str, str]
 
 
 async def form(request: Request) -> Form:
-    """Return the posted fields. Raises BadRequest for any other content, HTTPException (413) above
-    1 MiB.
+    """Return the posted fields. Raise BadRequest for any other content, HTTPException
+    (413) above 1 MiB.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -45,8 +43,8 @@ async def form(request: Request) -> Form:
 
 
 async def body(request: Request) -> bytes:
-    """Return everything that was posted. Raises BadRequest where it was cut off, HTTPException
-    (413) above 1 MiB.
+    """Return the posted body. Raise BadRequest if it was cut off, HTTPException (413)
+    above 1 MiB.
     """
     read = bytearray()
     try:

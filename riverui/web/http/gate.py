@@ -1,5 +1,5 @@
-"""What every request passes first: base path, security headers, who is asking, and that a page of
-our own sent each change.
+"""The checks that every request passes first: base path, security headers, authentication, and the
+cross-origin check of changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "X-Robots-Tag": "noindex, nofollow",
 }
-"""On every answer, unless the answer sets one itself (hashed static files may be cached)."""
+"""Headers of every response, unless it sets them itself (hashed static files may be cached)."""
 
 _SHOWN = 200
 """Characters of a header that a message repeats."""
@@ -60,7 +60,9 @@ REFRESHES = Service(
 
 
 class GateMiddleware:
-    """The middleware before the routes: nothing but public routes is reached without a decision."""
+    """The middleware in front of the routes: only public routes are reached without
+    authentication.
+    """
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class GateMiddleware:
         self._table = RouteTable(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or refuse it where the gate does."""
+        """Answer the request, or reject it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -99,7 +101,7 @@ class GateMiddleware:
         context.access, context.route = None, ""
         context.base, context.urls = quote(root, safe=PATH_SAFE) if root else "", self._urls
         # From here on `path` begins with `root_path`, as Starlette's router expects, whatever the
-        # host made of them.
+        # host app set.
         scope = {**scope, CONTEXT: context, "path": root + path, "root_path": root}
         route, app = None, self._app
         if found := self._table.find(scope, path):
@@ -115,7 +117,7 @@ class GateMiddleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if place is not None:
-                    # What streams from here on costs little, and takes as long as its reader.
+                    # From here on, streaming costs little and takes as long as the client reads.
                     place.leave()
                 if status < 400 and request.method not in SAFE_METHODS:
                     self._refreshes.expire()
@@ -147,7 +149,7 @@ class GateMiddleware:
                         place = await self._admission.enter()
                     await (answer or app)(scope, receive, send_in_time)
             else:
-                # Changes are few, have limits of their own, and their bodies may be long in coming.
+                # Changes are rare, have their own limits, and their bodies may arrive slowly.
                 await (answer or app)(scope, receive, send_with_headers)
         except Exception as error:
             if status:
@@ -177,7 +179,7 @@ class GateMiddleware:
         if isinstance(decision, Response):
             return problems.elsewhere(request, decision)
         if changes and token and not decision.token:
-            # Nobody here knows tokens, so it was let in for other reasons.
+            # No tokens are configured, so the request was let in for another reason.
             self._check_origin(request)
         scope[CONTEXT].access = decision
         return None
@@ -188,7 +190,7 @@ class GateMiddleware:
     def _headers(
         self, given: Iterable[tuple[bytes, bytes]], id: str, cors: Mapping[str, str]
     ) -> list[tuple[bytes, bytes]]:
-        """Return an answer's headers with those that every answer has."""
+        """Return a response's headers with those that every response has."""
         raw = list(given)
         present = {name for name, _ in raw}
         if present.isdisjoint(_NAMES):
@@ -205,7 +207,7 @@ class GateMiddleware:
         return raw
 
     def _cors_headers(self, request: HTTPConnection, path: str) -> dict[str, str]:
-        """Return what lets the configured origins read the API (and nothing else)."""
+        """Return the headers that let the configured origins read the API (and nothing else)."""
         origins = self._config.cors_origins
         if not origins or not path.startswith("/api/"):
             return {}
@@ -233,7 +235,7 @@ def check_address(scope: Scope) -> None:
 
 
 def check_host(request: HTTPConnection, hosts: frozenset[str] | None, *, standalone: bool) -> None:
-    """Raise Forbidden where the browser was led here under a foreign name (DNS rebinding); None
+    """Raise Forbidden if the request's host name is not allowed (DNS rebinding); None
     allows any name.
     """
     if hosts is None:
@@ -252,13 +254,11 @@ def check_host(request: HTTPConnection, hosts: frozenset[str] | None, *, standal
 
 
 def check_origin(request: HTTPConnection, origins: tuple[str, ...], *, standalone: bool) -> None:
-    """Raise Forbidden for a change that a page of another origin asked for. `standalone` is for
-    what `riverui serve` runs, which can be told to trust a proxy; another app's server has settings
-    of its own.
+    """Raise Forbidden for a change that a page of another origin sent. `standalone` is for `riverui
+    serve`, which has a setting to trust a proxy; a host app's server has its own settings.
 
-    Browsers say so in Sec-Fetch-Site, older ones (and those on plain http) in Origin. A request
-    with neither does not come from a browser, so it carries no one's cookies or remembered
-    password.
+    Browsers send Sec-Fetch-Site, older ones (and those on plain http) Origin. A request with
+    neither does not come from a browser, so it carries no one's cookies or remembered password.
     """
     origin = request.headers.get("origin")
     if origin is not None and origin in origins and is_api(request):
@@ -286,10 +286,10 @@ def check_origin(request: HTTPConnection, origins: tuple[str, ...], *, standalon
 
 
 def same_origin(origin: str, scheme: str, headers: Headers) -> bool:
-    """Return whether an Origin header names the host that was asked.
+    """Return whether an Origin header names the requested host.
 
-    Behind a proxy that ends TLS we see http where the browser saw https: that is let through, the
-    other way round is not. A port that is not written is the default port of the origin's scheme.
+    Behind a proxy that ends TLS this process sees http where the browser saw https: that is
+    accepted, the reverse is not. A missing port is the default port of the origin's scheme.
     """
     try:
         theirs, ours = urlsplit(origin), urlsplit("//" + headers.get("host", ""))

@@ -8,25 +8,25 @@ from urllib.parse import unquote, urlsplit
 from starlette.requests import HTTPConnection
 
 VARY = "HX-Request, HX-Target"
-"""One address, two sizes: caches must know what the size hangs on."""
+"""Caches must know which headers decide between the page and a fragment."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Htmx:
-    """A request's htmx side; everything is empty for a browser that asks by itself."""
+    """The htmx headers of a request; everything is empty for an ordinary browser request."""
 
     request: bool
-    """htmx asks, and wants a part of a page (not the whole page that going back in history
+    """Whether htmx wants a part of a page (not the whole page that going back in history
     restores).
     """
     target: str
-    """Id of the element that the answer goes into."""
+    """Id of the element that the answer replaces."""
     current_path: str
-    """Path of the page that the person sees."""
+    """Path of the page that the browser shows."""
 
 
 def htmx(request: HTTPConnection) -> Htmx:
-    """Return what the HX-* headers say."""
+    """Return the values of the HX-* headers."""
     headers = request.headers
     asked = (
         headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"

@@ -1,5 +1,5 @@
-"""Lets viewers see what they have changed, whichever process answers them, where pages are read
-from a standby.
+"""Show viewers their own changes at once when pages are read from a standby, whichever
+process answers.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from riverui.web.http.urls import PATH_SAFE, own_path
 from riverui.web.live.read_replica import ReadReplica, on_primary
 
 _PURPOSE = "changed"
-"""What the cookie's name ends with, and the salt of its signature."""
+"""The suffix of the cookie's name, and the salt of its signature."""
 _REFUSED = 400
-"""Status from which on nothing was changed."""
+"""Responses from this status on mean that nothing was changed."""
 _MARGIN_SECONDS = 1.0
-"""Added to the time of a change: it is signed in whole seconds, and the clocks of two machines
-differ.
+"""Seconds added to the time of a change: it is signed in whole seconds, and the clocks of two
+machines differ.
 """
 
 
 class OwnChanges:
-    """Keeps in a cookie that its viewer has changed something, for as long as that counts, and has
-    what is about to be changed read from the primary.
+    """Note in a cookie that its viewer has changed something, for as long as that matters, and read
+    from the primary what is about to be changed.
 
-    This process knows of its own changes without it, for all viewers.
+    This process knows its own changes without it, for all viewers.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class OwnChanges:
         self._signer = signer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, with the cookie where something was changed."""
+        """Answer the request, and set the cookie if something was changed."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -71,9 +71,7 @@ class OwnChanges:
         return round(self._replica.times.changed)
 
     def _learn(self, cookie: str) -> None:
-        """Take over what another process has written; nothing from a cookie that is old or not
-        ours.
-        """
+        """Note a change made in another process; a cookie that is old or not ours is ignored."""
         if not cookie:
             return
         try:

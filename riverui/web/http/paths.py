@@ -1,4 +1,6 @@
-"""Paths of our own routes: what may stand in them, and how a value is written into one."""
+"""Path parameters of our own routes: which values they match, and how a value is written
+into one.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from starlette.routing import Route
 
 
 class BigintConvertor(Convertor[int]):
-    """A whole number that may be a bigint: a negative id is as good as any other that no job has,
-    and more than 19 digits are no number of Postgres's.
+    """A whole number that may be a bigint: negative ids are valid and match no job; Postgres has no
+    numbers of more than 19 digits.
     """
 
     regex = "-?[0-9]{1,19}"
@@ -27,9 +29,7 @@ class BigintConvertor(Convertor[int]):
 
 
 class RestConvertor(Convertor[str]):
-    """All that is left of the path, which is not empty; newlines included, unlike Starlette's own
-    `path`.
-    """
+    """The rest of the path, not empty; newlines included, unlike Starlette's own `path`."""
 
     regex = "(?s:.+)"
 
@@ -38,7 +38,7 @@ class RestConvertor(Convertor[str]):
         return value
 
     def to_string(self, value: str) -> str:
-        """Return it quoted, its slashes kept."""
+        """Return it quoted, with its slashes kept."""
         return quote(value, safe="/")
 
 
@@ -46,7 +46,7 @@ class QueueConvertor(RestConvertor):
     """A queue's name, of any characters."""
 
     def convert(self, value: str) -> str:
-        """Return the name that stands in a path."""
+        """Return the name written in a path."""
         return queue_name(value)
 
     def to_string(self, value: str) -> str:
@@ -54,8 +54,8 @@ class QueueConvertor(RestConvertor):
         return queue_path(value)
 
 
-# Starlette keeps its convertors in one table of the process; the names are prefixed so that none of
-# a host's own is replaced.
+# Starlette keeps its convertors in one table per process; the prefix avoids replacing one of the
+# host app.
 register_url_convertor("river_bigint", BigintConvertor())
 register_url_convertor("river_queue", QueueConvertor())
 register_url_convertor("river_rest", RestConvertor())
@@ -64,8 +64,8 @@ register_url_convertor("river_rest", RestConvertor())
 def queue_path(name: str) -> str:
     """Return a queue's name as one path segment.
 
-    Some names do not survive the way through browsers, proxies and routers, even quoted: dots
-    alone, slashes, control characters. They go quoted twice behind a `~`.
+    Some names do not survive browsers, proxies and routers, even quoted: dots alone, slashes,
+    control characters. They are quoted twice behind a `~`.
     """
     hard = (
         name in ("", ".", "..")
@@ -76,7 +76,7 @@ def queue_path(name: str) -> str:
 
 
 def queue_name(path: str) -> str:
-    """Return the name that queue_path wrote, after the server unquoted it once."""
+    """Return the name that queue_path wrote, after the server has unquoted it once."""
     return unquote(path[1:]) if path.startswith("~") else path
 
 
@@ -90,7 +90,9 @@ class Urls:
         return name in self._routes
 
     def path(self, name: str, /, **params: Any) -> str:
-        """Return the path of the route, its parameters quoted; KeyError for an unknown route."""
+        """Return the path of the route, with its parameters quoted. Raise KeyError for an
+        unknown route.
+        """
         path, convertors = self._routes[name]
         if not params:
             return path

@@ -1,4 +1,4 @@
-"""Answers with a text of any length, piece by piece."""
+"""Stream a text of any length in pieces."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from riverui.storage.interface.params import TextPiece
 from riverui.web.http.context import dashboard
 
 PIECE_BYTES = 4_000_000
-"""Bytes of a text that are in memory at once.
+"""Bytes of a text in memory at once.
 
-Not less, because for each piece the database writes the whole text anew.
+Not less, because for each piece the database reads the whole text anew.
 """
 
 ReadPiece = Callable[[Executor, int], Awaitable[TextPiece | None]]
-"""Reads the part of a text that begins at that byte; None where there is no such text."""
+"""Reads the part of a text that begins at a byte; None if the text does not exist."""
 
 
 async def whole_text(request: Request, missing: str, read: ReadPiece) -> Response:
-    """Answer with a text piece by piece, each out of a transaction of its own; raise NotFound with
-    these words where there is none.
+    """Stream a text, each piece in its own transaction. Raise NotFound with this message if it does
+    not exist.
 
-    So neither memory nor a connection is held for whoever reads slowly. A row that changes in
-    between breaks the answer off: it ends before the length that it announced.
+    A slow client thus holds neither memory nor a connection. If the row changes meanwhile, the
+    answer ends before its announced length.
     """
     board = dashboard(request)
 

@@ -1,4 +1,4 @@
-"""Asks whether the database answers, rarely however many want to know."""
+"""Check whether the database answers, at a limited rate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from riverui.storage.interface import Driver
 log = logging.getLogger("riverui.health")
 
 _FRESH_SECONDS = 1.0
-"""Seconds for which one answer serves everyone: many balancers cost one query a second."""
+"""Seconds for which one result is reused: many balancers cost one query a second."""
 TIMEOUT_SECONDS = 2.5
-"""Seconds for the answer: less than the 3 to 5 seconds that orchestrators give a probe."""
+"""Time limit of the query in seconds: less than the 3 to 5 seconds that orchestrators
+allow a probe.
+"""
 
 
 class Probe:
-    """Asks the database at most once a second, and waits at most `timeout` seconds."""
+    """Queries the database at most once a second, and waits at most `timeout` seconds."""
 
     def __init__(self, driver: Driver, *, timeout: float = TIMEOUT_SECONDS) -> None:
         self._asking: asyncio.Task[bool] | None = None
@@ -34,7 +36,7 @@ class Probe:
         if asking is None or (asking.done() and now - self._asked_at > _FRESH_SECONDS):
             self._asked_at = now
             asking = self._asking = asyncio.create_task(self._ask())
-        # Shielded: a caller that gives up must not take the answer from the others.
+        # Shielded: a caller that gives up must not cancel the query for the others.
         return await asyncio.shield(asking)
 
     async def _ask(self) -> bool:

@@ -1,4 +1,4 @@
-"""Exceptions as answers: a page, a notice for htmx, or JSON under /api."""
+"""Turn exceptions into responses: a page, a notice for htmx, or JSON under /api."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ _WORDS: Mapping[type[Exception], _Words] = {
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
     JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
     SignalAttemptMismatch: _Words(status=409, kind="conflict", title="Another attempt"),
-    SignalConflict: _Words(status=409, kind="conflict", title="Another signal is in the way"),
-    UniqueConflict: _Words(status=409, kind="conflict", title="Another active job is in the way"),
+    SignalConflict: _Words(status=409, kind="conflict", title="Duplicate signal"),
+    UniqueConflict: _Words(status=409, kind="conflict", title="Duplicate of an active job"),
     LoginRefused: _Words(
         status=503,
         kind="login",
@@ -149,7 +149,7 @@ _WORDS: Mapping[type[Exception], _Words] = {
     NotSupported: _Words(status=501, kind="not_supported", title="Not supported"),
     DatabaseError: _Words(status=503, kind="database", title="The database returned an error"),
 }
-"""By exception; the nearest class wins."""
+"""By exception class; the nearest base class wins."""
 
 _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
     404: ("Not found", "There is nothing at this address."),
@@ -158,15 +158,15 @@ _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
 }
 
 _CLIENT_GONE = 499
-"""The status of what nobody waited for: only logs and metrics see it."""
+"""The status of a request whose client has left: only logs and metrics see it."""
 
 _GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
-"""Kinds after which a person may go on from there."""
+"""Kinds of problems whose page links to a list to go on from."""
 
 
 async def answer(request: Request, error: Exception) -> Response:
-    """Return the answer for an exception, in the form that the asker can show; log what the asker
-    did not cause.
+    """Return the response for an exception in a form that the client can show; log exceptions that
+    the client did not cause.
     """
     if isinstance(error, ClientDisconnect):
         return Response(status_code=_CLIENT_GONE)
@@ -184,15 +184,15 @@ async def answer(request: Request, error: Exception) -> Response:
     try:
         return render.fail(request, page, status=status, headers=headers)
     except Exception:
-        # The page that tells of an error must not depend on what has just failed.
+        # The error page must not depend on what has just failed.
         log.exception("the error page itself failed", extra={"id": request_id})
         text = f"{page.title}\n{page.detail}\n"
         return PlainTextResponse(text, status_code=status, headers=headers)
 
 
 def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
-    """Return status and words for an exception; of an unexpected one nothing but the id that finds
-    it in the log.
+    """Return status and words for an exception; for an unexpected one only the id of its
+    log line.
     """
     request_id = request_context(request).id
     if isinstance(error, HTTPException):
@@ -208,7 +208,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
             page = ErrorShow(
                 kind=words.kind,
                 title=words.title,
-                detail=f"{_told(error).removeprefix(f'{words.title}.')} {words.hint}".strip(),
+                detail=f"{_public(error).removeprefix(f'{words.title}.')} {words.hint}".strip(),
                 command=words.command,
                 request_id=request_id,
                 retry_url=_retry_url(request) if words.status == 503 else "",
@@ -226,25 +226,27 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
 
 
 def _message(error: Exception, page: ErrorShow) -> str:
-    """Return what a program is told: the page's words, its title where they go on from it."""
-    goes_on = isinstance(error, RiveruiError) and _told(error).startswith(f"{page.title}.")
+    """Return the message for a program: the page's text, with its title if the text
+    continues it.
+    """
+    goes_on = isinstance(error, RiveruiError) and _public(error).startswith(f"{page.title}.")
     return f"{page.title}. {page.detail}".strip() if goes_on else page.detail or page.title
 
 
-def _told(error: Exception) -> str:
+def _public(error: Exception) -> str:
     return _encodable(error.public if isinstance(error, RiveruiError) else str(error))
 
 
 def _encodable(text: str) -> str:
-    """Return a text with `?` for each half of a surrogate pair, which no answer can hold: an error
-    may repeat text that was never checked.
+    """Return the text with `?` for each half of a surrogate pair, which a response cannot encode:
+    an error may repeat unchecked input.
     """
     return text.encode(errors="replace").decode()
 
 
 def elsewhere(request: Request, response: Response) -> Response:
-    """Return the host's own answer; a redirect becomes one of the whole page where htmx would put
-    its target into a region.
+    """Return the host app's own response; a redirect becomes one of the whole page, as htmx would
+    put its target into a region.
     """
     location = response.headers.get("location")
     if location is None or request.headers.get("hx-request") != "true":
@@ -256,8 +258,8 @@ def elsewhere(request: Request, response: Response) -> Response:
 
 
 def _back(request: Request) -> tuple[str, str] | None:
-    """Return label and address of the list of the section that was asked, else of the first one;
-    None where it may not be seen.
+    """Return label and address of the list of the requested section, or else of the first one; None
+    if the viewer may not see it.
     """
     asked = request_context(request).route.partition(".")[0]
     lists = {
@@ -272,7 +274,7 @@ def _back(request: Request) -> tuple[str, str] | None:
 
 
 def _retry_url(request: Request) -> str:
-    """Return the address itself where asking again changes nothing, else an empty one."""
+    """Return the requested address if a repeated request changes nothing; else an empty string."""
     return here(request) if request.method == "GET" else ""
 
 

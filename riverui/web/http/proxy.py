@@ -1,5 +1,5 @@
-"""Where riverui stands alone behind a proxy: the path prefix, and what the proxy says about the
-client.
+"""Support for a proxy in front of a standalone riverui: the path prefix, and the client's
+address.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5
 
 
 class Prefix:
-    """Middleware that serves the app below a path which the proxy keeps; elsewhere it tells where
-    to go.
+    """Middleware that serves the app below a path which the proxy keeps; other paths answer with
+    its address.
     """
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
@@ -26,7 +26,7 @@ class Prefix:
         self._prefix = prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request below the path on, answer others with the way there."""
+        """Pass on a request below the path; answer others with the app's address."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -43,19 +43,19 @@ class Prefix:
 
 
 class TrustedProxy:
-    """Middleware that believes X-Forwarded-For, -Host, -Prefix and -Proto. Only for servers that
-    nobody reaches but through the proxy.
+    """Middleware that trusts X-Forwarded-For, -Host, -Prefix and -Proto. Only for servers that are
+    reached through the proxy alone.
 
     Of several values the last one counts, as the nearest proxy wrote it. uvicorn's own middleware
-    knows neither Host nor Prefix, and takes the first address of X-Forwarded-For where it trusts
-    every proxy: anyone can write that one.
+    supports neither Host nor Prefix, and when it trusts every proxy takes the first address of
+    X-Forwarded-For, which anyone can write.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with what the proxy says about where it came from."""
+        """Pass the request on with the client, host, prefix and scheme that the proxy reports."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             proto = _last(headers, "x-forwarded-proto").lower()
@@ -72,7 +72,7 @@ class TrustedProxy:
                 changed["host"] = host
                 scope["headers"] = changed.raw
             if _PREFIX.fullmatch(prefix) and not {".", ".."} & set(prefix.split("/")):
-                # Links carry the path that the proxy stripped.
+                # Links include the path that the proxy stripped.
                 scope["root_path"] = prefix + scope.get("root_path", "")
                 scope["path"] = prefix + scope["path"]
         await self._app(scope, receive, send)

@@ -1,5 +1,5 @@
-"""What live regions ask for by themselves: drawn once for all who see the same, and not sent again
-while nothing is new.
+"""Refreshes of live regions: rendered once for all viewers of the same view, and not sent again
+while nothing has changed.
 """
 
 from __future__ import annotations
@@ -19,34 +19,36 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import VARY, htmx
 from riverui.web.http.request_context import CONTEXT, RequestContext, request_context
-from riverui.web.live.refreshes import Drawing, Headers, Refreshes, RefreshKey
+from riverui.web.live.refreshes import Headers, Refreshes, RefreshKey, Rendering
 from riverui.web.view.preferences import LIVE_SECONDS
 
 HEADER = "riverui-live"
-"""Names the header in which a live region that asks by itself says every how many seconds it does.
-A person who wants to see what is new, and a region after an action, do not send it.
+"""The header in which a live region sends its interval in seconds. A person who opens the page, and
+a region that refreshes after an action, do not send it.
 """
 
 _LIVE = HEADER.encode()
 _LONGEST = max(LIVE_SECONDS)
 _VARY = (b"vary", f"{VARY}, Accept-Encoding".encode())
 _OWN = frozenset({b"content-length", b"retry-after", b"vary"})
-"""Headers that each answer has of its own, whatever the page said."""
+"""Headers that each response sets for itself, whatever the page set."""
 
 
 def asks_by_itself(scope: Scope) -> bool:
-    """Return whether `answer` is to be asked: hardly any program's request needs more."""
+    """Return whether the request is a refresh, for `answer`: a cheap check that spares other
+    requests its work.
+    """
     return any(name == _LIVE for name, _ in scope["headers"])
 
 
 async def answer(
     request: Request, app: ASGIApp, refreshes: Refreshes, admission: Admission
 ) -> ASGIApp | None:
-    """Return the answer to what a live region asks for by itself; None where somebody else asks,
-    or where the answer is one viewer's own.
+    """Return the response to a refresh of a live region; None for other requests, or if the
+    response is specific to one viewer.
 
-    Who asks must have been let in, and `app` checks rights. Where there is too much to do, the
-    answer says so, and when to come back.
+    The client must be authenticated; `app` checks rights. Under overload, the response is 503 with
+    Retry-After.
     """
     seconds, asked = _seconds(request), request_context(request)
     if seconds is None or asked.access is None:
@@ -55,19 +57,19 @@ async def answer(
     try:
         slow = admission.check()
         key, make = _shared(request, app, admission, asked.access)
-        drawing = await refreshes.answer(key, make, seconds, slow=slow)
+        rendering = await refreshes.answer(key, make, seconds, slow=slow)
     except TooBusy as error:
-        slow, drawing = True, await _refusal(request, refreshes, error)
-    if drawing is None:
+        slow, rendering = True, await _refusal(request, refreshes, error)
+    if rendering is None:
         return None
-    asked.route = drawing.route
-    return _Refreshed(drawing, request, slow=slow)
+    asked.route = rendering.route
+    return _Refreshed(rendering, request, slow=slow)
 
 
 def _shared(
     request: Request, app: ASGIApp, admission: Admission, viewer: Viewer
-) -> tuple[RefreshKey, Callable[[], Awaitable[Drawing | None]]]:
-    """Return all that a drawing is made of, and what makes it."""
+) -> tuple[RefreshKey, Callable[[], Awaitable[Rendering | None]]]:
+    """Return the key of a rendering, and the function that makes it."""
     scope, asked = request.scope, request_context(request)
     key = RefreshKey(
         base=scope["root_path"],
@@ -79,21 +81,21 @@ def _shared(
         preferences=preferences(request),
     )
 
-    async def make() -> Drawing | None:
+    async def make() -> Rendering | None:
         place = await admission.enter(refresh=True)
         try:
-            return await _draw(app, scope, key, asked)
+            return await _render(app, scope, key, asked)
         finally:
             place.leave()
 
     return key, make
 
 
-async def _refusal(request: Request, refreshes: Refreshes, error: TooBusy) -> Drawing:
-    """Return what is said to regions that are sent away: drawn once, as it is said to hundreds."""
+async def _refusal(request: Request, refreshes: Refreshes, error: TooBusy) -> Rendering:
+    """Return the response for rejected refreshes, rendered once for all of them."""
     if refreshes.refusal is None:
         response = await problems.answer(request, error)
-        refreshes.refusal = Drawing(
+        refreshes.refusal = Rendering(
             response.status_code, _kept(response.raw_headers), bytes(response.body), route=""
         )
     return refreshes.refusal
@@ -104,7 +106,7 @@ def _kept(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def _seconds(request: Request) -> float | None:
-    """Return every how many seconds a live region asks; None where nobody says so."""
+    """Return a live region's interval in seconds; None if the header is missing or invalid."""
     said = request.headers.get(HEADER)
     if said is None or request.method != "GET" or not said.isascii() or not said.isdecimal():
         return None
@@ -113,10 +115,10 @@ def _seconds(request: Request) -> float | None:
     return float(min(int(said), _LONGEST))
 
 
-async def _draw(
+async def _render(
     app: ASGIApp, scope: Scope, key: RefreshKey, asked: RequestContext
-) -> Drawing | None:
-    """Have the page answer a request that holds nothing but the key."""
+) -> Rendering | None:
+    """Render the page for a request that holds nothing but the key."""
     context = RequestContext(
         id=secrets.token_hex(6),
         access=Viewer(rights=key.rights),
@@ -162,29 +164,27 @@ async def _draw(
         await failed(plain, receive, send)
     if not context.shared or any(name == b"set-cookie" for name, _ in headers):
         return None
-    return Drawing(status, _kept(headers), bytes(body), route=context.route)
+    return Rendering(status, _kept(headers), bytes(body), route=context.route)
 
 
 class _Refreshed:
-    """The answer that one viewer gets of a drawing: as it is, compressed, or that nothing is
-    new.
-    """
+    """A rendering as sent to one viewer: plain, compressed, or 304."""
 
-    def __init__(self, drawing: Drawing, request: Request, *, slow: bool) -> None:
-        self._drawing = drawing
+    def __init__(self, rendering: Rendering, request: Request, *, slow: bool) -> None:
+        self._rendering = rendering
         self._slow = slow
         self._known = request.headers.get("if-none-match", "")
         self._unzips = "gzip" in request.headers.get("accept-encoding", "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        drawing = self._drawing
-        status, body, headers = drawing.status, drawing.body, [*drawing.headers, _VARY]
+        rendering = self._rendering
+        status, body, headers = rendering.status, rendering.body, [*rendering.headers, _VARY]
         if status == 200:
-            headers.append((b"etag", drawing.etag))
-            if drawing.etag.decode() in self._known:
+            headers.append((b"etag", rendering.etag))
+            if rendering.etag.decode() in self._known:
                 status, body = 304, b""
         if body and self._unzips:
-            body = drawing.zipped
+            body = rendering.zipped
             headers.append((b"content-encoding", b"gzip"))
         if self._slow or status == 503:
             headers.append((b"retry-after", later().encode()))

@@ -1,4 +1,4 @@
-"""What one request carries through the dashboard, from the gate to the templates."""
+"""The state of one request, from the gate to the templates."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ CONTEXT = "riverui.context"
 
 @dataclass(kw_only=True, slots=True)
 class RequestContext:
-    """One request: filled by the gate."""
+    """The state of one request, set by the gate."""
 
     id: str
-    """Names the request in logs, in the X-Request-Id header and on error pages."""
+    """The request's id in logs, in the X-Request-Id header and on error pages."""
     answer_by: float = float("inf")
-    """When (of time.monotonic) an answer has to have begun."""
+    """Deadline (of time.monotonic) by which a response has to begin."""
     access: Viewer | None = None
     """None until the gate has decided; stays None on public routes."""
     base: str = ""
     """Base path, quoted, without a trailing slash."""
     by_itself: bool = False
-    """Whether a live region asked, which does so all the time."""
+    """Whether this is a refresh of a live region."""
     preferences: Preferences | None = None
-    """What the browser's cookie says, once it was read."""
+    """The preferences in the browser's cookie, once read."""
     route: str = ""
-    """Name of the route that answers; empty where none does."""
+    """Name of the route that answers; empty if none matches."""
     shared: bool = False
-    """Whether the answer is for all who ask for the same; who draws what is one viewer's own takes
-    it back.
+    """Whether the response may be shared by all requests for the same view; code that renders
+    something specific to one viewer resets it.
     """
     urls: Urls = field(default_factory=lambda: Urls(()))
-    """Addresses of the app that answers."""
+    """Paths of the app that answers."""
 
 
 def request_context(request: HTTPConnection) -> RequestContext:
-    """Return what the gate noted about this request."""
+    """Return the context that the gate attached to this request."""
     found: RequestContext = request.scope[CONTEXT]
     return found

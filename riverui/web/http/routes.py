@@ -22,31 +22,31 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class GuardedRoute(Route):
-    """A route that lets through only those who hold its right.
+    """A route that checks the right it needs.
 
     Paths name their parameters as Starlette's do, `{id}`; `{id:river_bigint}`, `{name:river_queue}`
-    and `{path:river_rest}` are told in paths.py.
+    and `{path:river_rest}` are defined in paths.py.
     """
 
     def __init__(self, method: str, path: str, name: str, right: str, handler: Handler) -> None:
         super().__init__(path, handler, methods=[method], name=name)
         self.method = method
         self.right = right
-        # What a handler raises is told at the gate: Starlette's own wrapping would only add to it.
+        # The gate handles a handler's exceptions; Starlette's own wrapper is not needed.
         self.app = _answering(handler)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the address fits.
+        """Return whether the path matches.
 
-        The `$` of Starlette's pattern would let a newline follow, which only a name may end with.
+        The `$` of Starlette's pattern would accept a trailing newline, which only a name may have.
         """
         if scope["path"].endswith("\n") and not self.path_regex.fullmatch(own_path(scope)[1]):
             return Match.NONE, {}
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check method and right, then answer. Raises SignInNeeded, HTTPException (405), or
-        Forbidden.
+        """Check method and right, then answer. Raise SignInNeeded, HTTPException (405),
+        or Forbidden.
         """
         assert self.methods is not None
         context: RequestContext = scope[CONTEXT]
@@ -68,8 +68,8 @@ def _answering(handler: Handler) -> ASGIApp:
 
 
 class RouteTable:
-    """Finds the route of a request among those that begin like its address, rather than try all of
-    them; in the order of the table, as Starlette's router does.
+    """Finds a request's route among those that share the beginning of its path, instead of trying
+    all, in the order of the table as Starlette's router does.
     """
 
     def __init__(self, routes: Sequence[GuardedRoute]) -> None:
@@ -94,14 +94,12 @@ class RouteTable:
                     self._exact[method, route.path] = found[0]
 
     def near(self, path: str) -> tuple[GuardedRoute, ...]:
-        """Return all routes that an address may fit; none where that cannot be told by its
-        beginning.
-        """
+        """Return all routes that may match a path; none if its beginning does not identify them."""
         return self._near.get(_head(path), ())
 
     def find(self, scope: Scope, path: str) -> tuple[GuardedRoute, Scope] | None:
-        """Return the first route that fits a request whole, and what it adds to the scope; None
-        where none does. `path` is that of the scope without its root path.
+        """Return the first route that matches a request fully, and its additions to the scope; None
+        if none does. `path` is that of the scope without its root path.
         """
         if (exact := self._exact.get((scope["method"], path))) is not None:
             given = dict(scope.get("path_params", {}))
@@ -110,7 +108,7 @@ class RouteTable:
 
     def _search(self, scope: Scope, path: str) -> tuple[GuardedRoute, Scope] | None:
         for route in self.near(path) or self._routes:
-            # Nearly all that do not fit are told by this.
+            # This excludes nearly all routes that do not match.
             if route.path_regex.match(path):
                 match, found = route.matches(scope)
                 if match is Match.FULL:
@@ -126,9 +124,9 @@ class GuardedRouter(Router):
         self.table = RouteTable(routes)
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer by the first route that fits whole; all else is told as Starlette tells it."""
+        """Answer with the first route that matches fully; leave all else to Starlette."""
         if scope["type"] == "http":
-            # The gate has seen to it that the path begins with the root path.
+            # The gate ensures that the path begins with the root path.
             found = self.table.find(scope, scope["path"][len(scope["root_path"]) :])
             if found is not None:
                 route, added = found
@@ -144,8 +142,8 @@ def _head(path: str) -> str:
 
 
 def guarded(routes: Iterable[Route], rights: Collection[str]) -> tuple[GuardedRoute, ...]:
-    """Return the routes. Raise ValueError for one that is reached without a decision about access,
-    or needs a right that does not exist, so that nobody could use it.
+    """Return the routes. Raise ValueError for one without an access rule, or with a right that does
+    not exist and so admits no one.
     """
     found = []
     for route in routes:
@@ -158,8 +156,8 @@ def guarded(routes: Iterable[Route], rights: Collection[str]) -> tuple[GuardedRo
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer where no route fits: redirect to the address without its last slash where that is
-    one, raise NotFound otherwise.
+    """Answer if no route matches: redirect to the path without its last slash if that matches, else
+    raise NotFound.
     """
     if scope["type"] != "http":
         await WebSocketClose()(scope, receive, send)
@@ -179,6 +177,6 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _allowed(scope: Scope) -> list[str]:
-    """Return the methods that this address takes."""
+    """Return the methods that this path supports."""
     fits = [route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE]
     return sorted({method for route in fits for method in getattr(route, "methods", None) or ()})

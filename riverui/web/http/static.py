@@ -1,4 +1,4 @@
-"""Static files out of memory: hashed addresses are cached for a year, text goes out compressed."""
+"""Static files from memory: hashed addresses are cached for a year, text is sent compressed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class _File:
 
     @cached_property
     def zipped(self) -> bytes | None:
-        """Compressed when first asked for; None where that gains nothing."""
+        """Compressed on first use; None if compression does not make it smaller."""
         return gzip.compress(self.body, 9, mtime=0) if self.suffix in _COMPRESSED else None
 
 
 class StaticFiles:
-    """Every servable file below a folder, read once: no path from outside ever reaches the file
-    system.
+    """Every servable file below a folder, read once: no path of a request ever reaches
+    the file system.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,18 +61,19 @@ class StaticFiles:
     def url(self, request: Request, path: str) -> str:
         """Return the address of a file, with the hash of its content in it.
 
-        Raises KeyError where there is no such file.
+        Raise KeyError if the file does not exist.
         """
         return url(request, "static", hash=self._files[path].hash, path=path)
 
     async def show(self, request: Request) -> Response:
         """Answer with the file.
 
-        An old hash gets today's file, uncached: its page was drawn before an upgrade.
+        An old hash gets the current file, uncached: its page was rendered before an upgrade.
         """
         file = self._files.get(request.path_params["path"])
         if file is None:
-            # No page: this route is public, and a page tells more than strangers need to know.
+            # Not an error page: this route is public, and a page would show strangers more than
+            # they need.
             return PlainTextResponse("File not found.", status_code=404)
         headers = {
             "Cache-Control": "public, max-age=31536000, immutable"

@@ -1,4 +1,4 @@
-"""Addresses of one request: the base path that it came by, and links as base path plus a route."""
+"""Addresses for one request: its base path, and links as base path plus a route."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from riverui.errors import BadRequest
 from riverui.web.http.request_context import request_context
 
 PATH_SAFE = "/~@:!$&'()*+,;="
-"""What stays as it is when a whole path is quoted."""
+"""Characters that stay unquoted when a whole path is quoted."""
 
 _MOUNT = re.compile(r"(/[^/\\\x00-\x20\x7f]+)+")
 
 _LONGEST = 8_000
-"""Characters of an address that pages repeat; one of our own is hardly ever as long."""
+"""Longest address that pages repeat, in characters; our own are hardly ever as long."""
 
 
 def base_path(request: HTTPConnection) -> str:
-    """Return what comes before our own paths, quoted, without a trailing slash: "" or e.g.
-    "/river".
-    """
+    """Return the base path, quoted, without a trailing slash: "" or e.g. "/river"."""
     return request_context(request).base
 
 
 def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
-    """Return the address of a route of the dashboard that serves this request; KeyError for an
-    unknown route.
+    """Return the address of a route of the dashboard that serves this request. Raise KeyError for
+    an unknown route.
     """
     return base_path(request) + request_context(request).urls.path(name, **params)
 
@@ -41,8 +39,8 @@ def linked(request: HTTPConnection, name: str, /, **params: Any) -> str:
 
 
 def here(request: HTTPConnection) -> str:
-    """Return the address that was asked for; empty where it is too long to be repeated all over a
-    page.
+    """Return the requested address; empty if it is too long to be repeated in every link
+    of a page.
     """
     path = base_path(request) + quote(own_path(request.scope)[1], safe=PATH_SAFE)
     query = request.url.query
@@ -51,11 +49,9 @@ def here(request: HTTPConnection) -> str:
 
 
 def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> None:
-    """Check that an address has no other parameters than these, and only those of `many` more than
-    once.
+    """Check that an address has no parameters but these, and only those of `many` more than once.
 
-    Raises BadRequest in words: what is not understood might have been meant to narrow what is
-    shown.
+    Raise BadRequest with the reason: an unknown parameter may have been meant to narrow the view.
     """
     params = request.query_params
     for name in params:
@@ -68,18 +64,18 @@ def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> No
 
 
 def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the base path and our own path of a request, both unquoted, whichever way the server
-    told them.
+    """Return the base path and our own path of a request, both unquoted, in any of the forms in
+    which servers pass them.
 
     ASGI says that `path` includes `root_path`. Hosts that set `root_path` themselves (FastAPI does)
-    leave `path` as the proxy sent it, so then only the part of `root_path` that mounts added is in
-    front of it. Others (Litestar) cut their mount off `path` and say nothing of it: then `raw_path`
-    alone still has it.
+    leave `path` as the proxy sent it, so only the part of `root_path` that mounts added is in front
+    of it. Others (Litestar) cut their mount off `path` without setting `root_path`: then only
+    `raw_path` still has it.
     """
     root = str(scope.get("root_path", "")).rstrip("/")
     path = str(scope["path"])
     if not root and scope.get("raw_path") == path.encode(errors="replace"):
-        # Nothing stands before it, and nothing in it was quoted.
+        # No prefix, and nothing was quoted.
         return "", path or "/"
     rest = root
     while rest:
@@ -93,17 +89,17 @@ def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
     if mount and not root.endswith(mount):
         root = mount if mount.startswith(f"{root}/") else root + mount
     if mount and not asked.endswith("/"):
-        # Litestar puts a slash behind each path.
+        # Litestar appends a slash to each path.
         path = path.rstrip("/")
     return root, path or "/"
 
 
 def _mount(asked: str, path: str) -> str:
-    """Return what stood before `path` in the address that was asked for; empty for nothing, and for
-    what is odd.
+    """Return the part of the requested address before `path`; empty if there is none, or it is
+    unsafe.
 
-    It comes from whoever asks, as far as the host lets it through, and will stand before every
-    link.
+    It is the client's input, as far as the host app lets it through, and becomes the beginning of
+    every link.
     """
     asked, path = asked.rstrip("/"), path.rstrip("/")
     mount = asked.removesuffix(path) if asked.endswith(path) else ""
@@ -111,8 +107,8 @@ def _mount(asked: str, path: str) -> str:
 
 
 def is_api(request: HTTPConnection) -> bool:
-    """Return whether a program asks: everything under /api speaks JSON, errors too, and so do those
-    of /metrics and of the files of charts.
+    """Return whether the client is a program: everything under /api, /metrics and chart files. It
+    gets errors as JSON too.
     """
     path = own_path(request.scope)[1]
     file = path.startswith("/figures/") and path.endswith((".json", ".csv"))
@@ -120,8 +116,8 @@ def is_api(request: HTTPConnection) -> bool:
 
 
 def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:
-    """Return `text` where it is a path (with query) below our base path, else `default`: for `next`
-    in forms.
+    """Return `text` if it is a path (with query) below our base path, else `default`: for
+    `next` in forms.
     """
     base = base_path(request)
     if not text or len(text) > _LONGEST or not text.startswith(base + "/") or text.startswith("//"):
@@ -130,7 +126,7 @@ def local_path(request: HTTPConnection, text: str | None, *, default: str) -> st
     # origin.
     if "\\" in text or any(ord(char) < 0x21 or ord(char) == 0x7F for char in text):
         return default
-    # To browsers an escaped dot is a dot, too.
+    # Browsers also read an escaped dot as a dot.
     path = re.split(r"[?#]", text, maxsplit=1)[0].lower().replace("%2e", ".")
     if any(part in (".", "..") for part in path.split("/")):
         return default

@@ -1,1 +1,1 @@
-"""What changes while somebody looks: counts, notices, figures."""
+"""Live data: counts, notices, figures."""

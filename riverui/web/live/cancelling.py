@@ -1,4 +1,4 @@
-"""Ends what runs in the background."""
+"""Cancel background tasks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until each has ended."""
+    """Cancel tasks, repeatedly, until each has ended."""
     left = set(tasks)
     while left:
         for task in left:
             task.cancel()
-        # A pool that hands out a connection at this very moment forgets that its client was
-        # cancelled.
+        # A pool that hands out a connection at that moment loses the cancellation.
         _, left = await asyncio.wait(left, timeout=0.5)

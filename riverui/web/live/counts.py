@@ -1,4 +1,4 @@
-"""How many jobs there are, counted once for all viewers of a process."""
+"""The numbers of jobs by state, counted once for all viewers of a process."""
 
 from __future__ import annotations
 
@@ -23,62 +23,64 @@ log = logging.getLogger("riverui.counts")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountLimits:
-    """How often counting asks the database, and for how long a figure serves."""
+    """How often jobs are counted, and how long a count is used."""
 
     fresh_seconds: float = 1.5
-    """For which a count answers everyone: pages refresh themselves every two seconds."""
+    """How long a count is reused: pages refresh every two seconds."""
     cheap_seconds: float = 0.05
-    """Taken by a count that is made anew for every program that asks, one at a time."""
+    """A count faster than this is made anew for every program that asks, one at a time."""
     cheap_jobs: int = 1_000_000
-    """From which on programs get counts that are a second or two old as well, as River UI's ten
-    seconds old ones from there on.
+    """Jobs from which programs, too, get counts that are a second or two old. River UI's are ten
+    seconds old from there on.
     """
     wait_seconds: float = 0.25
-    """For a new count where an older one can be shown instead."""
+    """How long to wait for a new count if an older one can be shown instead."""
     kept_seconds: float = 60.0
-    """For which an older count is still shown when counting fails."""
+    """How long an older count is still shown when counting fails."""
     watched_seconds: float = 60.0
-    """After the last look at the counts, for which the slow exact count goes on."""
+    """How long after the last request the slow exact count goes on."""
     exact_timeout: timedelta = timedelta(seconds=30)
-    """For the exact count of a big state, in the background."""
+    """Time limit of the exact count of a big state, in the background."""
     exact_share: float = 20.0
-    """An exact count of a big state rests this many times as long as it took."""
+    """Pause after an exact count of a big state, as a multiple of its duration."""
     exact_rest_seconds: float = 30.0
-    """For which an exact count of a big state rests at least."""
+    """Shortest pause after an exact count of a big state."""
     exact_kept_seconds: float = 600.0
-    """For which an exact count of a big state is shown rather than a guess, if nothing speaks
-    against it: a figure that changed its precision with every look would tell less than one that is
-    some minutes old.
+    """How long an exact count of a big state is shown rather than an estimate, unless the estimate
+    contradicts it: a stable figure that is some minutes old is more useful than one that changes
+    its precision on every refresh.
     """
     exact_drift: float = 0.2
     """Share by which the database's own estimate may differ from an exact count: such estimates are
-    off by some per cent, and by more only where much has changed.
+    off by some per cent, and by more only after large changes.
     """
     matching_fresh_seconds: float = 5.0
-    """For which the number of jobs that match a filter answers everyone, at least."""
+    """Shortest time for which the number of jobs that match a filter is reused."""
     matching_failed_seconds: float = 60.0
-    """Until a number that could not be counted is tried again."""
+    """How long until a failed count of matching jobs is tried again."""
     matching_kept: int = 256
-    """Filters whose numbers are remembered: more than people look at within seconds."""
+    """Filters whose counts are cached: more than people view within seconds."""
     matching_timeout: timedelta = timedelta(seconds=1)
-    """For a count of the jobs that match: the page does without the number."""
+    """Time limit for a count of matching jobs; without it the page shows none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """The counts by state as last known."""
+    """The last known counts by state."""
 
     counts: Mapping[JobState, Count] | None = None
-    """None where they were never counted, or too long ago."""
+    """None if they were never counted, or too long ago."""
     error: DatabaseError | None = None
-    """Why they are not newer."""
+    """Why they could not be updated."""
 
     def of(self, state: JobState) -> Count | None:
-        """Return one state's count, None where it is not known."""
+        """Return one state's count; None if it is unknown."""
         return self.counts.get(state) if self.counts else None
 
     def total(self, states: tuple[JobState, ...] = ()) -> Count | None:
-        """Return the sum over these states (none: all), as trustworthy as the worst of them."""
+        """Return the sum over these states (none: all), with the precision of the least
+        precise of them.
+        """
         if self.counts is None:
             return None
         wanted = states or tuple(JobState)
@@ -91,7 +93,7 @@ class _Exact:
 
     value: int
     at: datetime | None
-    """None where none has succeeded yet."""
+    """None if none has succeeded yet."""
     counted: float
     """When it succeeded, by the monotonic clock."""
     tried: float
@@ -107,7 +109,7 @@ class _Matching:
 
 
 class Counts:
-    """The counter of one database. Its methods never raise a DatabaseError."""
+    """Counts the jobs of one database. Its methods never raise a DatabaseError."""
 
     def __init__(
         self,
@@ -121,15 +123,15 @@ class Counts:
         self._config = config
         self._limits = limits or CountLimits()
         self._clock = clock
-        """Tells seconds since some moment, without ever going back."""
+        """A monotonic clock, in seconds."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._counts: Mapping[JobState, Count] | None = None
         self._settled: Snapshot | None = None
-        """What programs are answered until a count is due; None where one has come since."""
+        """The count for programs until the next is due; None after a newer one."""
         self._counted = -1e9
         self._due = 0.0
         self._cost = 0.0
-        """Seconds that the last count took."""
+        """Duration of the last count, in seconds."""
         self._error: DatabaseError | None = None
         self._expired = 0
         self._flight: asyncio.Task[None] | None = None
@@ -141,14 +143,13 @@ class Counts:
         self._matching_flights: dict[str, asyncio.Task[None]] = {}
 
     async def get(self) -> Snapshot:
-        """Return the counts, at most a second or two old while people look; older ones rather than
-        after a long wait.
+        """Return the counts: at most a second or two old while pages are viewed, or older ones if a
+        new count takes too long.
         """
         self._enter_loop()
         self._looked = now = self._clock()
         if now >= self._due:
-            # With nothing to show, or after an action whose effect is awaited, it is worth a moment
-            # more.
+            # With nothing to show, or after an action, it is worth waiting a moment longer.
             eager = self._expired or self._counts is None
             await _wait(
                 self._counting(),
@@ -158,11 +159,11 @@ class Counts:
         return self._snapshot()
 
     async def thorough(self) -> Snapshot:
-        """Return the same for programs: big states counted to the end, if that takes no longer than
-        a page may.
+        """Return the counts for programs, with big states counted to the end if that takes no
+        longer than a page may.
 
-        Where counting is cheap and jobs are not many, the figures are those of the moment of
-        asking, whoever changed them.
+        If counting is cheap and jobs are few, the counts are those of this moment, including
+        changes by others.
         """
         now = self._clock()
         if self._settled is not None and now < self._due:
@@ -187,14 +188,14 @@ class Counts:
         return snapshot
 
     def expire(self) -> None:
-        """Have the next look count anew, as something was changed."""
+        """Discard the counts, because something was changed."""
         self._expired += 1
         self._due = 0.0
         self._matching.clear()
 
     async def matching(self, key: str, filter: JobFilter) -> Count | None:
-        """Return how many jobs match, up to the cap, shared by all with the same key; None where it
-        is not cheap.
+        """Return how many jobs match, up to the cap, shared by all with the same key; None if
+        counting is too expensive.
         """
         self._enter_loop()
         known = self._matching.get(key)
@@ -212,22 +213,22 @@ class Counts:
         return known.count if known else None
 
     async def close(self) -> None:
-        """Stop what runs in the background."""
+        """Cancel background tasks."""
         running = (self._flight, self._slow, self._finishing, *self._matching_flights.values())
         await cancel_all(task for task in running if task)
 
     def _enter_loop(self) -> None:
-        # A task of a loop that is gone would never end.
+        # A task of a closed event loop would never end.
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._flight, self._slow, self._finishing = loop, None, None, None
             self._matching_flights = {}
 
     async def _catch_up(self) -> None:
-        """Wait for a count that begins from now on; those who wait share it."""
+        """Wait for a count that begins after this call; concurrent callers share it."""
         self._enter_loop()
         if self._flight is not None and not self._flight.done():
-            # It may have begun before what the asker knows to have happened.
+            # A running count may have begun before the change that the caller knows of.
             await _wait(self._flight, self._limits.wait_seconds)
         if self._flight is None or self._flight.done():
             self._due = 0.0
@@ -253,8 +254,7 @@ class Counts:
         if expired == self._expired:
             self._expired = 0
             now = self._clock()
-            # A database that counts slowly is asked less often; jitter keeps several processes
-            # apart.
+            # A database that counts slowly is queried less often; jitter spreads several processes.
             rest = max(self._limits.fresh_seconds, 10 * (now - started))
             self._due = now + rest + random.random() * 0.5  # noqa: S311
 
@@ -273,7 +273,8 @@ class Counts:
         exact = self._exact.get(state)
         if count.kind is CountKind.EXACT or exact is None or exact.at is None:
             return count
-        # Much older means that nobody looked for a while: the quick figure is nearer the truth.
+        # A much older count means that no one looked for a while: the quick count is nearer the
+        # truth.
         if now - exact.counted > max(self._limits.exact_kept_seconds, 2 * self._rest(exact)):
             return count
         drifted = abs(count.value - exact.value) > self._limits.exact_drift * exact.value
@@ -288,7 +289,7 @@ class Counts:
             self._slow = asyncio.create_task(self._count_slowly())
 
     async def _count_slowly(self) -> None:
-        """Count big states exactly, one at a time and seldom, for as long as somebody looks."""
+        """Count big states exactly, one at a time and seldom, while the counts are viewed."""
         while self._clock() - self._looked < self._limits.watched_seconds:
             now = self._clock()
             big = [
@@ -307,7 +308,7 @@ class Counts:
             await asyncio.sleep(1 + random.random())  # noqa: S311 - keeps processes apart
 
     async def _finish(self) -> None:
-        """Count each big state whose exact count is not known yet, or may be asked for again."""
+        """Count each big state whose exact count is missing, or due again."""
         for state, count in (self._counts or {}).items():
             if count.kind is not CountKind.EXACT and self._exact_due(state) <= self._clock():
                 await self._count_exactly(state)
@@ -360,7 +361,7 @@ class Counts:
 
 
 async def _wait(task: asyncio.Task[None], seconds: float) -> None:
-    """Wait for a shared task without ending it; raises what it raised."""
+    """Wait for a shared task without cancelling it; raise its exception."""
     done, _ = await asyncio.wait({task}, timeout=seconds)
     if done and not task.cancelled():
         task.result()

@@ -1,4 +1,4 @@
-"""One reading of the database for everybody who asks within some seconds."""
+"""A value read from the database and cached for some seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class KeptReading(Generic[T]):
-    """What was read last, for as long as it is new enough."""
+    """The last value, cached for as long as it is new enough."""
 
     def __init__(
         self, read: Callable[[], Awaitable[T]], *, seconds: float, clock: Callable[[], float]
@@ -22,8 +22,8 @@ class KeptReading(Generic[T]):
         self._kept: tuple[float, T] | None = None
 
     async def get(self) -> T:
-        """Return what was read, at most so many seconds ago; one reads while others wait for it.
-        What the reading raises is raised, and not kept.
+        """Return the value, at most so many seconds old; concurrent callers wait for one read. An
+        exception of the read is raised and not cached.
         """
         async with self._reading:
             kept, now = self._kept, self._clock()

@@ -1,4 +1,4 @@
-"""A driver that tells how long its transactions take."""
+"""A driver that measures its transactions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _Executor = TypeVar("_Executor", bound=Executor)
 
 
 class MeasuredDriver:
-    """Another driver, whose transactions are measured from the wait for a connection to their end.
+    """Wraps a driver and measures its transactions from the wait for a connection to their end.
 
-    `note` gets "read" or "write", and seconds.
+    `note` is called with "read" or "write", and the seconds.
     """
 
     def __init__(self, driver: Driver, note: Callable[[str, float], None]) -> None:
@@ -25,7 +25,7 @@ class MeasuredDriver:
         self._note = note
 
     def __getattr__(self, name: str) -> Any:
-        # Drivers offer more than every driver must; whatever it is, it is the other one's.
+        # Drivers may have more methods than the interface; pass them through.
         return getattr(self._driver, name)
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:

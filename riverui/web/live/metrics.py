@@ -1,6 +1,4 @@
-"""Figures for Prometheus, each dashboard's own: jobs, queues, and how long requests and
-transactions take.
-"""
+"""Prometheus metrics of a dashboard: jobs, queues, and durations of requests and transactions."""
 
 from __future__ import annotations
 
@@ -27,15 +25,15 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 """Media type of Prometheus's text format."""
 
 _FRESH = 5.0
-"""Seconds for which what was read of the queues answers every scraper."""
+"""Seconds for which the values read from the database are reused for every scraper."""
 _QUEUES = 200
-"""Queues that are told of, by name: as many as the list of queues shows."""
+"""Most queues with samples of their own: as many as the list of queues shows."""
 _FINISHED = 100_000
-"""Jobs finished in a minute that are counted at most, of each state."""
+"""Most finished jobs counted per minute and state."""
 
 
 class Metrics:
-    """The figures of one dashboard."""
+    """The metrics of one dashboard."""
 
     def __init__(
         self,
@@ -49,9 +47,9 @@ class Metrics:
         self._driver = driver
         self._counts = counts
         self.ended = ended
-        """What ended since the start."""
+        """Jobs that ended since the start."""
         self._look = look
-        """Tells that somebody wants to know what ended."""
+        """Notes that someone reads the finished jobs."""
         self._config = config
         self._replica = replica
         self._scraped: Scraped | None = None
@@ -60,8 +58,8 @@ class Metrics:
         self._transactions = Durations("access")
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request. Methods that nobody knows are one, so that they cannot fill the
-        memory.
+        """Count one request. Unknown methods share one label, so that clients cannot fill
+        the memory.
         """
         known = method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS") else "other"
         self._requests.add(seconds, known, route or "none", str(status))
@@ -71,13 +69,13 @@ class Metrics:
         self._transactions.add(seconds, access)
 
     async def text(self) -> bytes:
-        """Return all figures as text; those of the database are five seconds old at most."""
+        """Return all metrics as text; those of the database are at most five seconds old."""
         self._look()
         async with self._reading:
             if self._scraped is None or time.monotonic() - self._scraped.at > _FRESH:
                 self._scraped = await self._read()
         snapshot = await self._counts.thorough()
-        # Loaded by the first who asks: most dashboards have no scraper.
+        # Imported on first use: most dashboards have no scraper.
         from riverui.web.live import prometheus
 
         return prometheus.text(
@@ -105,7 +103,7 @@ class Metrics:
             led=None if isinstance(leader, DatabaseError) else leader is not None,
             unread=tuple(dict.fromkeys(map(str, errors))),
         )
-        # Once for each change: on a standby the leader stays unknown for good.
+        # Once per change: on a standby the leader stays unknown.
         if scraped.unread and (self._scraped is None or scraped.unread != self._scraped.unread):
             log.info("could not read all metrics: %s", " ".join(scraped.unread))
         return scraped
@@ -114,7 +112,7 @@ class Metrics:
         replica = self._replica
         if replica is None:
             return None
-        used = not replica.trouble
+        used = not replica.problem
         lag = replica.lag if used else None
         return ScrapedStandby(used=used, lag=None if lag is None else lag.total_seconds())
 
@@ -123,11 +121,11 @@ async def _finished(executor: Executor) -> Sequence[tuple[JobState, int]]:
     since = datetime.now(UTC) - timedelta(minutes=1)
     ended = Term(field=Field.FINISHED, op=Op.GE, values=(since,))
     return [
-        (state, (await executor.job_count(_of(state, ended), cap=_FINISHED)).value)
+        (state, (await executor.job_count(_ended_filter(state, ended), cap=_FINISHED)).value)
         for state in JobState
         if state in FINALIZED
     ]
 
 
-def _of(state: JobState, term: Term) -> JobFilter:
+def _ended_filter(state: JobState, term: Term) -> JobFilter:
     return JobFilter(states=(state,), terms=(term,))

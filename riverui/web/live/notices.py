@@ -1,4 +1,4 @@
-"""Notices: what an action did, shown on the page it came back to. A signed cookie carries them
+"""Notices: what an action did, shown on the next page. A signed cookie carries them
 across a redirect.
 """
 
@@ -17,39 +17,39 @@ from riverui.web.http.cookies import cookie_name, set_cookie
 LEVELS = ("info", "success", "warning", "error")
 
 _PURPOSE = "notice"
-"""What the cookie's name ends with, and the salt of its signature."""
+"""The suffix of the cookie's name, and the salt of its signature."""
 _SECONDS = 60
-"""For how long a notice waits for the page that shows it: a redirect takes less."""
+"""How long a notice waits for the page that shows it: a redirect takes less."""
 _DETAILS = 5
-"""Details of a notice."""
+"""Most details of a notice."""
 _TEXT = 300
 """Characters of each text of a notice: a cookie holds some 4,000 bytes."""
 
 
 class NoticeForm(NamedTuple):
-    """A button of a notice, such as the one that takes back what was done."""
+    """A button of a notice, such as one to undo the action."""
 
     label: str
     address: str
-    """Where it posts to (a path of ours)."""
+    """The path it posts to, one of ours."""
     fields: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice:
-    """One message to the person: what happened, and where there is one, the next step."""
+    """One message: what happened, and the next step if there is one."""
 
     level: str
     """info, success, warning or error."""
     title: str
     details: tuple[str, ...] = ()
     link: tuple[str, str] | None = None
-    """Label and address (a path of ours)."""
+    """Label and address, a path of ours."""
     undo: NoticeForm | None = None
 
 
 def keep(request: Request, response: Response, notice: Notice) -> None:
-    """Put the notice into the cookie that the next page reads once."""
+    """Put the notice into the cookie, for the next page to show once."""
     short = asdict(notice) | {
         "title": notice.title[:_TEXT],
         "details": [detail[:_TEXT] for detail in notice.details[:_DETAILS]],
@@ -59,7 +59,7 @@ def keep(request: Request, response: Response, notice: Notice) -> None:
 
 
 def take(request: Request) -> tuple[Notice, ...]:
-    """Return the notice that the cookie brought; none where it is missing, old or forged."""
+    """Return the notice in the cookie; empty if it is missing, old or forged."""
     if not (cookie := request.cookies.get(cookie_name(request, _PURPOSE))):
         return ()
     try:
@@ -83,5 +83,5 @@ def take(request: Request) -> tuple[Notice, ...]:
 
 
 def clear(request: Request, response: Response) -> None:
-    """Forget the cookie, so that a notice is shown once."""
+    """Delete the cookie, so that a notice is shown once."""
     set_cookie(request, response, _PURPOSE, "", max_age=0)

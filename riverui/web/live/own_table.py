@@ -1,4 +1,4 @@
-"""Whether the tables of riverui are there, asked now and then."""
+"""Checks now and then whether the tables of riverui exist."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from riverui.storage.interface import Driver
 from riverui.storage.tables import installed
 from riverui.web.live.cancelling import cancel_all
 
-_BELIEVED_SECONDS = 30.0
-"""How long an answer is believed unless another time is given: a running dashboard notices within
-this time that somebody has made the tables.
+_CACHED_SECONDS = 30.0
+"""How long an answer is cached by default: a running dashboard notices new tables within
+this time.
 """
 
 
 class OwnTableWatch:
-    """Keeps the answer of one database."""
+    """Caches the answer of one database."""
 
     def __init__(
         self,
         driver: Driver,
         *,
-        seconds: float = _BELIEVED_SECONDS,
+        seconds: float = _CACHED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._driver = driver
         self._clock = clock
         self._seconds = seconds
         self._until = float("-inf")
-        """Up to when (of the clock) the answer is believed."""
+        """Until when (of the clock) the answer is cached."""
         self._answered = False
         self.known = False
-        """Whether they were there when the database was last asked."""
+        """Whether they existed at the last check."""
         self._watching: asyncio.Task[None] | None = None
 
     async def there(self) -> bool:
-        """Return whether they are there. While the database is away the last answer counts;
-        DatabaseError where there has been none: tables that could not be looked for must not be
-        taken for missing ones.
+        """Return whether the tables exist. While the database does not answer, the last answer is
+        used. Raise DatabaseError if there is none: tables that could not be checked must not count
+        as missing.
         """
         if self._clock() >= self._until:
             with suppress(DatabaseError) if self._answered else nullcontext():
@@ -52,21 +52,21 @@ class OwnTableWatch:
         return self.known
 
     async def seen(self) -> bool:
-        """Return whether they are known to be there, for who can do without them."""
+        """Return whether the tables are known to exist, for callers that can do without them."""
         with suppress(DatabaseError):
             await self.there()
         return self.known
 
     def ask_again(self) -> None:
-        """Ask the database at the next call: its last answer does not hold any more."""
+        """Discard the cached answer."""
         self._until = float("-inf")
 
     def watch(self, *, retry_seconds: float) -> None:
-        """Find out in the background, for `known`; try again while the database does not answer."""
+        """Check in the background, for `known`; try again while the database does not answer."""
         self._watching = asyncio.create_task(self._look(retry_seconds))
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop checking."""
         if self._watching is not None:
             await cancel_all([self._watching])
             self._watching = None

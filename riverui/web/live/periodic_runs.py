@@ -1,4 +1,4 @@
-"""Periodic jobs, read once for everybody who looks at them."""
+"""Periodic jobs, read once for all viewers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from riverui.web.live.kept_reading import KeptReading
 
 
 async def read_histories(driver: Driver) -> PeriodicHistories:
-    """Return the periodic jobs of a database; QueryTimeout where they cannot be read in time, and
-    NotSupported where they cannot be told from others.
+    """Return the periodic jobs of a database. Raise QueryTimeout if they cannot be read in time,
+    NotSupported if the database cannot identify them.
     """
     async with driver.reading() as executor:
         found = await PeriodicRunStore(executor).periodic_history_list()
@@ -27,7 +27,7 @@ async def read_histories(driver: Driver) -> PeriodicHistories:
 
 
 async def _schedules(driver: Driver) -> Mapping[str, str]:
-    """Return what clients at work tell of their schedules; nothing where that cannot be read."""
+    """Return the schedules reported by running clients; none if they cannot be read."""
     try:
         async with driver.reading() as executor:
             if not await installed(executor):

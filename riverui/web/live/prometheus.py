@@ -1,4 +1,4 @@
-"""The metrics as text for Prometheus. No other module imports its client."""
+"""The metrics as Prometheus's text. No other module imports its client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def text(
 
 
 class _Collected:
-    """A collector of what was read and counted; metrics without a value are left out."""
+    """A collector of the values read and counted; metrics without a value are left out."""
 
     def __init__(
         self,

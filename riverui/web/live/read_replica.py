@@ -1,4 +1,6 @@
-"""Reads from a standby where there is one: the only place that chooses between the two servers."""
+"""Reads from a standby if one is configured: the only module that chooses between the two
+servers.
+"""
 
 from __future__ import annotations
 
@@ -33,57 +35,56 @@ log = logging.getLogger("riverui.replica")
 OF_THE_PRIMARY = frozenset(
     {"dashboard_list", "error_group_list", "job_lock_get", "leader_get", "server_get"}
 )
-"""Operations and SQL blocks that read about the server itself, its sessions, its locks and its
-unlogged tables, for which the standby's own would mislead; and what a dashboard writes while it
-reads.
+"""Operations and SQL blocks that must not run on the standby: they read about the server itself,
+its sessions, locks and unlogged tables, or write while reading.
 """
 _STATEMENTS = frozenset({"guarded", "prepared", "row", "rows"})
-"""Operations that run the SQL block which their first argument names."""
+"""Operations that run the SQL block named by their first argument."""
 
 _FORGIVEN = (DatabaseUnavailable, SchemaMissing, StandbyConflict, StandbyLacks)
-"""What the primary is asked after: a standby may be away, lack what was migrated lately and what is
-unlogged, and ends queries that are in the way of replay. Not a timeout: the primary is to be spared
-what takes long.
+"""Errors of the standby after which the primary is queried: a standby may be down, lack recent
+migrations and unlogged tables, and cancels queries that conflict with replay. Timeouts are not
+included: slow queries must not move to the primary.
 """
 
 _ON_PRIMARY: ContextVar[bool] = ContextVar("riverui_on_primary", default=False)
-"""Whether what is read here is read to be changed."""
+"""Whether the current reads precede a change of what they read."""
 
 _MOST_SAMPLES = 3_600
-"""Positions of the primary that are remembered: of an hour, looked at every second."""
+"""Positions of the primary to remember: an hour of one per second."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplicaTimes:
-    """How often it is looked where the two servers stand, and what follows from it; in seconds."""
+    """Intervals and limits of the comparison of the two servers, in seconds."""
 
     look: float = 1.0
-    """From one look to the next, while pages are read: two statements of a millisecond."""
+    """Interval of checks while pages are read: two statements of a millisecond."""
     look_soon: float = 0.1
     """The same after a change, until the standby shows it."""
     wait: float = 1.0
-    """For a look to end, where the last one is older than `old`."""
+    """How long to wait for a check, if the last one is older than `old`."""
     old: float = 3.0
-    """Age from which a look says nothing any more of what a standby shows."""
+    """Age from which a check no longer proves what a standby shows."""
     changed: float = 30.0
     """How long after a change everything is read from the primary at most."""
     flushed: float = 0.6
-    """After which a commit is in what standbys can follow, also with `synchronous_commit = off`:
-    three times Postgres's own `wal_writer_delay`.
+    """How long until standbys can receive a commit, even with `synchronous_commit = off`: three
+    times Postgres's own `wal_writer_delay`.
     """
     retry: float = 5.0
-    """From one look to the next, while the standby cannot be read."""
+    """Interval of checks while the standby cannot be read."""
     late: float = 10.0
-    """How far a standby may be behind before pages warn: longer than people take for normal."""
+    """Lag of a standby from which pages warn: longer than people consider normal."""
 
 
 class ReadReplica:
     """A Driver that reads from a standby and does all else on its primary.
 
-    What viewers change they see at once: until the standby shows it, reading is the primary's. So
-    it is where the standby cannot be read, and where it is none. How far it is behind is known by
-    where the primary stood at a time, and when the standby comes to that place: no clock of theirs
-    counts.
+    Viewers see their own changes at once: until the standby shows them, reads go to the primary. So
+    they do while the standby cannot be read, or is not a standby. The lag is measured by the time
+    between the primary's reaching a WAL position and the standby's: the servers' clocks do not
+    matter.
     """
 
     def __init__(
@@ -96,24 +97,24 @@ class ReadReplica:
     ) -> None:
         self.primary = primary
         self.steady = cast("Driver", _Steady(self))
-        """The standby alone as long as it can be read, whatever was changed: for what gathers
-        figures, and should not go to and fro between two times.
+        """The standby whenever it can be read, regardless of recent changes: for figures, which
+        must not switch between two points in time.
         """
-        self.trouble = "It was not asked yet."
-        """Why nothing is read from the standby, as a sentence; empty where it is."""
+        self.problem = "It was not queried yet."
+        """Why the standby is not read, as a sentence; empty while it is."""
         self.lag: timedelta | None = None
-        """How far the standby was behind when last looked; None where that is not known."""
+        """The standby's lag at the last check; None if unknown."""
         self.standby = standby
         self.times = times or ReplicaTimes()
         self._clock = clock
         self._samples: deque[tuple[float, int]] = deque(maxlen=_MOST_SAMPLES)
-        """Where the primary stood and when, the oldest first, as far as the standby has yet to come
-        there.
+        """Positions of the primary and their times, the oldest first, which the standby
+        has not reached.
         """
         self._shows = -1e9
-        """All that was changed before then is shown by the standby."""
+        """The standby shows all changes made before this time."""
         self._changed = -1e9
-        """When something was changed last."""
+        """When something was last changed."""
         self._looked = -1e9
         self._due = -1e9
         self._looking: asyncio.Task[None] | None = None
@@ -123,53 +124,53 @@ class ReadReplica:
 
     @property
     def late(self) -> bool:
-        """Whether the standby is so far behind that people should be warned."""
+        """Whether the standby's lag is long enough for a warning."""
         return (
-            not self.trouble and self.lag is not None and self.lag.total_seconds() > self.times.late
+            not self.problem and self.lag is not None and self.lag.total_seconds() > self.times.late
         )
 
     def figure_lag(self) -> timedelta:
-        """Return how far what is read for figures is behind the standby's clock."""
-        return timedelta(0) if self.trouble or self.lag is None else self.lag
+        """Return the lag of the data that figures are read from."""
+        return timedelta(0) if self.problem or self.lag is None else self.lag
 
     @property
     def words(self) -> str:
-        """What pages are read from, as a sentence or two."""
-        if self.trouble:
-            return f"Read from the primary, not from its standby. {self.trouble}"
+        """Return which server pages are read from, in a sentence or two."""
+        if self.problem:
+            return f"Read from the primary, not from its standby. {self.problem}"
         if self.lag is None:
-            return "Read from a standby; how far it is behind is not known."
+            return "Read from a standby; its lag is unknown."
         return f"Read from a standby, {duration(self.lag)} behind."
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
-        """Begin to read from the standby, or from the primary where that is better."""
+        """Begin a read transaction on the standby, or on the primary if that is better."""
         return cast(
             "AbstractAsyncContextManager[Executor]",
             _Reading(self, timeout, steady=False),
         )
 
     def changed(self, *, seconds_ago: float = 0.0) -> None:
-        """Have the primary read until the standby shows what a viewer changed that long ago."""
+        """Read from the primary until the standby shows a viewer's change made that long ago."""
         now = self._clock()
         self._changed = max(self._changed, now + self.times.flushed - max(0.0, seconds_ago))
         if self._waits:
             self._due = min(self._due, now + self.times.look_soon)
 
     async def close(self) -> None:
-        """Stop looking. The drivers are closed by who made them."""
+        """Stop checking. The drivers are closed by their owner."""
         if self._looking is not None and self._looking.get_loop() is asyncio.get_running_loop():
             await cancel_all([self._looking])
         self._looking = None
 
     async def look(self) -> None:
-        """Find out where the two servers stand."""
+        """Compare the positions of the two servers."""
         asked = self._clock()
         primary: ReplicationRow | None = None
         try:
             primary = await _where(self.primary)
         except DatabaseError as error:
-            # Then what the standby tells of itself has to do.
-            log.debug("the primary cannot be asked where it stands: %s", error)
+            # Fall back on the lag that the standby itself reports.
+            log.debug("cannot read the position of the primary: %s", error)
         try:
             standby = await _where(self.standby)
         except DatabaseError as error:
@@ -178,15 +179,15 @@ class ReadReplica:
         if not standby.standby or (
             primary and primary.system and standby.system and primary.system != standby.system
         ):
-            self._end("It is no standby of this database.", self.times.retry)
+            self._end("It is not a standby of this database.", self.times.retry)
             return
         self.lag = self._lag(asked, primary, standby)
         self._end("", self.times.look_soon if self._waits else self.times.look)
 
     @property
     def _waits(self) -> bool:
-        """Whether something was changed that the standby does not show yet, nor has taken too long
-        to.
+        """Whether there is a change that the standby does not show yet, and that is not too old to
+        wait for.
         """
         waited = self._clock() - self._changed
         return self._shows <= self._changed and waited < self.times.changed
@@ -201,23 +202,23 @@ class ReadReplica:
                 self._shows = self._samples.popleft()[0]
         if self._shows == asked:
             return timedelta()
-        # The last look may be long ago: then the newest change says more.
+        # The last check may be old: then the newest change is the better reference.
         spans = [timedelta(seconds=asked - self._shows)] if self._shows > -1e9 else []
         spans += [standby.behind] if standby.behind is not None else []
         return max(timedelta(), min(spans)) if spans else None
 
-    def _end(self, trouble: str, pause: float) -> None:
-        if trouble != self.trouble:
-            if trouble:
-                log.warning("the read replica is not used: %s", trouble)
+    def _end(self, problem: str, pause: float) -> None:
+        if problem != self.problem:
+            if problem:
+                log.warning("the read replica is not used: %s", problem)
             else:
                 log.info("pages are read from the read replica")
-        self.trouble = trouble
+        self.problem = problem
         self._looked = self._clock()
         self._due = self._looked + pause
 
     async def standby_serves(self, *, steady: bool) -> bool:
-        """Return whether the standby is to be read just now."""
+        """Return whether to read from the standby now."""
         now = self._clock()
         if now >= self._due:
             task = self._looking
@@ -225,19 +226,19 @@ class ReadReplica:
                 task = self._looking = asyncio.create_task(self.look())
             if now - self._looked > self.times.old:
                 await asyncio.wait([task], timeout=self.times.wait)
-        if self.trouble:
+        if self.problem:
             return False
         return steady or not (self._waits or _ON_PRIMARY.get())
 
     def forgives(self, error: DatabaseError) -> bool:
-        """Return whether the primary is to be asked after this failure of the standby's."""
+        """Return whether to query the primary after this error of the standby."""
         if isinstance(error, DatabaseUnavailable):
             self._due = self._clock()
         return isinstance(error, _FORGIVEN)
 
 
 class on_primary:  # noqa: N801 - used like a function
-    """Have all that is read inside be read from the primary: it is read to be changed."""
+    """Read everything inside from the primary, because it is about to be changed."""
 
     def __enter__(self) -> None:
         self._token = _ON_PRIMARY.set(True)
@@ -252,7 +253,7 @@ async def _where(driver: Driver) -> ReplicationRow:
 
 
 class _Steady:
-    """Reads from the standby whatever was changed."""
+    """Reads from the standby regardless of recent changes."""
 
     def __init__(self, replica: ReadReplica) -> None:
         self._replica = replica
@@ -261,7 +262,7 @@ class _Steady:
         return getattr(self._replica, name)
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
-        """Begin to read from the standby, or from the primary where it cannot be read."""
+        """Begin a read transaction on the standby, or on the primary if it cannot be read."""
         replica = self._replica
         return cast(
             "AbstractAsyncContextManager[Executor]",
@@ -270,7 +271,7 @@ class _Steady:
 
 
 class _Reading(AbstractAsyncContextManager[Any]):
-    """Lends an executor of the standby's, or of the primary's."""
+    """Provides an executor of the standby, or of the primary."""
 
     def __init__(self, replica: ReadReplica, timeout: timedelta | None, *, steady: bool) -> None:
         self._replica = replica
@@ -300,13 +301,13 @@ class _Reading(AbstractAsyncContextManager[Any]):
         return await self._stack.__aexit__(kind, error, trace)
 
     async def primary(self) -> Executor:
-        """Return an executor of the primary's, for as long as this one is lent."""
+        """Return an executor of the primary, for the lifetime of this one."""
         reading = self._replica.primary.reading(timeout=self._timeout)
         return await self._stack.enter_async_context(reading)
 
 
 class _StandbyExecutor:
-    """The operations of a standby, and the primary's where the standby fails."""
+    """The operations of a standby, falling back on the primary if it fails."""
 
     def __init__(
         self, replica: ReadReplica, executor: Executor, primary: Callable[[], Any]
@@ -336,8 +337,9 @@ class _StandbyExecutor:
             except DatabaseError as error:
                 if not self._replica.forgives(error):
                     raise
-                log.debug("asked the primary after the read replica: %s", error)
-                # What is unlogged says nothing of the rest; else one page shows one server's rows.
+                log.debug("queried the primary instead of the read replica: %s", error)
+                # A missing unlogged table does not affect other reads; after any other failure the
+                # whole page is read from the primary, so that it shows one server's rows.
                 self._failed = not isinstance(error, StandbyLacks)
             else:
                 return answer

@@ -1,7 +1,7 @@
-"""One drawing for everybody who looks at the same thing: what live regions ask for by themselves.
+"""Shared renderings: refreshes of live regions with the same key are rendered once.
 
-A drawing is made from its key alone, so nothing of a viewer is in it but what is in the key: the
-address, the fragment, rights and preferences.
+A rendering is made from its key alone, so it contains nothing of a viewer but what is in the key:
+the address, the fragment, rights and preferences.
 """
 
 from __future__ import annotations
@@ -21,55 +21,57 @@ from riverui.web.live.cancelling import cancel_all
 from riverui.web.view.preferences import LIVE_SECONDS, Preferences
 
 _SHARE = 0.95
-"""Of the time between two refreshes, for which a drawing answers all: a viewer who is alone does
-not get the same one again, and of many at random moments every twentieth costs one too many.
+"""Share of a live region's interval for which a rendering is reused: a single viewer never gets the
+same one twice, and of many at random times every twentieth causes an extra one.
 """
 _REST = 2.0
-"""A drawing answers all for at least this many times as long as it took: no more than half of the
-time is spent on one of them, however slow the database is.
+"""A rendering is reused for at least this multiple of its duration: at most half of the time is
+spent on rendering one view, however slow the database is.
 """
 _SLOW = 3.0
-"""How many times as old a drawing may be where all is slow, and a new one takes long."""
+"""How many times longer a rendering is reused while the process is slow and a new one
+takes long.
+"""
 _PAUSE = 0.25
-"""Seconds between the beginnings of two drawings of the same thing, however many actions there are:
-who asks meanwhile waits for the second.
+"""Seconds between the starts of two renderings of the same view, however many actions there are:
+requests in between wait for the second.
 """
 _LONGEST = max(LIVE_SECONDS)
-"""Seconds after which no drawing is good for anybody."""
+"""Seconds after which no rendering is reused."""
 _LEVEL = 4
-"""Of compression: half the work of the usual 9, and a tenth more bytes."""
+"""Compression level: half the work of the usual 9, and a tenth more bytes."""
 _TICKING = re.compile(rb'(<time datetime="[^>]*>|<span data-since="[^>]*>)[^<]*')
-"""Times, whose words the page keeps up to date by itself."""
+"""Times, whose text the page itself keeps up to date."""
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class RefreshKey(Struct, frozen=True, kw_only=True):
-    """All that a drawing is made of."""
+    """All inputs of a rendering."""
 
     base: str
     """Path at which the dashboard is mounted, unquoted."""
     path: str
     query: bytes
     target: bytes
-    """The element that the answer goes into, as htmx names it."""
+    """The element that the response replaces, as htmx names it."""
     rights: frozenset[str]
     read_only: str
-    """Why the database takes no changes; empty where it does."""
+    """Why the database accepts no changes; empty if it does."""
     preferences: Preferences
 
 
 class RefreshLimits(Struct, frozen=True, kw_only=True):
-    """How much is kept of drawings that are still good."""
+    """Limits of the cache of renderings."""
 
     entries: int = 1_000
-    """As many as one process can draw within two seconds, and more than people look at."""
+    """As many as one process can render within two seconds, and more than people view."""
     bytes: int = 32 * 1024 * 1024
-    """Of all of them. A list of 100 jobs has some 80 kB."""
+    """Of all renderings together. A list of 100 jobs has some 80 kB."""
 
 
-class Drawing:
-    """An answer as it was drawn: whole, compressed once, and named by what is in it."""
+class Rendering:
+    """A rendered response: its body, compressed once, and its ETag."""
 
     def __init__(self, status: int, headers: Headers, body: bytes, *, route: str) -> None:
         self.status = status
@@ -82,17 +84,15 @@ class Drawing:
         self._etag = self._zipped = b""
 
     def holds(self, now: float, seconds: float) -> bool:
-        """Return whether it is new enough for who asks every so many seconds."""
+        """Return whether it is new enough for an interval of so many seconds."""
         return now - self.began <= max(_SHARE * seconds, _REST * self.took)
 
     @property
     def etag(self) -> bytes:
-        """Return the name of what is shown. Two drawings that differ only in how long ago something
-        was have the same.
-        """
+        """Return the ETag. Renderings that differ only in relative times have the same."""
         if not self._etag:
-            told = _TICKING.sub(rb"\1", self.body)
-            self._etag = b'W/"%s"' % hashlib.blake2b(told, digest_size=12).hexdigest().encode()
+            stable = _TICKING.sub(rb"\1", self.body)
+            self._etag = b'W/"%s"' % hashlib.blake2b(stable, digest_size=12).hexdigest().encode()
         return self._etag
 
     @property
@@ -104,18 +104,18 @@ class Drawing:
 
     @property
     def size(self) -> int:
-        """Return the bytes that it takes at most."""
+        """Return an upper bound of its bytes."""
         return len(self.body) + (len(self.body) >> 1) + 2_000
 
 
 class _Flight(Struct, frozen=True, kw_only=True):
     began: float
-    """When the first query is sent at the earliest."""
-    task: asyncio.Task[Drawing | None]
+    """The earliest time at which its first query is sent."""
+    task: asyncio.Task[Rendering | None]
 
 
 class Refreshes:
-    """The drawings of one dashboard that are under way or still good."""
+    """The renderings of one dashboard that are in progress or cached."""
 
     def __init__(
         self,
@@ -126,32 +126,31 @@ class Refreshes:
         self._limits = limits or RefreshLimits()
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._kept: OrderedDict[RefreshKey, Drawing] = OrderedDict()
-        """In the order in which they were made."""
+        self._kept: OrderedDict[RefreshKey, Rendering] = OrderedDict()
+        """In the order of creation."""
         self._bytes = 0
         self._flights: dict[RefreshKey, _Flight] = {}
-        self._tasks: set[asyncio.Task[Drawing | None]] = set()
-        self.refusal: Drawing | None = None
-        """What is said where there is too much to do."""
+        self._tasks: set[asyncio.Task[Rendering | None]] = set()
+        self.refusal: Rendering | None = None
+        """The response under overload."""
         self.kept = MappingProxyType(self._kept)
-        """What is still good, the oldest first."""
+        """Cached renderings, the oldest first."""
         self._acted = -1e9
-        """When something was changed last: what was begun before is old."""
+        """When something was last changed: renderings begun before are outdated."""
 
     async def answer(
         self,
         key: RefreshKey,
-        make: Callable[[], Awaitable[Drawing | None]],
+        make: Callable[[], Awaitable[Rendering | None]],
         seconds: float,
         *,
         slow: bool = False,
-    ) -> Drawing | None:
-        """Return what is shown to somebody who asks every so many seconds.
+    ) -> Rendering | None:
+        """Return the rendering for an interval of so many seconds.
 
-        That is the kept drawing where it is still good, else a new one, for which all who ask
-        meanwhile wait together. It is made to its end whoever gives up waiting; where all is
-        `slow`, they get the old one meanwhile. What `make` raises all of them get; that, None, and
-        any status but 200 is not kept.
+        It is the cached one if new enough, else a new one, shared by all concurrent callers. It is
+        finished even if the callers give up; if `slow`, they get the old one meanwhile. All of them
+        get an exception of `make`; exceptions, None, and any status but 200 are not cached.
         """
         last, now = self._kept.get(key), self._clock()
         kept = last if last is not None and last.began > self._acted else None
@@ -160,7 +159,7 @@ class Refreshes:
         self._enter_loop()
         flight = self._flights.get(key)
         if flight is None or flight.began <= self._acted:
-            # Actions that come fast do not have the same thing drawn all the time.
+            # A fast series of actions must not render the same view continuously.
             pause = last.began + _PAUSE - now if last is not None else 0.0
             flight = self._start(key, make, max(0.0, pause))
         if slow and kept is not None and kept.holds(now, _SLOW * seconds):
@@ -168,55 +167,55 @@ class Refreshes:
         return await asyncio.shield(flight.task)
 
     def expire(self) -> None:
-        """Have all who ask from now on get a new drawing, as something was changed."""
+        """Outdate all cached renderings, because something was changed."""
         self._acted = self._clock()
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel renderings in progress."""
         await cancel_all(self._tasks)
 
     def _enter_loop(self) -> None:
-        # A task of a loop that is gone would never end.
+        # A task of a closed event loop would never end.
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._flights, self._tasks = loop, {}, set()
 
     def _start(
-        self, key: RefreshKey, make: Callable[[], Awaitable[Drawing | None]], pause: float
+        self, key: RefreshKey, make: Callable[[], Awaitable[Rendering | None]], pause: float
     ) -> _Flight:
         began = self._clock() + pause
 
-        async def fly() -> Drawing | None:
+        async def fly() -> Rendering | None:
             if pause:
                 await asyncio.sleep(pause)
-            drawing = await make()
-            if drawing is not None and drawing.status == 200:
-                drawing.began, drawing.took = began, self._clock() - began
-                self._keep(key, drawing)
-            return drawing
+            rendering = await make()
+            if rendering is not None and rendering.status == 200:
+                rendering.began, rendering.took = began, self._clock() - began
+                self._keep(key, rendering)
+            return rendering
 
         task = asyncio.create_task(fly())
         flight = self._flights[key] = _Flight(began=began, task=task)
-        # The loop itself holds no task.
+        # The event loop itself keeps no strong reference to tasks.
         self._tasks.add(task)
 
-        def ended(task: asyncio.Task[Drawing | None]) -> None:
+        def ended(task: asyncio.Task[Rendering | None]) -> None:
             self._tasks.discard(task)
             if self._flights.get(key) is flight:
                 del self._flights[key]
             if not task.cancelled():
-                # Known, even where all who waited have left.
+                # Mark the exception as retrieved, even if all callers have left.
                 task.exception()
 
         task.add_done_callback(ended)
         return flight
 
-    def _keep(self, key: RefreshKey, drawing: Drawing) -> None:
+    def _keep(self, key: RefreshKey, rendering: Rendering) -> None:
         self._drop(key)
-        if drawing.size > self._limits.bytes:
+        if rendering.size > self._limits.bytes:
             return
-        self._kept[key] = drawing
-        self._bytes += drawing.size
+        self._kept[key] = rendering
+        self._bytes += rendering.size
         oldest = self._clock() - _LONGEST
         while self._kept:
             key, first = next(iter(self._kept.items()))

@@ -384,7 +384,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         signed_in=seen.access is not None,
         read_only=_read_only(request),
         replica=replica.words if replica else "",
-        replica_warns=replica is not None and (replica.late or bool(replica.trouble)),
+        replica_warns=replica is not None and (replica.late or bool(replica.problem)),
         version=__version__,
         database=board.driver.database,
         schema=board.driver.schema_in_use,
