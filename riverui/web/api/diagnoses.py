@@ -188,7 +188,7 @@ class JobCheck(HealthCheck, frozen=True, kw_only=True):
 
     result: Annotated[
         ResultName,
-        Meta(description="Failed is what holds the job up; unknown is what cannot be told."),
+        Meta(description="Failed checks hold the job up; unknown ones could not be made."),
     ]
     page: Annotated[
         str | UnsetType,

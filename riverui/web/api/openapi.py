@@ -64,9 +64,13 @@ def schemas(found: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the schemas of all models of these routes by name, with their examples."""
     types: list[Any] = [Error]
     for endpoint in found:
-        told = endpoint.description
-        types += [model for model in (told.answer, told.accepted, *told.body) if model is not None]
-        types += [parameter.type for parameter in told.parameters]
+        described = endpoint.description
+        types += [
+            model
+            for model in (described.answer, described.accepted, *described.body)
+            if model is not None
+        ]
+        types += [parameter.type for parameter in described.parameters]
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     for schema in components.values():
         if "description" in schema:
@@ -103,16 +107,16 @@ def _is_model(found: Any) -> bool:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    told = endpoint.description
+    described = endpoint.description
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
-        "summary": told.summary,
-        "tags": [told.group],
-        "parameters": [_parameter(parameter) for parameter in told.parameters],
+        "summary": described.summary,
+        "tags": [described.group],
+        "parameters": [_parameter(parameter) for parameter in described.parameters],
         "responses": _responses(endpoint),
     }
-    if told.body:
-        taken = [_ref(model) for model in told.body]
+    if described.body:
+        taken = [_ref(model) for model in described.body]
         schema = taken[0] if len(taken) == 1 else {"anyOf": taken}
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     if endpoint.right == PUBLIC:
@@ -133,20 +137,20 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _responses(endpoint: Endpoint) -> Mapping[str, Any]:
-    told = endpoint.description
-    schema = _ref(told.answer) if told.answer else {}
+    described = endpoint.description
+    schema = _ref(described.answer) if described.answer else {}
     found: dict[str, Any] = {
         "200": {
             "description": HTTPStatus.OK.phrase,
             "content": {
                 media: {"schema": schema if media == JSON else {"type": "string"}}
-                for media in told.media
+                for media in described.media
             },
         }
     }
-    if told.accepted:
-        found["202"] = _response(HTTPStatus.ACCEPTED, told.accepted)
-    for status in sorted({*_FAILS, *told.fails, *(_BODY_FAILS if told.body else ())}):
+    if described.accepted:
+        found["202"] = _response(HTTPStatus.ACCEPTED, described.accepted)
+    for status in sorted({*_FAILS, *described.fails, *(_BODY_FAILS if described.body else ())}):
         found[str(status)] = _response(HTTPStatus(status), Error)
     return found
 

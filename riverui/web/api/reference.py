@@ -78,20 +78,20 @@ async def show(request: Request) -> Response:
 
 
 def _address(request: Request, endpoint: Endpoint) -> Address:
-    rights, told = dashboard(request).sections.rights, endpoint.description
+    rights, described = dashboard(request).sections.rights, endpoint.description
     words = right_words(endpoint.right, rights)
     return Address(
         anchor=endpoint.name.replace(".", "-"),
         method=endpoint.method,
         path=endpoint.path_format,
-        summary=_without_markdown(told.summary),
+        summary=_without_markdown(described.summary),
         right=endpoint.right if words and "." in endpoint.right else "",
         right_words=words or "anyone",
         allowed="." not in endpoint.right or access(request).may(endpoint.right),
-        extension=told.extension,
-        parameters=tuple(_line(parameter) for parameter in told.parameters),
-        body=_example(told.body[0] if told.body else None),
-        answer=_example(told.answer),
+        extension=described.extension,
+        parameters=tuple(_line(parameter) for parameter in described.parameters),
+        body=_example(described.body[0] if described.body else None),
+        answer=_example(described.answer),
     )
 
 

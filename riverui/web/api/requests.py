@@ -130,17 +130,17 @@ async def _json(request: Request) -> str:
     return text
 
 
-def _refusal(model: type[Body], posted: Mapping[str, Any], told: str) -> str:
+def _refusal(model: type[Body], posted: Mapping[str, Any], message: str) -> str:
     """Return the model's message for an error of msgspec, whose text ends with the place ("… - at
     `$.state[0]`") or names a missing field ("Object missing required field `ids`").
     """
-    place = _PLACE.search(told)
+    place = _PLACE.search(message)
     if place is None:
-        return told
+        return message
     name, item = place.groups()
     words = (item and model.refusals.get(f"{name}[]")) or model.refusals.get(name)
     if words is None:
-        return f"`{name}`: {told}."
+        return f"`{name}`: {message}."
     return words if isinstance(words, str) else words(posted.get(name))
 
 

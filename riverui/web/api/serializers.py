@@ -38,5 +38,5 @@ def instant(at: datetime) -> str:
 
 
 def optional_instant(at: datetime | None) -> str | None:
-    """Return a time in UTC as Go writes it, None where there is no time."""
+    """Return a time in UTC as Go writes it, None for None."""
     return None if at is None else instant(at)

@@ -110,7 +110,7 @@ class HtpasswdFile:
 
     def generation(self) -> object:
         """Return a value that changes with the file, which is checked on each call. A file that
-        became invalid lets nobody in.
+        became invalid admits no one.
         """
         try:
             changed = _stat(self._path) != self._stat

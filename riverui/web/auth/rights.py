@@ -46,7 +46,7 @@ so a slow one should be async.
 """
 
 
-def everybody(connection: HTTPConnection) -> Access:
+def anyone(connection: HTTPConnection) -> Access:
     """Give everyone every right: the host app, the network or the loopback interface controls
     access.
     """

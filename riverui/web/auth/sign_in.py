@@ -9,7 +9,7 @@ from riverui.errors import ConfigError
 from riverui.web.auth.basic_auth import BasicAuth, Credentials, SingleUser
 from riverui.web.auth.failures import Failures
 from riverui.web.auth.htpasswd import HtpasswdFile
-from riverui.web.auth.rights import Authenticate, everybody
+from riverui.web.auth.rights import Authenticate, anyone
 from riverui.web.auth.tokens import TokenAuth, Tokens
 
 
@@ -63,4 +63,4 @@ class SignIn:
             return self.authenticate
         if lists:
             return BasicAuth(*lists, failures=self.failures[0])
-        return everybody if self.no_auth else None
+        return anyone if self.no_auth else None

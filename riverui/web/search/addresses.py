@@ -1,6 +1,4 @@
-"""The address of a job list: what it shows, in which order, from where; and its neighbours'
-addresses.
-"""
+"""Read and write the address of a job list: its filter, order, position and columns."""
 
 from __future__ import annotations
 
@@ -25,11 +23,9 @@ from riverui.web.view.job_columns import STANDARD
 from riverui.web.view.preferences import PAGE_SIZES
 
 _OURS = frozenset({"after", "before", "limit", "order", "q"})
-"""Parameters of a list that may be given once, besides the fields of the filter form."""
+"""Parameters of a list besides the fields of the filter form; each may be given once."""
 _MOST_ROWS = 1_000
-"""Rows that an address may ask for: as many as River's API gives. A page takes the nearest of its
-sizes.
-"""
+"""Most rows of a list: as many as River's API returns. Pages use the nearest of their sizes."""
 _WHEN = {"waiting": "Due", "running": "Running", "finalized": "Finished", "mixed": "When"}
 _ORDER_LABELS = {
     "waiting": ("Earliest due", "Latest due"),
@@ -40,7 +36,7 @@ _ORDER_LABELS = {
 
 
 class Changes(TypedDict, total=False):
-    """What the address of a list may say in place of what the list says."""
+    """The parts of a list that an address may change."""
 
     q: str
     states: Sequence[JobState]
@@ -52,11 +48,11 @@ class Changes(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """One view of the job list, as its address says it."""
+    """A job list as its address describes it."""
 
     search: Search
     states: tuple[JobState, ...]
-    """As chosen on the rail; empty is All."""
+    """The states selected on the rail; empty for all."""
     order: JobOrder
     limit: int
     default_limit: int
@@ -65,41 +61,38 @@ class Listing:
     default_columns: tuple[str, ...] = STANDARD
     cursor: JobCursor | None = None
     problem: str = ""
-    """What is not understood of the address, in words: without it the list might hold more than was
-    asked for.
+    """An error message for unknown parameters, which may have been meant to narrow the list; empty
+    if there are none.
     """
 
     @property
     def filter(self) -> JobFilter:
-        """Return what is shown. Raises BadRequest where the address or the search text makes no
-        sense.
-        """
+        """Return the filter. Raise BadRequest if the address or the search text is invalid."""
         if self.problem:
             raise BadRequest(self.problem)
         return self.search.filter(self.states)
 
     @property
     def paths(self) -> tuple[JsonPath, ...]:
-        """Return the paths among the columns: what has to be read for them."""
+        """Return the paths among the columns, whose values have to be read."""
         return json_paths(self.columns)
 
     @property
     def key(self) -> str:
-        """Return a name for what is shown, the same in whatever order and columns."""
+        """Return a key for the filter, the same in any order and with any columns."""
         return _encoded([("q", self.search.text), *_state_pairs(self.states)])
 
     def query(self, **changes: Unpack[Changes]) -> str:
-        """Return the query string of this list with some parts changed; "" where it is the plain
-        list of all jobs.
+        """Return the query string of this list with some parts changed; empty for the plain list of
+        all jobs.
         """
         return _encoded(self.pairs(**changes))
 
     def pairs(self, **changes: Unpack[Changes]) -> list[tuple[str, str]]:
         """Return the parameters of this list with some parts changed, as names and values.
 
-        Where the states change, their own default order applies. The place in the list has to be
-        given. A text that is too long for a search is left out: each of a page's many links would
-        repeat it.
+        New states get their own default order. The position in the list is kept only if given. A
+        text that is too long for a search is left out: each of a page's many links would repeat it.
         """
         q = changes.get("q", "" if self.search.too_long else self.search.text)
         states = changes.get("states", self.states)
@@ -120,7 +113,7 @@ class Listing:
         return pairs
 
     def export_query(self, format: str) -> str:
-        """Return the query string of this list as a file of that format: whole jobs where the
+        """Return the query string of this list as a file of that format; it has whole jobs if the
         columns are the standard ones.
         """
         pairs = [("format", format)]
@@ -133,18 +126,18 @@ class Listing:
 
     @property
     def when(self) -> str:
-        """Return what the time is that a row shows, as a heading."""
+        """Return the heading of the time column."""
         return _WHEN[_group(self.states)]
 
     def orders(self) -> list[tuple[JobOrder, str]]:
-        """Return the orders to choose from, in words that fit the states shown."""
+        """Return the available orders, with labels that fit the states shown."""
         first, last = _ORDER_LABELS[_group(self.states)]
         by_id = [(JobOrder.ID_DESC, "Newest"), (JobOrder.ID, "Oldest")]
         by_time = [(JobOrder.TIME, first), (JobOrder.TIME_DESC, last)]
         return by_time + by_id if self.states else by_id + by_time
 
     def place(self, row_id: int, at: datetime, *, before: bool = False) -> JobCursor:
-        """Return the place just after (or before) a row."""
+        """Return the cursor just after (or before) a row."""
         timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
         return JobCursor(at=at if timed else None, id=row_id, before=before)
 
@@ -157,12 +150,12 @@ def read(
     default_columns: tuple[str, ...] = STANDARD,
     besides: Collection[str] = (),
 ) -> tuple[Listing, bool]:
-    """Return the list that an address asks for, and whether the address is its canonical one.
+    """Return the list that an address describes, and whether the address is its canonical one.
 
-    Plain form fields (River UI's names and those of the API among them) and states within the text
-    are taken into their places. `besides` are parameters that mean something else than the list.
-    Raises BadRequest for nonsense outside the text, which has its own errors; what is not
-    understood at all is told in `problem`.
+    Plain form fields (including the names of River UI and the API) and states within the text are
+    normalised. `besides` names parameters that do not belong to the list. Raise BadRequest for
+    invalid values outside the text, which has its own errors; unknown parameters are reported in
+    `problem`.
     """
     text = params.get("q", "")
     search = query.parse(text, now=now)
@@ -172,10 +165,10 @@ def read(
     canonical = not fields and "states" not in params
     if fields:
         search = query.parse(query.merge_fields(search, fields), now=now)
-        # An address cannot tell of it.
+        # A canonical address would leave out a text that is too long, and with it the error.
         canonical = search.too_long
     if search.states is not None and not search.errors:
-        # The rail shows the states; the text need not say them again.
+        # The rail shows the states, so the text need not repeat them.
         states, canonical = query.normal_states(search.states), False
         search = search.stateless()
     order = _order(params.get("order", ""), states)
@@ -199,23 +192,23 @@ def read(
         cursor=_cursor(params, order) if canonical else None,
         problem=problem,
     )
-    # Where something is not understood, its address is the only one that says so.
+    # A canonical address would lose the unknown parameters, and with them the error.
     return listing, canonical or bool(problem)
 
 
 def first_page(listing: Listing) -> Listing:
-    """Return the same list from its beginning."""
+    """Return the same list at its first page."""
     return replace(listing, cursor=None)
 
 
 def list_url(request: Request, listing: Listing, text: str | None = None) -> str:
-    """Return the address of a list; `text` is the query string where it is not that list's own."""
+    """Return the address of a list; `text` replaces the list's own query string."""
     text = listing.query(cursor=listing.cursor) if text is None else text
     return url(request, "jobs.index") + (f"?{text}" if text else "")
 
 
 def jobs_url(request: Request, terms: Sequence[Term] = (), states: Sequence[JobState] = ()) -> str:
-    """Return the address of the list of the jobs for which these terms hold, in these states."""
+    """Return the address of the list of jobs that match these terms, in these states."""
     text = query.format(JobFilter(terms=tuple(terms)))
     pairs = [("q", text)] if text and len(text) <= query.MAX_LENGTH else []
     asked = _encoded([*pairs, *_state_pairs(states)])
@@ -227,7 +220,7 @@ def _state_pairs(states: Sequence[JobState]) -> list[tuple[str, str]]:
 
 
 def _encoded(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return a query string of our own parameters."""
+    """Return parameters as a query string."""
     return "&".join(
         f"{name}={quote(value, safe=',:*~' if name == 'columns' else ':*~')}"
         for name, value in pairs
@@ -235,8 +228,8 @@ def _encoded(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def default_order(states: Sequence[JobState]) -> JobOrder:
-    """Return the order that people want of these states: the newest, the next due, the longest
-    running, the latest ended.
+    """Return the default order for these states: newest, next due, longest running, or latest ended
+    first.
     """
     return {
         "": JobOrder.ID_DESC,
@@ -272,7 +265,7 @@ def _order(value: str, states: Sequence[JobState]) -> JobOrder:
 
 
 def _limit(value: str, default: int) -> tuple[int, int]:
-    """Return the number of rows asked for, and the page size that comes nearest to it."""
+    """Return the requested number of rows, and the nearest page size."""
     if not value:
         return default, default
     if not (value.isascii() and value.isdigit() and len(value) <= 4 and int(value) <= _MOST_ROWS):
@@ -282,9 +275,7 @@ def _limit(value: str, default: int) -> tuple[int, int]:
 
 
 def _field(name: str) -> Field | None:
-    """Return the field that a parameter filters by, under its own name or another that people know
-    it by.
-    """
+    """Return the field that a parameter filters by; it may be an alias, such as River UI's name."""
     field = grammar.KEYS.get(name)
     return None if field is Field.STATE else field
 
@@ -299,21 +290,23 @@ def _fields(params: QueryParams) -> dict[str, str]:
 
 
 def _problem(params: QueryParams, besides: Collection[str]) -> str:
-    """Return in words what of an address is not understood; empty where everything is."""
+    """Return an error message for unknown or repeated parameters; empty if there are none."""
     given: dict[str, set[str]] = {}
     for name, value in params.multi_items():
         if name in ("columns", "state", "states") or name in besides:
             continue
         field = _field(name)
         if field is None and name not in _OURS:
-            told = f"Unknown filter “{plain(name[:40])}”."
-            return f"{told} It may have been meant to narrow the list, so no jobs are shown."
+            message = f"Unknown filter “{plain(name[:40])}”."
+            return f"{message} It may have been meant to narrow the list, so no jobs are shown."
         values = given.setdefault(field.value if field else name, set())
         if value:
             values.add(value)
         if len(values) > 1:
-            told = f"“{plain(name[:40])}” is given more than once."
-            return f"{told} Join the values with a comma to mean any of them." if field else told
+            message = f"“{plain(name[:40])}” is given more than once."
+            return (
+                f"{message} Join the values with a comma to mean any of them." if field else message
+            )
     return ""
 
 

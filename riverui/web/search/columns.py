@@ -1,4 +1,4 @@
-"""Columns of the job list as an address, the cookie and the chooser name them: names of column
+"""Names of the job list's columns, as in addresses, the cookie and the chooser: names of column
 specs, and paths into args and metadata such as `args.customer.id`.
 """
 
@@ -14,14 +14,14 @@ from riverui.web.view.format import plain
 from riverui.web.view.job_columns import COLUMNS, STANDARD
 
 MAX_COLUMNS = 20
-"""Columns of a table; there are some ten besides paths."""
+"""Most columns of a table; there are some ten besides paths."""
 MAX_PATHS = 6
-"""Paths of a table: the database looks up each of them in every row shown, and a row of hidden
-characters alone takes 3 kB of markup for each.
+"""Most paths of a table: the database looks up each of them in every row shown, and a value of
+hidden characters takes 3 kB of markup.
 """
 MAX_LENGTH = 500
-"""Characters of all columns together: each of a page's links repeats them, and so does a cookie, of
-which browsers keep 4 kB.
+"""Most characters of all columns together: each of a page's links repeats them, and so does the
+cookie, which is limited to 4 kB.
 """
 
 _NAME = re.compile(r"[A-Za-z_]+")
@@ -29,11 +29,11 @@ _BETWEEN = re.compile(r"[\s,]*")
 
 
 def read(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in these comma-separated lists, each once and in its canonical form; those
-    of the standard table where there are none.
+    """Return the names in these comma-separated lists, each once and in its canonical form; the
+    standard columns if there are none.
 
-    The kind, which leads to the job, is never left out: where it is not named, it comes first.
-    Raises BadRequest in words for what is no column.
+    The kind, which links to the job, is always included, first if it is not named. Raise BadRequest
+    for an unknown column.
     """
     names: dict[str, None] = {}
     for text in texts:
@@ -49,7 +49,7 @@ def read(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_kept(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that a browser has kept; the standard ones where they are not known."""
+    """Return the columns stored by a browser; the standard ones if any of them is unknown."""
     try:
         return read(names)
     except BadRequest:
@@ -57,7 +57,7 @@ def read_kept(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def text_of(names: Sequence[str]) -> str:
-    """Return the names as an address carries them: `read` gives them back."""
+    """Return the names as text for an address; the inverse of `read`."""
     return ",".join(names)
 
 

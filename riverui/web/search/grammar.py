@@ -1,4 +1,4 @@
-"""The search box's grammar: reads a text term by term. docs/dashboard/search.md documents it."""
+"""Parse the search box's grammar term by term. docs/dashboard/search.md documents it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from riverui.storage.interface.params import Field, Op, Term
 from riverui.web.search import json_terms, time_terms
 
 MAX_TERMS = 50
-"""Terms of a search: each is a condition of the SQL that is put together."""
+"""Most terms of a search: each is a condition of the SQL."""
 MAX_VALUES = 100
-"""Values of one term: as many ids or names as a person pastes."""
+"""Most values of one term: as many ids or names as a person pastes."""
 
 ALIASES = {
     "attempted": Field.STARTED,
@@ -53,12 +53,12 @@ _STATE_WORDS = {
     "success": "completed",
     "waiting": "available",
 }
-"""Words that other queues use, and the states of River that they may mean."""
+"""State names of other job queues, and the states of River that they may mean."""
 _COMPARISON = re.compile(r"<=|>=|<|>")
 _OPERATOR = re.compile(r"[=!]?=|<=|>=|<|>")
-"""What other languages write between a key and its value, where the grammar has a colon."""
+"""Operators of other query languages; this grammar has a colon instead."""
 _IDS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*(?![^\s])")
-"""Ids as we write them ourselves, perhaps thousands: they are read in one go."""
+"""A list of plain ids, as riverui itself writes them, perhaps thousands: parsed in one step."""
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SPAN = re.compile(r"(?:[0-9.]+[smhdw])+")
@@ -67,7 +67,7 @@ _SEEN_KEY = re.compile(r"([^:*]+):")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchError:
-    """What is wrong with a piece of the search text, and where it begins and ends."""
+    """An error in the search text, with the start and end of its piece."""
 
     start: int
     end: int
@@ -76,37 +76,35 @@ class SearchError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One term of the text as written; a range gives two conditions, nonsense gives none."""
+    """One term of the text as written; a range has two conditions, an invalid term none."""
 
     start: int
     end: int
     field: Field | None
     value_start: int
-    """Where the value begins: after the key and its colon, or (for a path into JSON) after the
+    """The start of the value: after the key and its colon, or (for a path into JSON) after the
     first dot.
     """
     bare: bool
-    """Was written without a key."""
+    """Whether it was written without a key."""
     negated: bool
     terms: tuple[Term, ...] = ()
     error: SearchError | None = None
 
     def moved(self, by: int) -> Part:
-        """Return this term as it is that many characters further on. It has no error."""
+        """Return this valid term, moved by that many characters."""
         return replace(
             self, start=self.start + by, end=self.end + by, value_start=self.value_start + by
         )
 
 
 def read(text: str, now: datetime, *, max_values: int = MAX_VALUES) -> list[Part]:
-    """Return the terms of the text, at most MAX_TERMS + 1. Never raises: a part says what is wrong
-    with it.
-    """
+    """Return the terms of the text, at most MAX_TERMS + 1. Never raise: parts hold their errors."""
     return _Scanner(text, now, max_values).parts()
 
 
 def token_end(text: str, at: int) -> int:
-    """Return where the term that begins at `at` ends: the next white space outside quotes."""
+    """Return the end of the term that begins at `at`: the next white space outside quotes."""
     inside = False
     while at < len(text):
         char = text[at]
@@ -121,7 +119,7 @@ def token_end(text: str, at: int) -> int:
 
 
 def skip_space(text: str, at: int) -> int:
-    """Return where the next term begins."""
+    """Return the start of the next term."""
     while at < len(text) and text[at].isspace():
         at += 1
     return at
@@ -142,18 +140,16 @@ class _Value:
     text: str = ""
     quoted: bool = False
     wild: bool = False
-    """Has a `*` outside quotes."""
+    """Whether it has a `*` outside quotes."""
     starred: bool = False
-    """Has a `*` inside quotes."""
+    """Whether it has a `*` inside quotes."""
     json: object = None
     structured: bool = False
-    """Was written as a JSON object or array, which `json` holds."""
+    """Whether it was written as a JSON object or array, which `json` holds."""
 
 
 class _Scanner:
-    """Walks the text term by term; a term that makes no sense is noted and the walk goes on after
-    it.
-    """
+    """Scans the text term by term; an invalid term is recorded, and scanning continues after it."""
 
     def __init__(self, text: str, now: datetime, max_values: int) -> None:
         self.text = text
@@ -194,7 +190,7 @@ class _Scanner:
         return found
 
     def term(self) -> tuple[Term, ...]:
-        """Read the term that begins here and return its conditions."""
+        """Parse the next term and return its conditions."""
         after = self.text[self.at + 1 : self.at + 2]
         if self.text[self.at] == "-" and after and not after.isspace():
             self.negated = True
@@ -222,8 +218,8 @@ class _Scanner:
     def refuse_operator(
         self, key: re.Match[str], field: Field | None, operator: re.Match[str]
     ) -> None:
-        """Refuse `kind=mail`, which would look for kinds that contain it and find none; a kind may
-        contain < and >, but no key in front of them.
+        """Reject `kind=mail`, which would search for kinds containing that text. A kind may contain
+        < and >, but not after a key.
         """
         end, op = token_end(self.text, key.start()), operator.group()
         compared = op not in ("=", "==", "!=") and (field in TIMES or field in NUMBERS)
@@ -240,7 +236,7 @@ class _Scanner:
         raise _Nonsense(message, key.start(), end)
 
     def word(self) -> tuple[Term, ...]:
-        """Read a term without a key: numbers are ids, words are parts of kinds."""
+        """Parse a term without a key: numbers are ids, words are parts of kinds."""
         self.bare = True
         values = self.values("-", json=False)
         if all(_INTEGER.fullmatch(value.text) and not value.quoted for value in values):
@@ -256,7 +252,7 @@ class _Scanner:
         return (self.make(Field.KIND, Op.LIKE, patterns),)
 
     def keyed(self, field: Field) -> tuple[Term, ...]:
-        """Read the value of a term on anything but JSON, from behind its colon, and return its
+        """Parse the value of a term on a field other than JSON, after its colon, and return its
         conditions.
         """
         if field is Field.ID and (found := _IDS.match(self.text, self.at)):
@@ -318,7 +314,7 @@ class _Scanner:
         return (self.make(field, Op.GE, [moment.start]), self.make(field, Op.LT, [moment.end]))
 
     def bound(self, op: Op, text: str) -> tuple[Op, datetime]:
-        # In a range a span is the instant that long ago: 2h..1h runs from two hours to one hour
+        # In a range, a span is the instant that long ago: 2h..1h runs from two hours to one hour
         # ago.
         return time_terms.compare(op, f"-{text}" if _SPAN.fullmatch(text) else text, self.now)
 
@@ -344,9 +340,7 @@ class _Scanner:
             raise _Nonsense("A minus cannot exclude a range: use < or >.", value.start, value.end)
 
     def contained(self, field: Field, path: tuple[json_terms.PathPart, ...]) -> tuple[Term, ...]:
-        """Read the value of a term on args or metadata, from behind its colon, and return its
-        condition.
-        """
+        """Parse a value of args or metadata, after its colon, and return its condition."""
         texts = []
         for value in self.values(f"{field.value}:", json=True):
             try:
@@ -371,9 +365,7 @@ class _Scanner:
         return (self.make(field, Op.CONTAINS, texts),)
 
     def path(self, key: str) -> tuple[json_terms.PathPart, ...]:
-        """Read the path between `args` and the colon, from its first dot, and step behind the
-        colon.
-        """
+        """Parse the path between `args` and the colon, from its first dot, and skip the colon."""
         start = self.at
         try:
             parts, self.at = json_terms.scan_path(self.text, start, example=f"{key}.customer.id:42")
@@ -393,7 +385,7 @@ class _Scanner:
         return parts
 
     def values(self, key: str, *, json: bool) -> list[_Value]:
-        """Read a list of values, up to the white space after it."""
+        """Parse a list of values, up to the next white space."""
         values = [self.value(key, json=json)]
         while self.text.startswith(",", self.at):
             self.at += 1
@@ -450,7 +442,7 @@ class _Scanner:
         )
 
     def quoted(self) -> str:
-        """Read the text between the quote here and the next one."""
+        """Parse a quoted text, from its opening quote."""
         try:
             text, self.at = json_terms.scan_quoted(self.text, self.at)
         except json_terms.PathError as error:

@@ -1,5 +1,5 @@
-"""Search terms on args and metadata: JSON objects to contain, with every number kept as it was
-written.
+"""Search terms on args and metadata: JSON objects that a job must contain, with every number kept
+as written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from riverui.errors import BadRequest
 
 MAX_DEPTH = 32
-"""Levels of nesting in a search term."""
+"""Most levels of nesting in a search term."""
 
 BARE_PART = re.compile(r"[^\s.:,\[\]\"]+")
 """A part of a path that needs no quotes."""
@@ -28,14 +28,14 @@ class Number(str):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PathPart:
-    """One step of a dotted path; `each` is the `[]` that looks into an array."""
+    """One step of a dotted path; `each` is the `[]` that means any element of an array."""
 
     name: str
     each: bool = False
 
 
 class PathError(Exception):
-    """A path cannot be read from `start` to `end`; the message says why."""
+    """A path is invalid from `start` to `end`; the message says why."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
@@ -43,8 +43,8 @@ class PathError(Exception):
 
 
 def scan_path(text: str, at: int, *, example: str) -> tuple[tuple[PathPart, ...], int]:
-    """Return the parts of the path whose first dot is at `at`, and where it ends; no parts where no
-    dot is there. Raises PathError, with the example where a part is missing.
+    """Return the parts of the path whose first dot is at `at`, and its end; no parts without a dot.
+    Raise PathError, with the example if a part is missing.
     """
     parts: list[PathPart] = []
     start = at
@@ -65,8 +65,8 @@ def scan_path(text: str, at: int, *, example: str) -> tuple[tuple[PathPart, ...]
 
 
 def scan_quoted(text: str, at: int) -> tuple[str, int]:
-    """Return the text between the quote at `at` and the next one, and where that ends. Raises
-    PathError where it does not end.
+    """Return the text between the quote at `at` and the next one, and its end. Raise PathError if
+    the closing quote is missing.
     """
     start = at
     pieces: list[str] = []
@@ -84,7 +84,7 @@ def scan_quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def scan(text: str, at: int) -> tuple[object, int]:
-    """Return the JSON value that begins at `at`, and where it ends. Raises BadRequest in words."""
+    """Return the JSON value that begins at `at`, and its end. Raise BadRequest if it is invalid."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except RecursionError:
@@ -98,9 +98,7 @@ def scan(text: str, at: int) -> tuple[object, int]:
 
 
 def scalar(text: str) -> object:
-    """Return what an unquoted value means: a number, true, false or null where it reads as one,
-    else the text itself.
-    """
+    """Return an unquoted value as a number, true, false or null if it is one, else as text."""
     if text in _WORDS:
         return _WORDS[text]
     if _NUMBER.fullmatch(text):
@@ -122,8 +120,8 @@ def dump(value: object) -> str:
 
 
 def nest(path: Sequence[PathPart], value: object) -> dict[str, object]:
-    """Return the object that holds `value` at `path`: what args must contain. Raises BadRequest in
-    words where Postgres could not store it.
+    """Return the object that holds `value` at `path`: what args must contain. Raise BadRequest if
+    Postgres could not store it.
     """
     nested: object = value
     for part in reversed(path):
@@ -134,9 +132,7 @@ def nest(path: Sequence[PathPart], value: object) -> dict[str, object]:
 
 
 def unnest(value: object) -> tuple[tuple[PathPart, ...], object] | None:
-    """Return the path and the scalar that an object holds when it holds exactly one; None
-    otherwise.
-    """
+    """Return the path and the scalar of an object that holds exactly one; None for others."""
     path: list[PathPart] = []
     while isinstance(value, dict):
         if len(value) != 1:
@@ -152,7 +148,7 @@ def unnest(value: object) -> tuple[tuple[PathPart, ...], object] | None:
 
 
 def path_text(path: Sequence[PathPart]) -> str:
-    """Return a path as the search box takes it, each part quoted where it has to be."""
+    """Return a path in the search box's grammar, its parts quoted if necessary."""
     return ".".join(
         (part.name if BARE_PART.fullmatch(part.name) else quoted(part.name))
         + ("[]" if part.each else "")
@@ -167,7 +163,7 @@ def quoted(text: str) -> str:
 
 def _number(text: str) -> Number:
     found = _NUMBER.fullmatch(text)
-    # Postgres keeps numbers as numeric: an enormous exponent would cost memory or fail there.
+    # Postgres stores numbers as numeric: a huge exponent would cost memory or fail.
     if found is None or abs(int(found.group(1) or 0)) > 1000:
         raise BadRequest(f"The number {text[:40]} is out of range.")
     return Number(text)
@@ -178,7 +174,7 @@ def _constant(text: str) -> object:
 
 
 def _check(value: object, depth: int) -> None:
-    """Refuse what jsonb would refuse, with words instead of a database error."""
+    """Raise BadRequest for values that jsonb would reject."""
     if depth > MAX_DEPTH:
         raise BadRequest(f"This JSON is nested more than {MAX_DEPTH} levels deep.")
     if isinstance(value, dict):

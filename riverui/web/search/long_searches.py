@@ -1,8 +1,8 @@
-"""Searches that no index serves: they go on step by step, driven by the page that shows them.
+"""Searches without an index: they proceed in steps, driven by the page that shows them.
 
-A step is one bounded request; where the next one begins, and what was found so far, travels in its
-address. The server keeps only who searches just now, so that one viewer has one such search and a
-process few.
+A step is one bounded request; the position of the next one and the number of jobs found so far are
+in its address. The server only remembers who is searching, to allow one such search per viewer and
+few per process.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from riverui.web.search.addresses import Listing, list_url
 from riverui.web.view.format import count_text
 
 _MOST_SEARCHES = 3
-"""Searches at once in one process: each keeps a connection of the pool busy about half of the time.
+"""Most concurrent searches in one process: each uses a connection of the pool about half of the
+time.
 """
 _SILENT = 5.0
-"""Seconds without a step after which its page is taken for closed: steps are a second apart at
-most, unless the browser slows down a tab that nobody sees.
+"""Seconds without a step after which its page counts as closed: steps are at most a second apart,
+unless the browser throttles a hidden tab.
 """
 
 
 class Going(StrEnum):
-    """How a search stands: FULL is its page, ENDED the whole search, BY_HAND takes each step on
-    request.
+    """The status of a search: FULL if its page is full, ENDED if all was searched, BY_HAND if each
+    step is requested by the viewer.
     """
 
     GOING = "going"
@@ -47,7 +48,7 @@ class Going(StrEnum):
 
 
 class Turn(StrEnum):
-    """Whether a search may take its next step."""
+    """Whether a search may take its next step, or why not."""
 
     TAKEN = "taken"
     BUSY = "busy"
@@ -56,33 +57,31 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchProgress:
-    """What a search has behind it, as its address tells."""
+    """The progress of a search, as its address holds it."""
 
     search: str
-    """Names the search while it goes on."""
+    """The id of the search."""
     looked: int
-    """Jobs looked at."""
+    """Jobs searched."""
     found: int
     """Jobs found and shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchNote:
-    """The list is the result of a search by steps: how far it has come, and the address of the next
-    step.
-    """
+    """The progress of a search in steps, shown with its list, and the address of the next step."""
 
     state: Going
     looked: str
-    """Jobs looked at, as "150,000", or "1.2M of ≈ 10M" where it is known how many there are."""
+    """Jobs searched, as "150,000", or "1.2M of ≈ 10M" if their total is known."""
     share: float | None
-    """How much of all that is, from 0 to 1; None where that is not known."""
+    """The share of all jobs, from 0 to 1; None if unknown."""
     found: int
     further_url: str | None
-    """What follows as a page of its own, for browsers without script."""
+    """The address of the next step as a page of its own, for browsers without JavaScript."""
     step_url: str
     begin_url: str
-    """The next step of a search that was stopped."""
+    """The address of the next step of a stopped search."""
     reason: str = ""
     """Why the server stopped it."""
 
@@ -94,18 +93,17 @@ class _Lease:
 
 
 class Searches:
-    """The searches that go on just now in this process."""
+    """The searches in progress in this process."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        """Tells seconds since some moment, without ever going back."""
+        """A monotonic clock, in seconds."""
         self._leases: dict[str, _Lease] = {}
 
     def turn(self, viewer: str, search: str, *, begin: bool, step: float) -> Turn:
-        """Say whether this search may take a step of at most `step` seconds.
+        """Return whether this search may take a step of at most `step` seconds.
 
-        A search that begins takes the place of the viewer's earlier one, which is OVERTAKEN from
-        then on.
+        A new search replaces the viewer's earlier one, which is OVERTAKEN from then on.
         """
         now = self._clock()
         self._leases = {name: lease for name, lease in self._leases.items() if lease.until > now}
@@ -131,11 +129,11 @@ class Searches:
 def first_note(
     request: Request, listing: Listing, searched: SearchedWindow, found: int, snapshot: Snapshot
 ) -> SearchNote:
-    """Return the note of a page whose window ended before it was full.
+    """Return the note of a page whose search window ended before the page was full.
 
-    Backwards it goes on by hand only: what is found there belongs above what is shown.
+    A backward search continues on request only: its results belong above those shown.
     """
-    # Whoever goes on has the search under this name.
+    # The next step continues the search under this id.
     request_context(request).shared = False
     progress = SearchProgress(search=secrets.token_hex(4), looked=searched.rows, found=found)
     state = Going.BY_HAND if searched.resume.before else Going.GOING
@@ -153,7 +151,7 @@ def note(
     begin: bool = False,
     reason: str = "",
 ) -> SearchNote:
-    """Return how far the search has come, with the address of what follows."""
+    """Return the progress of the search, with the address of the next step."""
     place = listing.query(cursor=searched.resume)
     carried = urlencode(
         {
@@ -180,9 +178,7 @@ def note(
 
 
 def _all(listing: Listing, snapshot: Snapshot) -> Count | None:
-    """Return how many jobs the whole search has to look at: by id all there are, by time those of
-    its states.
-    """
+    """Return how many jobs the whole search covers: by id all, by time those of its states."""
     states: tuple[JobState, ...] = ()
     if listing.order in (JobOrder.TIME, JobOrder.TIME_DESC):
         states = listing.states
@@ -190,10 +186,9 @@ def _all(listing: Listing, snapshot: Snapshot) -> Count | None:
 
 
 def _looked(looked: int, everything: Count | None) -> tuple[str, float | None]:
-    """Return the jobs looked at in words, and their share of all."""
+    """Return the number of jobs searched as text, and their share of all."""
     words = count_text(Count(value=looked))
-    # By time, the windows of several states overlap: then it may have looked more often than there
-    # are jobs.
+    # By time, the windows of several states overlap: the number searched may exceed the total.
     if everything is None or everything.value <= looked:
         return words, None
     return f"{words} of {count_text(everything)}", looked / everything.value

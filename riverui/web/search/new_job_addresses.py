@@ -1,4 +1,4 @@
-"""The address of the form for a new job, wherever a page leads to it."""
+"""The address of the form for a new job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riverui.web.http.urls import url
 
 
 def new_job_url(request: Request, **params: str) -> str:
-    """Return the address of the form; empty where whoever asks cannot insert jobs."""
+    """Return the address of the form; empty if the viewer cannot insert jobs."""
     if dashboard(request).inserter is None or not access(request).may("jobs.insert"):
         return ""
     return url(request, "jobs.new") + (f"?{urlencode(params)}" if params else "")

@@ -15,7 +15,7 @@ from riverui.web.search import grammar, json_terms, time_terms
 from riverui.web.search.grammar import Part, SearchError
 
 MAX_LENGTH = 2_000
-"""Characters of a search text: each of a page's links repeats it."""
+"""Most characters of a search text: each of a page's links repeats it."""
 
 FORM_FIELDS = tuple(field for field in Field if field is not Field.STATE)
 """Fields of the plain filter form; states have their own parameter."""
@@ -27,21 +27,21 @@ _NO_SUCH_PAGE = "Invalid cursor: start again from the first page."
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Search:
-    """A search text taken apart."""
+    """A parsed search text."""
 
     text: str
     parts: tuple[Part, ...] = ()
     problem: SearchError | None = None
-    """What is wrong with the text as a whole."""
+    """An error of the text as a whole."""
 
     @property
     def too_long(self) -> bool:
-        """Return whether the text is too long to be read; only its beginning is kept."""
+        """Return whether the text is too long to be parsed; only its beginning is kept."""
         return len(self.text) > MAX_LENGTH
 
     @property
     def errors(self) -> tuple[SearchError, ...]:
-        """Return everything that is wrong; nothing for a usable search."""
+        """Return all errors; none for a valid search."""
         found = tuple(part.error for part in self.parts if part.error)
         return (self.problem, *found) if self.problem else found
 
@@ -54,7 +54,7 @@ class Search:
 
     @property
     def states(self) -> tuple[JobState, ...] | None:
-        """Return the states that the text asks for; None when it does not speak of states."""
+        """Return the states that the text names; None if it has no state terms."""
         asked = [term for part in self.parts for term in part.terms if term.field is Field.STATE]
         if not asked:
             return None
@@ -65,8 +65,8 @@ class Search:
         return tuple(state for state in JobState if met[state])
 
     def filter(self, states: Sequence[JobState] = ()) -> JobFilter:
-        """Return the filter; states in the text win over those given. Raises BadRequest when the
-        text has errors.
+        """Return the filter; states in the text override those given. Raise BadRequest if the text
+        has errors.
         """
         if self.errors:
             raise BadRequest(self.errors[0].message)
@@ -74,15 +74,15 @@ class Search:
         return JobFilter(states=normal_states(chosen), terms=self.terms)
 
     def without(self, *drop: Part) -> str:
-        """Return the text with some parts left out."""
+        """Return the text without some parts."""
         return " ".join(self.text[part.start : part.end] for part in self.parts if part not in drop)
 
     def without_states(self) -> str:
-        """Return the text without its state terms, as the links of the state rail carry it on."""
+        """Return the text without its state terms, for the links of the state rail."""
         return self.without(*(part for part in self.parts if part.field is Field.STATE))
 
     def stateless(self) -> Search:
-        """Return the search without its state terms; its other parts are not read again."""
+        """Return the search without its state terms; the other parts are not parsed again."""
         kept: list[Part] = []
         pieces: list[str] = []
         at = 0
@@ -95,7 +95,7 @@ class Search:
         return Search(text=" ".join(pieces), parts=tuple(kept))
 
     def fields(self) -> dict[str, str]:
-        """Return the same filter as plain form fields; a bare word shows in the field that it
+        """Return the same filter as plain form fields; a bare word appears in the field that it
         searches.
         """
         texts: dict[Field, list[str]] = {}
@@ -121,7 +121,7 @@ class Search:
                 else:
                     value = raw
             if value.startswith("-"):
-                # In a field, a minus in front would turn the term round.
+                # In a field, a leading minus would negate the term.
                 end = json_terms.BARE_PART.match(value)
                 cut = end.end() if end and part.field in grammar.JSON else 1
                 value = json_terms.quoted(value[:cut]) + value[cut:]
@@ -136,12 +136,10 @@ def parse(
     max_length: int = MAX_LENGTH,
     max_values: int = grammar.MAX_VALUES,
 ) -> Search:
-    """Return a search text taken apart. Never raises: what is wrong is in `errors`, in words, with
-    its place.
-    """
+    """Parse a search text. Never raise: `errors` holds messages and their positions."""
     if len(text) > max_length:
-        # One character more than can be searched for is kept: sent again as it is, it is still too
-        # long.
+        # Keep one character more than the limit, so that the text is still too long when sent
+        # again.
         kept = text[: max_length + 1]
         return _hopeless(
             kept, max_length, len(kept), f"A search takes at most {max_length:,} characters."
@@ -165,44 +163,46 @@ def parse(
 
 
 def format(filter: JobFilter) -> str:  # noqa: A001 - the other direction of parse
-    """Return the canonical text of a filter: `parse` gives back the very same filter (if it is let
-    be that long).
+    """Return the canonical text of a filter: `parse` returns the same filter, if its length limit
+    allows.
     """
     states = [f"state:{','.join(filter.states)}"] if filter.states else []
     return " ".join(states + ["-" * term.negated + _term_text(term) for term in filter.terms])
 
 
 def merge_fields(search: Search, fields: Mapping[str, str]) -> str:
-    """Return the search text after the plain form was sent: its fields replace what the text said
-    about them.
+    """Return the search text after the plain form was sent: its fields replace the terms on the
+    same fields.
     """
     sent = [field for field in FORM_FIELDS if field.value in fields]
     kept = search.without(*(part for part in search.parts if part.field in sent))
     if not search.parts:
-        # Text that could not be read at all is still the person's.
+        # Keep text that could not be parsed, for the person to correct.
         kept = search.text.strip()
     texts = [kept, *(_field_text(field, fields[field.value]) for field in sent)]
     return " ".join(text for text in texts if text)
 
 
 def searchable(text: str) -> bool:
-    """Return whether people may search for a text of ours: one that names many jobs is too long."""
+    """Return whether a generated text is short enough for the search box; one that names many jobs
+    is not.
+    """
     return len(text) <= MAX_LENGTH and text.count(",") < grammar.MAX_VALUES
 
 
 def parse_own(text: str, *, now: datetime) -> Search:
-    """Return a text of ours (`format`), which may be longer than what people may write."""
+    """Parse a text written by `format`, which may be longer than the search box allows."""
     return parse(text, now=now, max_length=len(text), max_values=len(text))
 
 
 def normal_states(states: Sequence[JobState]) -> tuple[JobState, ...]:
-    """Return states in the order of a job's life; all eight are the same as none."""
+    """Return states in the order of a job's life; empty for all eight."""
     found = tuple(state for state in JobState if state in states)
     return () if len(found) == len(JobState) else found
 
 
 def encode_cursor(cursor: JobCursor) -> str:
-    """Return a cursor as an address carries it; the parameter's name (`after`, `before`) says its
+    """Return a cursor as text for an address; the parameter's name (`after`, `before`) gives its
     direction.
     """
     return (
@@ -211,7 +211,7 @@ def encode_cursor(cursor: JobCursor) -> str:
 
 
 def decode_cursor(text: str, order: JobOrder, *, before: bool = False) -> JobCursor:
-    """Return the cursor that a text stands for in this order. Raises BadRequest in words."""
+    """Parse a cursor of this order. Raise BadRequest if it is invalid."""
     at, tilde, digits = text.rpartition("~")
     timed = order in (JobOrder.TIME, JobOrder.TIME_DESC)
     if not (_CURSOR_ID.fullmatch(digits) and is_bigint(int(digits))) or bool(tilde) is not timed:
@@ -226,7 +226,7 @@ def decode_cursor(text: str, order: JobOrder, *, before: bool = False) -> JobCur
 
 
 def value_text(text: str) -> str:
-    """Return a name as a value of the search box, quoted where it has to be."""
+    """Return a name as a value of the search box, quoted if necessary."""
     return text if _PLAIN.fullmatch(text) else json_terms.quoted(text)
 
 
@@ -291,7 +291,7 @@ def _term_text(term: Term) -> str:
 
 
 def _field_text(field: Field, text: str) -> str:
-    """Return what a plain form field says, as terms of the search text."""
+    """Return the value of a plain form field as terms of the search text."""
     text = text.strip()
     if field is Field.ERROR and text and not text.startswith(('"', '-"')):
         return f"error:{value_text(text)}"
@@ -318,7 +318,7 @@ def _field_text(field: Field, text: str) -> str:
 
 
 def _json_end(text: str, at: int) -> int:
-    """Return where a list of JSON values ends; nonsense runs to the end of the text."""
+    """Return the end of a list of JSON values; an invalid one runs to the end of the text."""
     while True:
         try:
             at = json_terms.scan(text, at)[1]

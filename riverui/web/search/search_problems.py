@@ -1,4 +1,4 @@
-"""What is wrong with an address or a search text, in words for people."""
+"""Error messages for an invalid address or search text."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from riverui.web.view.page_parts import Problem
 
 
 def listing_problem(listing: Listing) -> Problem | None:
-    """Return what is wrong with the address of a list, in words; None when nothing is."""
+    """Return the error message of a list's address; None if it is valid."""
     if listing.problem:
         return Problem(title="This address is not valid.", detail=listing.problem)
     return search_problem(listing.search)
 
 
 def search_problem(search: query.Search) -> Problem | None:
-    """Return what is wrong with the search text, in words; None when nothing is."""
+    """Return the error message of a search text; None if it is valid."""
     if not search.errors:
         return None
-    told = []
+    messages = []
     for error in search.errors[:3]:
         piece = search.text[error.start : error.end].strip()[:40]
         clear = search.too_long or piece in error.message
-        told.append(error.message if clear else f"“{piece}”: {error.message}")
-    return Problem(title="This search is not valid.", detail=plain(" ".join(told)))
+        messages.append(error.message if clear else f"“{piece}”: {error.message}")
+    return Problem(title="This search is not valid.", detail=plain(" ".join(messages)))

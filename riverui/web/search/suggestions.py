@@ -1,4 +1,4 @@
-"""Suggestions for the search box: keys, then names and paths that the database knows."""
+"""Suggestions for the search box: keys, then names and paths from the database."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from riverui.web.search import grammar, json_terms, query
 log = logging.getLogger("riverui.suggest")
 
 OPTIONS = 15
-"""Options shown at most."""
+"""Most options shown."""
 
 _FETCHED = 100
-"""Names that are read at once; where there are fewer, one query serves every text typed."""
+"""Names per query; if there are fewer, one query serves every text typed."""
 _FRESH = 10.0
-"""Seconds for which names answer everyone."""
+"""Seconds for which names are cached."""
 _KEPT = 200
-"""Answers of the database that are kept, of some 2 kB each."""
+"""Query results that are cached, of some 2 kB each."""
 _MOST_QUERIES = 4
-"""Queries at once in a process, so that typing leaves connections to pages."""
+"""Most concurrent queries in a process, so that typing leaves connections for pages."""
 _TIMEOUT = timedelta(seconds=1)
-"""How long a query may take: a suggestion that comes later is of no use."""
+"""Time limit of a query: later suggestions are useless."""
 
 _KEYS = {
     Field.KIND: ("kind:", "kind of job, e.g. kind:mail_send or kind:*mail*"),
@@ -82,14 +82,14 @@ class Option(Struct, frozen=True, kw_only=True):
 
 
 class Suggestions:
-    """What the search box may offer, from names cached for all viewers."""
+    """Options for the search box, from names cached for all viewers."""
 
     def __init__(self, driver: Driver) -> None:
         self._names = _Names(driver)
 
     async def get(self, text: str, caret: int) -> tuple[Option, ...]:
-        """Return at most OPTIONS options for the term under the caret; none where the database is
-        slow or away.
+        """Return at most OPTIONS options for the term under the caret; none if the database is slow
+        or unavailable.
         """
         if len(text) > query.MAX_LENGTH or "\0" in text:
             return ()
@@ -103,9 +103,7 @@ class Suggestions:
         return tuple(options[:OPTIONS])
 
     async def _tokens(self, typed: str) -> list[tuple[str, str, str, bool]]:
-        """Return new terms for what was typed of one: text, label, hint, and whether it is
-        complete.
-        """
+        """Return completions of a term: text, label, hint, and whether it is complete."""
         found = _TYPED.fullmatch(typed)
         field = grammar.KEYS.get(found["key"].lower()) if found else None
         if found is None or field is None:
@@ -140,7 +138,7 @@ class Suggestions:
         ]
 
     async def _words(self, typed: str) -> list[tuple[str, str, str, bool]]:
-        """Return terms for a bare word: the keys that hold it, then states, kinds and queues."""
+        """Return terms for a bare word: the keys that contain it, then states, kinds and queues."""
         minus = "-" if typed.startswith("-") else ""
         word = typed.removeprefix("-").strip('"*').lower()
         keys = [
@@ -165,7 +163,7 @@ class Suggestions:
 
 
 class _Names:
-    """Names out of the database, cached and asked for once at a time."""
+    """Names from the database, cached; concurrent requests share one query."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -176,7 +174,7 @@ class _Names:
     async def get(self, field: Field, match: str) -> Sequence[str]:
         """Return names that contain `match`, the ones that begin with it first."""
         match = match.lower()[:200]
-        # Most databases have few names: then one query serves every keystroke of everybody.
+        # Most databases have few names: then one query serves every keystroke of all viewers.
         names = await self._fetched(field, "")
         if len(names) >= _FETCHED and match:
             names = await self._fetched(field, match)
@@ -216,8 +214,8 @@ class _Names:
 
 
 def token_at(text: str, caret: int) -> tuple[int, int]:
-    """Return start and end of the term that the caret is in or just behind; both are the caret
-    where there is none.
+    """Return start and end of the term in or just before the caret; both are the caret if there is
+    none.
     """
     start = grammar.skip_space(text, 0)
     while start < len(text) and start <= caret:
@@ -240,14 +238,12 @@ def _call(executor: Executor, field: Field) -> Callable[..., Awaitable[Sequence[
 
 
 def _path(dotted: str) -> str:
-    """Return a path as the database gives it (its parts hold no dots) in the search box's own
-    writing.
-    """
+    """Return a path from the database (whose parts hold no dots) in the search box's grammar."""
     return json_terms.path_text([json_terms.PathPart(name=name) for name in dotted.split(".")])
 
 
 def _fixed_values(field: Field) -> Mapping[str, str] | None:
-    """Return values that are known without asking; None where the database knows them."""
+    """Return the fixed values of a field; None if they come from the database."""
     if field is Field.STATE:
         return {state.value: "" for state in JobState}
     if field is Field.SCHEDULED:
@@ -263,7 +259,7 @@ def _fixed_values(field: Field) -> Mapping[str, str] | None:
 
 
 def _last_comma(text: str) -> int:
-    """Return where the last comma outside quotes is; -1 without one."""
+    """Return the position of the last comma outside quotes; -1 without one."""
     inside, found, at = False, -1, 0
     while at < len(text):
         if inside and text[at] == "\\":

@@ -1,6 +1,4 @@
-"""Times as the search box takes them: dates of any precision, spans, a few words. No zone means
-UTC.
-"""
+"""Times in the search box: dates of any precision, spans, a few words. No zone means UTC."""
 
 from __future__ import annotations
 
@@ -25,21 +23,19 @@ _HINT = "Write a time like 2026-11-01, 2026-11-01T10:00Z, or a span like <1h (s,
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """What a person named: a whole day, hour, minute or second, or (start = end) one exact
-    instant.
-    """
+    """A whole day, hour, minute or second, or (start = end) one exact instant."""
 
     start: datetime
     end: datetime
 
     @property
     def exact(self) -> bool:
-        """Return whether it is one instant."""
+        """Return whether it is an instant."""
         return self.start == self.end
 
 
 def compare(op: Op, text: str, now: datetime) -> tuple[Op, datetime]:
-    """Return the condition that one side of a time term means.
+    """Return the condition for one bound of a time term.
 
     A span without a sign is an age: `<1h` is within the last hour, `>1h` before. With a sign it is
     an instant: `<+1h` is before one hour from now.
@@ -61,7 +57,7 @@ def compare(op: Op, text: str, now: datetime) -> tuple[Op, datetime]:
 
 
 def parse(text: str, now: datetime) -> Moment:
-    """Return the moment that the text names. Raises BadRequest in words."""
+    """Parse a moment. Raise BadRequest if it is invalid."""
     word = text.lower()
     if word == "now":
         return Moment(start=now, end=now)
@@ -85,9 +81,7 @@ def parse(text: str, now: datetime) -> Moment:
 
 
 def text_of(op: Op, instant: datetime) -> str:
-    """Return an instant as a text of which `parse` and `compare` make the very same condition, as
-    short as that allows.
-    """
+    """Return the shortest text from which `parse` and `compare` make the same condition."""
     instant = instant.astimezone(UTC)
     if op in (Op.GE, Op.LT) and not (instant.second or instant.microsecond):
         if not (instant.hour or instant.minute):

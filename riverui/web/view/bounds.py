@@ -1,43 +1,39 @@
-"""How much of a job's text a page takes, counted in bytes of markup: a hidden character takes 31 of
-them.
-"""
+"""Limits for a job's texts on a page, in bytes of markup: a hidden character takes 31 of them."""
 
 from __future__ import annotations
 
 from riverui.web.view.format import escaped
 
 _STEP = 500
-"""Characters that are taken or left together."""
+"""Texts are cut at multiples of this many characters."""
 _WIDEST = 36
-"""Bytes of markup that one character takes at most: a marked escape, or a line with tags of its
-own.
-"""
+"""Most bytes of markup of one character: a marked escape, or a line with its own tags."""
 _LINE = 35
 """Bytes of the tags around a line."""
 
 
 def markup_size(text: str) -> int:
-    """Return how many bytes the text takes at most once it is escaped, line by line."""
+    """Return an upper bound of the text's size in bytes when escaped line by line."""
     return len(escaped(text).encode("utf-8", "surrogatepass")) + _LINE * text.count("\n")
 
 
 class Budget:
-    """What is left of so many bytes of markup."""
+    """A budget of bytes of markup."""
 
     def __init__(self, size: int) -> None:
         self.left = size
 
     def spend(self, size: int) -> bool:
-        """Take so many bytes; False, and nothing is left, where there were fewer."""
+        """Spend so many bytes; if fewer are left, spend those and return False."""
         enough = size <= self.left
         self.left = self.left - size if enough else 0
         return enough
 
     def fit(self, text: str, most: int, *, last: bool = False) -> str:
-        """Return the beginning of the text, or its `last` part, that fits into what is left and
-        into `most`.
+        """Return the beginning of the text, or its `last` part, that fits into the rest of the
+        budget and into `most` bytes, and spend it.
 
-        It is spent. What is left over is fewer than 500 characters short of what would have fitted.
+        The result is less than 500 characters shorter than it could be.
         """
         room = min(most, self.left)
         if len(text) * _WIDEST <= room:

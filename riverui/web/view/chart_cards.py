@@ -25,7 +25,7 @@ class ChartCard(Struct, frozen=True, kw_only=True):
 async def chart_cards(
     request: Request, names: Iterable[str], figures: Figures, *, queue: str = "", kind: str = ""
 ) -> tuple[ChartCard, ...]:
-    """Return charts by their names; `queue` and `kind` say which jobs the figures are of."""
+    """Return charts by their names; `queue` and `kind` restrict the figures to their jobs."""
     board, window = dashboard(request), figures.window
     found = await board.marks_since(figures.columns[0].at)
     link, marks = jobs_link(request, queue=queue, kind=kind), chart_marks(found)

@@ -1,4 +1,4 @@
-"""What a chart over time shows, and its columns in words."""
+"""The data of a chart over time, and its columns as text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Shape(StrEnum):
     """How a series is drawn."""
 
     BAR = "bar"
-    """Bars stand on each other, the first series lowest."""
+    """Stacked bars, the first series lowest."""
     LINE = "line"
     BAND = "band"
-    """A line with what is below it filled."""
+    """A line with the area below it filled."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,14 +63,14 @@ class TimeChart:
     """A description for screen readers, and the caption of its table."""
     start: datetime
     step: timedelta
-    """Of one column."""
+    """The length of one column."""
     series: Sequence[Series]
     unit: Unit
     log: bool = False
     links: Sequence[str] = ()
     """What each column links to; empty for no links."""
     known: Sequence[bool] = ()
-    """For each column whether anything is known of it; empty if all are."""
+    """For each column whether it has data; empty if all have."""
     sampled: Sequence[int] = ()
     """For each column, one in how many jobs was read; empty if all were."""
     unfinished: bool = True

@@ -1,5 +1,5 @@
-"""Small pictures drawn by the server as SVG: no script, coloured by classes, described in words for
-screen readers.
+"""Small SVG charts rendered on the server: no script, coloured by classes, with text for screen
+readers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATE_ICONS = {
 """The icon of each state, by its name in the sprite."""
 
 _SLOTS = 20
-"""Slots that are drawn one by one at most: more are drawn as one bar."""
+"""Most slots drawn individually: more are drawn as one bar."""
 _SLOTS_WIDTH = 160.0
 """Width of that bar in CSS pixels: it fits beside a queue's name in a card."""
 _SLOT, _SLOT_GAP = 10.0, 2.0
@@ -59,7 +59,7 @@ def stacked_bar(
 
 
 def slot_bar(taken: int, most: int, label: str = "slots taken") -> Markup:
-    """Return a picture of the slots that are taken of all; `label` describes them in words."""
+    """Return a bar of used slots; `label` names them for screen readers."""
     taken = max(0, min(taken, most))
     if most <= 0:
         return Markup("")

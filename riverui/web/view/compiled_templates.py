@@ -1,5 +1,5 @@
-"""Compiled templates, kept in files as Python keeps compiled modules: compiling those of one page
-takes longer than all else that its first request does.
+"""Cache compiled templates in files, as Python does for modules: compiling those of one page takes
+longer than the rest of its first request.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from riverui import __version__
 
 
 class CompiledTemplates(FileSystemBytecodeCache):
-    """Keeps them in the `__pycache__` of the templates' folder, or below PYTHONPYCACHEPREFIX.
+    """Stores compiled templates in `__pycache__` of the templates' folder, or below
+    PYTHONPYCACHEPREFIX.
 
-    A file goes with one text, one version of Python and one of riverui, and is made anew where one
-    of them changes. Where nothing may be written, templates are compiled by each process.
+    A file is valid for one text, one version of Python and one of riverui. If the folder is not
+    writable, each process compiles the templates.
     """
 
     def __init__(self, templates: Path) -> None:
@@ -29,14 +30,12 @@ class CompiledTemplates(FileSystemBytecodeCache):
         super().__init__(str(folder), f"%s.{made_by}.jinja")
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Fill the bucket, unless the file is missing, of another text, or damaged."""
+        """Fill the bucket, unless the file is missing, outdated or damaged."""
         with suppress(OSError, EOFError, pickle.UnpicklingError):
             super().load_bytecode(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Write the file where PYTHONDONTWRITEBYTECODE does not forbid it and the folder can be
-        written to.
-        """
+        """Write the file, if PYTHONDONTWRITEBYTECODE is not set and the folder is writable."""
         if sys.dont_write_bytecode:
             return
         with suppress(OSError):

@@ -17,9 +17,9 @@ class JobCard:
     """A card on the page of a job."""
 
     template: str
-    """Draws `card`, what `read` returned."""
+    """Renders `card`, the result of `read`."""
     read: Callable[[Request, JobShowRow], Awaitable[object | None]]
-    """Return what to draw for a job; None for no card."""
+    """Returns the card of a job; None for no card."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,9 +27,9 @@ class KindCard:
     """A card on the page of a kind."""
 
     template: str
-    """Draws `card`, what `read` returned."""
+    """Renders `card`, the result of `read`."""
     read: Callable[[Request, str], Awaitable[object | None]]
-    """Return what to draw for a kind; None for no card."""
+    """Returns the card of a kind; None for no card."""
 
 
 class AttemptsLink(NamedTuple):

@@ -1,6 +1,4 @@
-"""What a page tells besides: each fact is read by itself, and the page does without what cannot
-be.
-"""
+"""Read optional parts of a page one by one; the page is shown without those that fail."""
 
 from __future__ import annotations
 
@@ -16,11 +14,10 @@ _Fact = TypeVar("_Fact")
 async def fact(
     driver: Driver, read: Callable[[Executor], Awaitable[_Fact]]
 ) -> _Fact | DatabaseError:
-    """Return what `read` gives in a transaction of its own, or the error that kept it from being
-    read.
+    """Return the result of `read` in its own transaction, or the database error that it raised.
 
-    A standby lacks unlogged tables and a user may lack privileges: that must not take the rest of a
-    page along, and a statement that fails would spoil the others of its transaction.
+    A standby lacks unlogged tables, and a user may lack privileges: the rest of the page must still
+    be shown, and a failed statement would abort a shared transaction.
     """
     try:
         async with driver.reading() as executor:

@@ -26,7 +26,7 @@ class FigureChart:
     name: str
     """Its name in addresses."""
     label: str
-    """Its title, to which the length of a column is added if it counts jobs."""
+    """Its title, followed by the length of a column if it counts jobs."""
     summary: str
     """A description for the documentation."""
     unit: Unit
@@ -78,7 +78,7 @@ def chart_marks(marks: Iterable[DatedMark]) -> Sequence[Mark]:
 
 
 def step_words(step: timedelta) -> str:
-    """Return how long a column is: minute, 10 minutes, 2 hours, day."""
+    """Return the length of a column: minute, 10 minutes, 2 hours, day."""
     seconds = int(step.total_seconds())
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
     return unit if seconds == size else f"{seconds // size} {unit}s"

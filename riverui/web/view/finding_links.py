@@ -1,4 +1,4 @@
-"""Addresses of the pages that findings lead to."""
+"""Addresses of the pages that findings link to."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def link_url(request: Request, link: Link | None) -> str:
 
 
 def check_links(request: Request, checks: Iterable[Finding]) -> dict[str, tuple[str, str]]:
-    """Return where checks lead, by their names: address and words."""
+    """Return the links of checks by their names: address and label."""
     return {
         check.name: (address, check.link.label)
         for check in checks

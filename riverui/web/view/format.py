@@ -1,7 +1,6 @@
 """Values as people read them: text, times, spans, counts.
 
-Everything a job brought along is hostile until it went through `visible` (markup) or `plain`
-(attributes).
+All text of jobs is untrusted until escaped by `visible` (markup) or `plain` (attributes).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from riverui.domain.time import FIRST, LAST, duration as duration, two_units
 from riverui.storage.interface.params import Count, CountKind, total_count
 
 _CANCEL_ERROR = "JobCancelError: "
-"""What River writes in front of the reason of a cancelled job."""
+"""The prefix that River writes before the reason of a cancellation."""
 _LARGER = {
     "kB": (1024, "MB"),
     "MB": (1024, "GB"),
@@ -30,7 +29,7 @@ _LARGER = {
     "s": (60, "min"),
     "min": (60, "h"),
 }
-"""How many of a unit of Postgres' make which larger one."""
+"""How many of a unit of Postgres make the next larger one."""
 _BEYOND = {
     FIRST: "-infinity, or a time before the year 1",
     LAST: "infinity, or a time after the year 9999",
@@ -39,7 +38,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def trusted(markup: str) -> Markup:
-    """Mark as markup what is made of our own tags and escaped text; every caller sees to that."""
+    """Mark text as markup; callers must pass only our own tags and escaped text."""
     return Markup(markup)  # noqa: S704
 
 
@@ -50,11 +49,10 @@ def _marked_code_point(match: re.Match[str]) -> str:
 def escaped(text: str) -> str:
     """Return escaped text for use inside `trusted`; hidden characters show as marked escapes."""
     if text.isidentifier():
-        # Most names of kinds and queues: neither markup nor anything hidden.
+        # Most names of kinds and queues need no escapes.
         return text
     markup = html.escape(text)
-    # Whatever is hidden is not printable in Python's eyes either, and asking Python is much
-    # cheaper.
+    # All hidden characters are unprintable in Python, whose check is much cheaper.
     return markup if text.isprintable() else HIDDEN.sub(_marked_code_point, markup)
 
 
@@ -66,14 +64,14 @@ def visible(text: object) -> Markup:
 
 
 def word(text: object) -> Markup:
-    """Return a name out of a job (kind, queue, tag, worker) as markup, isolated so that its
-    direction cannot leak.
+    """Return a name from a job (kind, queue, tag, worker) as markup, isolated so that its text
+    direction cannot affect the page.
     """
     return trusted(f"<bdi>{escaped(str(text))}</bdi>")
 
 
 def short(text: object, limit: int = 120) -> Markup:
-    """Return what `word` gives, cut to `limit` characters; the tooltip has the whole text."""
+    """Return the same as `word`, cut to `limit` characters, with the whole text in the tooltip."""
     shown = str(text)
     if len(shown) <= limit:
         return word(shown)
@@ -81,7 +79,7 @@ def short(text: object, limit: int = 120) -> Markup:
 
 
 def number(value: int) -> str:
-    """Return a whole number with its thousands apart: 1203 → "1,203"."""
+    """Return a whole number with thousands separators: 1203 → "1,203"."""
     return f"{value:,}"
 
 
@@ -91,7 +89,7 @@ def compact(value: int) -> str:
         return number(value)
     for unit_size, unit in ((1_000, "k"), (1_000_000, "M"), (1_000_000_000, "B")):
         scaled = value / unit_size
-        # Compared as it will be written, so that 999,999 is 1M and never 1000k.
+        # Compare the rounded value, so that 999,999 becomes 1M and never 1000k.
         if scaled < 999.5 or unit == "B":
             return (
                 f"{scaled:.1f}{unit}".replace(".0", "") if scaled < 9.95 else f"{scaled:,.0f}{unit}"
@@ -101,7 +99,7 @@ def compact(value: int) -> str:
 
 def count_text(count: Count) -> str:
     """Return a count as lists show it: 1,203 · 9.8M · 10,000+ · 9.8M+ · ≈ 9.8M. It has every digit
-    below a million, unless it is a guess.
+    below a million, unless it is an estimate.
     """
     value = count.value
     if count.kind is CountKind.ESTIMATED:
@@ -112,8 +110,8 @@ def count_text(count: Count) -> str:
 
 
 def jobs_by_state(counts: Mapping[JobState, Count]) -> str:
-    """Return how many jobs there are and in which states: "30 discarded jobs", or
-    "31 jobs (1 retryable, 30 discarded)".
+    """Return the number of jobs and their states: "30 discarded jobs", or "31 jobs (1 retryable, 30
+    discarded)".
     """
     total = total_count(counts.values())
     s = "" if total.value == 1 else "s"
@@ -129,26 +127,24 @@ def jobs_by_state(counts: Mapping[JobState, Count]) -> str:
 
 
 def estimate(value: int) -> str:
-    """Return a guessed number as "≈ 9.8M"."""
+    """Return an estimate as "≈ 9.8M"."""
     return count_text(Count(value=value, kind=CountKind.ESTIMATED))
 
 
 def _rounded(value: int) -> int:
-    """Return the number to three digits, more than an estimate is good for."""
+    """Return the number rounded to three digits; estimates are less precise."""
     unit = int(10 ** max(len(str(value)) - 3, 0))
     return (value + unit // 2) // unit * unit
 
 
 def _floored(value: int) -> int:
-    """Return the number to two digits, never more than it is: there are not "10M or more" of
-    9,980,095.
-    """
+    """Return the number rounded down to two digits: 9,980,095 is not "10M or more"."""
     unit = int(10 ** max(len(str(value)) - 2, 0))
     return value // unit * unit
 
 
 def count_title(count: Count) -> str:
-    """Return how the number came about, for its tooltip."""
+    """Return how the number was counted, for its tooltip."""
     when = f" at {count.at.astimezone(UTC):%H:%M:%S} UTC" if count.at else ""
     if count.kind is CountKind.AT_LEAST:
         return f"{number(count.value)} or more: counting stops there{when}"
@@ -195,14 +191,14 @@ def setting(value: str) -> str:
 
 
 def beyond_calendar(at: datetime) -> str:
-    """Return words for a time that stands for all before or after Python's calendar; "" for any
-    other.
+    """Return text for a time that represents all before or after Python's calendar; empty for
+    others.
     """
     return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
 
 
 def about(span: timedelta) -> str:
-    """Return a span that was guessed, in whole minutes or more: "≈ 12 m", "< 1 m"."""
+    """Return an estimated span in whole minutes or larger units: "≈ 12 m", "< 1 m"."""
     seconds = span.total_seconds()
     if seconds < 60:
         return "< 1 m"
@@ -211,7 +207,7 @@ def about(span: timedelta) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share from 0 to 1 in per cent, with a decimal below ten: 31 % · 0.4 %."""
+    """Return a share from 0 to 1 in per cent, with one decimal below ten: 31 % · 0.4 %."""
     value = share * 100
     return f"{value:.0f} %" if value >= 9.95 or value == int(value) else f"{value:.1f} %"
 
@@ -249,8 +245,8 @@ def absolute(at: datetime) -> str:
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """Return a time in UTC in 14 characters: "11-21 14:02:11", or with the year where it is
-    another.
+    """Return a time in UTC in 14 characters: "11-21 14:02:11", or with the year if it is not the
+    current one.
     """
     at = at.astimezone(UTC)
     if at.year == now.astimezone(UTC).year:
@@ -259,9 +255,7 @@ def clock(at: datetime, now: datetime) -> str:
 
 
 def cancel_reason(error: str) -> str:
-    """Return the error of a cancelled job without the name of its class, which its state tells
-    already.
-    """
+    """Return the error of a cancelled job without its class name, which repeats the state."""
     return error.removeprefix(_CANCEL_ERROR)
 
 
@@ -273,9 +267,7 @@ def newest_error(row: JobListRow) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Times:
-    """Writes instants the way one browser prefers; app.js keeps them going and knows the local
-    zone.
-    """
+    """Formats times as one browser prefers; app.js updates them and knows the local zone."""
 
     now: datetime
     mode: str = "relative"
@@ -287,11 +279,11 @@ class Times:
         return trusted(self.ago_html(at, fine))
 
     def since(self, at: datetime) -> Markup:
-        """Return as markup how long ago that was, in whole seconds; it ticks on in the browser."""
+        """Return the age of a time as markup, in whole seconds; the browser keeps it up to date."""
         return trusted(self.since_html(at))
 
     def ago_html(self, at: datetime, fine: bool = False) -> str:
-        """Return what `ago` gives as a plain string, for markup that is put together elsewhere."""
+        """Return the same as `ago` as a plain string, for use in other markup."""
         if words := beyond_calendar(at):
             return f'<span title="{_BEYOND[at]}">{words}</span>'
         text = relative(at, self.now, fine=fine) if self.mode == "relative" else clock(at, self.now)
@@ -300,9 +292,9 @@ class Times:
         return f'<time datetime="{iso}Z" title="{iso[:10]} {iso[11:]} UTC"{mark}>{text}</time>'
 
     def since_html(self, at: datetime) -> str:
-        """Return what `since` gives as a plain string."""
+        """Return the same as `since` as a plain string."""
         if beyond_calendar(at):
-            # Nothing that a browser could count on from.
+            # The browser cannot count from it.
             return (
                 '<span title="since'
                 f' {_BEYOND[at]}">{"over 1,000 years" if at == FIRST else "–"}</span>'
@@ -314,6 +306,6 @@ class Times:
 
 def _iso(at: datetime) -> str:
     """Return a time in UTC to the millisecond, without the Z."""
-    # msgspec writes a time in a tenth of the time that isoformat takes.
+    # msgspec is ten times as fast as isoformat.
     text: str = msgspec.to_builtins(at.astimezone(UTC))
     return text[:23] if "." in text else f"{text[:19]}.000"

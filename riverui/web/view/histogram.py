@@ -1,4 +1,4 @@
-"""How often something took how long, as bars over a logarithmic scale."""
+"""Histograms of durations, as bars over a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from riverui.domain.time import duration
 from riverui.web.view.format import number, trusted
 
 _BINS = 6
-"""Bins of a sketch in one bar, so that each bar reaches 1.8 times as far as the one before."""
+"""Bins of a sketch per bar: each bar ends at 1.8 times the end of the one before."""
 _MOST = 40
-"""Bars at most: enough for everything from a millisecond to a month."""
+"""Most bars: enough for durations from a millisecond to a month."""
 _WIDTH, _HIGH = 10, 100
-"""Of a bar and of the whole, in the units of what is stretched."""
+"""Width of a bar and height of the chart, in the units of the stretched shapes."""
 
 
 def histogram(sketch: Sketch, *, label: str, usual: Sketch | None = None) -> Markup:
-    """Draw how many of what was counted took how long; where `usual` has anything, a line over the
-    bars tells how many would have, were all as usual. Nothing where nothing was counted.
+    """Draw a sketch as a histogram. A line over the bars shows the distribution of `usual`, scaled
+    to the same total. Empty if nothing was counted.
     """
     bars = _bars(sketch)
     if not bars:

@@ -1,6 +1,4 @@
-"""The columns of the table of jobs, one record each: how its cells are drawn, and what an export
-has in its place.
-"""
+"""The columns of the table of jobs, one record each: its cells, and its fields in an export."""
 
 from __future__ import annotations
 
@@ -28,30 +26,30 @@ longer ones carry a tooltip.
 """
 _NONE = '<span class="none">–</span>'
 _VALUE = 60
-"""Characters of a value at a path that a cell has: what fits a phone, where they take a line."""
+"""Most characters of a value at a path in a cell: a line on a phone."""
 _NARROW_LABEL = 40
-"""Characters of a path that stand before each of its values."""
+"""Most characters of a path shown before each of its values."""
 _TAGS = 3
-"""Tags of a row that are shown; the rest are in a tooltip."""
+"""Tags shown in a row; the rest are in a tooltip."""
 _TIP = 300
-"""Characters of a job's args that its row carries along as a tooltip."""
+"""Most characters of a job's args in the tooltip of its row."""
 _ATTRIBUTE = 2_000
-"""Characters of a text that an attribute takes."""
+"""Most characters of a text in an attribute."""
 _Span = tuple[datetime, datetime | None]
-"""From when until when; None for now."""
+"""Start and end; None for now."""
 
 
 STANDARD = ("id", "kind", "queue", "args", "priority", "attempt", "when")
-"""Columns of the table where nobody has chosen any."""
+"""The default columns of the table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobColumn(Column[JobListRow]):
-    """One column of the table of jobs, and what an export has in its place."""
+    """One column of the table of jobs, and its fields in an export."""
 
     exports: Mapping[str, Callable[[JobTextRow], object]]
-    """Names and values: texts, numbers, times, spans, JSON as `msgspec.Raw`, tuples; None for
-    nothing.
+    """Fields of an export by name. Values are texts, numbers, times, spans, JSON as `msgspec.Raw`,
+    or tuples; None if empty.
     """
 
 
@@ -106,11 +104,11 @@ def _whens(rows: Rows, context: PageContext) -> list[str]:
 
 
 def wait_span(row: JobListRow | JobTextRow | JobShowRow) -> _Span | None:
-    """Return from when a job was due until its last attempt began, or until now while it is
-    available.
+    """Return the time from when a job was due until its last attempt began, or until now while it
+    is available.
 
-    A job that was due only after its last attempt waits for the next one: how long it had waited
-    for the last is not known any more.
+    If a job was due after its last attempt began, it waits for the next one: its wait before the
+    last is no longer stored.
     """
     if row.state is JobState.AVAILABLE:
         return row.scheduled_at, None
@@ -118,11 +116,11 @@ def wait_span(row: JobListRow | JobTextRow | JobShowRow) -> _Span | None:
 
 
 def run_span(row: JobListRow | JobTextRow | JobShowRow) -> _Span | None:
-    """Return from when the last attempt began until the job ended, or until now while it is
-    running.
+    """Return the time from the start of the last attempt until the job ended, or until now while it
+    is running.
 
-    River keeps no end of an attempt that another one follows. And a job that was due again after
-    its last attempt was not running when it ended.
+    River does not store the end of an attempt that was followed by another. A job that was due
+    again after its last attempt was not running when it ended.
     """
     started = row.attempted_at
     if started is not None and row.state is JobState.RUNNING:
@@ -133,14 +131,14 @@ def run_span(row: JobListRow | JobTextRow | JobShowRow) -> _Span | None:
 
 
 def _span(start: datetime, end: datetime | None) -> _Span | None:
-    """Return the time between; None where it is not known."""
+    """Return the span; None if it is unknown."""
     if end is None or end < start or beyond_calendar(start) or beyond_calendar(end):
         return None
     return start, end
 
 
 def _span_html(span: _Span | None, context: PageContext) -> str:
-    """Return a span in words; a dash for none."""
+    """Return a span as text; a dash for None."""
     if span is None:
         return _NONE
     start, end = span
@@ -155,7 +153,7 @@ def _length(span: _Span | None) -> timedelta | None:
 
 
 def _fields(*names: str) -> dict[str, Callable[[JobTextRow], object]]:
-    """Return the fields of these names as an export has them: under their own."""
+    """Return export fields that are named like attributes of the row."""
     return {name: attrgetter(name) for name in names}
 
 
@@ -266,7 +264,7 @@ COLUMNS = {
     column.name: column
     for column in (_ID, _KIND, _QUEUE, _ARGS, _PRIORITY, _ATTEMPT, _WAITED, _RAN, _WHEN)
 }
-"""Columns to choose from, by name, in the order in which they are offered."""
+"""The columns by name, in the order of the chooser."""
 
 _TAGS_ALONE = replace(
     _ARGS,
@@ -276,17 +274,16 @@ _TAGS_ALONE = replace(
         f"<div>{_tags(row.tags) if row.tags else ''}</div>" for row in rows
     ],
 )
-"""Stands for the args where they are hidden."""
+"""Shown in place of hidden args."""
 
 
 def job_columns(
     names: Sequence[str] = STANDARD, *, when: str = "When", hide_args: bool = False
 ) -> tuple[JobColumn, ...]:
-    """Return the columns of these names, behind those that are always there.
+    """Return the columns of these names, after those that are always shown.
 
-    A name that no column has is a path into the JSON of jobs; the first of them shows the first of
-    a row's `values`. `when` is the header of the time; without args, their column shows the tags
-    alone.
+    Other names are paths into the JSON of jobs; they show a row's `values` in order. `when` is the
+    header of the time; without args, their column shows only the tags.
     """
     special = {"when": replace(_WHEN, header=when)}
     if hide_args:
@@ -303,13 +300,13 @@ def job_columns(
 
 
 def _json_column(path: str, place: int) -> JobColumn:
-    """Return the column of a path, whose values stand at this place of a row's `values`."""
+    """Return the column of a path; `place` is its index in a row's `values`."""
     in_args = path.startswith("args.")
 
     def values(rows: Rows, context: PageContext) -> list[str]:
         lock = context.icons.icon("lock")
         return [
-            # What stands where in encrypted args nobody knows; their own key is no value.
+            # Paths into encrypted args are unknown, and the key of their envelope is not a value.
             _sealed("sealed", lock)
             if in_args and sealed_args(row.args_preview)
             else _NONE
@@ -336,12 +333,14 @@ def _json_column(path: str, place: int) -> JobColumn:
 
 
 def title(text: str, fits: int) -> str:
-    """Return the attribute with the whole text where it is longer than what fits; else nothing."""
+    """Return a `title` attribute with the whole text if it is longer than `fits` characters; else
+    an empty string.
+    """
     return f'title="{html.escape(plain(text, _ATTRIBUTE))}"' if len(text) > fits else ""
 
 
 def _tip(args: str) -> str:
-    """Return the tooltip that has the args as they are stored, or the beginning of them."""
+    """Return a tooltip with the args as stored, cut if they are long."""
     return f'title="{html.escape(plain(args, _TIP))}"'
 
 
@@ -349,7 +348,7 @@ def _tags(tags: tuple[str, ...]) -> str:
     parts = []
     everything = f'title="{html.escape(plain(", ".join(tags)))}"'
     for place, tag in enumerate(tags[:_TAGS]):
-        # Where there is no room for the others, the first one tells of them.
+        # On narrow screens only the first tag is visible: its tooltip lists all.
         tip = everything if place == 0 and len(tags) > 1 else title(tag, _TAG_FITS)
         parts.append(f'<span class="tag" {tip}><bdi>{escaped(tag)}</bdi></span>')
     rest = len(tags) - _TAGS

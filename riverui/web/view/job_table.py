@@ -1,4 +1,4 @@
-"""The table of jobs: how its rows and their errors are drawn."""
+"""Draw the table of jobs: its rows and their errors."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from riverui.web.view.page_context import PageContext
 from riverui.web.view.tables import Column, header_row, row_cells, row_pattern
 
 _WIDTHS = (8, 12, 16, 20, 26, 34, 48)
-"""Characters that a column of names can be wide; app.css has a class for each. Few, so that a
-column seldom changes its width when rows come and go.
+"""Widths of a column of names in characters; app.css has a class for each. They are few, so that a
+column seldom changes its width on a refresh.
 """
 _ERROR_FITS = 60
 """Characters of an error that fit into the narrowest table; a longer one carries a tooltip."""
 _FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE})
-"""States that the newest error of a job explains; in all others the job has gone on since."""
+"""States explained by the newest error of a job; in others the error is from an earlier attempt."""
 _USUAL = frozenset({"check", "state", "tags", *STANDARD})
-"""Columns that all fit beside each other; app.css makes room for others."""
+"""Columns that fit side by side; with others, app.css makes the table wider."""
 _PIECE = 10
-"""Rows that are drawn as one text, some 15 kB: copying a whole page takes longer than its parts."""
+"""Rows per piece of text, some 15 kB: joining a whole page into one string is slower."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,9 +50,9 @@ def draw(table: JobTable, context: PageContext) -> Iterator[Markup]:
 
 
 def draw_rows(table: JobTable, context: PageContext) -> Iterator[Markup]:
-    """Yield the rows alone, to be added to a table that is there.
+    """Yield only the rows, to be appended to a table.
 
-    There is one `<tbody>` a job, so that the line of its error belongs to its row.
+    Each job has its own `<tbody>`, which groups its row with the line of its error.
     """
     rows, columns = table.rows, table.columns
     pattern = f'<tbody id="job-%s" class="job">{row_pattern(columns)}%s</tbody>'
@@ -68,8 +68,8 @@ def draw_rows(table: JobTable, context: PageContext) -> Iterator[Markup]:
 
 
 def _errors(rows: Rows, columns: Sequence[Column[JobListRow]]) -> Iterable[str]:
-    """Draw a line below each job that has an error: its newest one. It begins below the kind,
-    behind at most the id.
+    """Return a line with the newest error of each job; empty for jobs without one. It starts below
+    the kind.
     """
     before = 3 if len(columns) > 2 and columns[2].name == "id" else 2
     empty = "".join(f'<td class="{column.css}"></td>' for column in columns[:before])
@@ -82,15 +82,15 @@ def _errors(rows: Rows, columns: Sequence[Column[JobListRow]]) -> Iterable[str]:
             continue
         earlier = row.state not in _FAILED
         begun = ' class="earlier"' if earlier else ""
-        told = "<b>Earlier attempt:</b>" if earlier else ""
+        prefix = "<b>Earlier attempt:</b>" if earlier else ""
         tip = title(error, _ERROR_FITS)
-        lines.append(f"{line}{begun} {tip}>{told}<bdi>{escaped(error)}</bdi></td></tr>")
+        lines.append(f"{line}{begun} {tip}>{prefix}<bdi>{escaped(error)}</bdi></td></tr>")
     return lines
 
 
 def _widest(rows: Rows, name: str) -> int:
-    """Return the least column width, in characters, that takes this text of every row; or the
-    greatest.
+    """Return the smallest column width, in characters, that fits this text of every row; or the
+    largest.
     """
     longest = max((len(getattr(row, name)) for row in rows), default=0)
     return next((width for width in _WIDTHS if width >= longest), _WIDTHS[-1])

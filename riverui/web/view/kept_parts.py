@@ -1,4 +1,4 @@
-"""Parts of pages that are drawn of the same things again and again, such as menus and forms."""
+"""Cache parts of pages that are often rendered with the same values, such as menus and forms."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 _MOST = 64 * 1024
-"""Characters of a part that is kept: no menu has as many, unless its address is enormous."""
+"""Longest part that is cached, in characters: no menu is longer, unless its address is huge."""
 _ALL = 4 * 1024 * 1024
-"""Characters of all of them: a hundred addresses of lists, as their menus take some 30,000."""
+"""Most characters of all cached parts: a hundred addresses of lists, whose menus take some 30,000.
+"""
 
 
 class KeptParts:
-    """The parts of one dashboard's pages that were drawn lately, by all that they are made of."""
+    """The recently rendered parts of one dashboard's pages, by all their inputs."""
 
     def __init__(self, *, most: int = _MOST, all: int = _ALL) -> None:
         self._most, self._all = most, all
         self._kept: OrderedDict[Hashable, str] = OrderedDict()
         self.size = 0
-        """Characters of what is kept."""
+        """Characters of all cached parts."""
 
     def part(self, key: Hashable, draw: Callable[[], str]) -> str:
-        """Return what was drawn for this key, else what `draw` gives, which may then be kept."""
+        """Return the cached part of this key, or the result of `draw`, which is then cached unless
+        too long.
+        """
         known = self._kept.get(key)
         if known is not None:
             self._kept.move_to_end(key)

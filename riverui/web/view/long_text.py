@@ -1,4 +1,4 @@
-"""Long texts that a job left behind, as markup: JSON as a tree, tracebacks and logs by the line."""
+"""Long texts of a job as markup: JSON as a tree, tracebacks and logs line by line."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class _Number:
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """A JSON object as it was stored: order and repeated keys included."""
+    """A JSON object as it was stored, with its order and repeated keys."""
 
     pairs: Sequence[tuple[str, object]]
 
 
 _DEPTH = 40
-"""Levels of lists that are drawn inside each other."""
+"""Most nested levels that are drawn."""
 _ITEMS = 100
-"""Items of one list or object that are drawn."""
+"""Most items of a list or object that are drawn."""
 _SIZE = 150_000
-"""Bytes of markup of one tree."""
+"""Most bytes of markup of one tree."""
 _NODE = 120
 """Bytes of the tags around one value."""
 _KEY, _TEXT = 500, 4_000
-"""Characters of a key and of a value."""
+"""Most characters of a key and of a value."""
 
 
 def _parsed(text: str) -> object:
@@ -55,8 +55,8 @@ def _refuse_constant(name: str) -> object:
 
 
 def json_tree(value: JsonText) -> Markup:
-    """Draw JSON as collapsible lists, its numbers exactly as stored; as plain text where it is cut,
-    nested too deep or no JSON.
+    """Draw JSON as collapsible lists, its numbers exactly as stored; as plain text if it is cut,
+    nested too deep or not JSON.
     """
     if not value.complete:
         return _as_text(value)
@@ -159,7 +159,7 @@ def _leaf(value: object, budget: Budget) -> Markup:
 
 
 _LINES = 2_000
-"""Lines of a traceback or a log that are drawn, from its beginning."""
+"""Most lines of a traceback or a log that are drawn, from its beginning."""
 
 _PYTHON_FRAME = re.compile(r'^\s*File "(?P<path>[^"]*)", line \d+')
 _GO_FRAME = re.compile(r"^\t(?P<path>\S+\.go):\d+")
@@ -181,7 +181,7 @@ def trace(text: str) -> Markup:
 
 
 def _foreign(lines: Sequence[str]) -> list[bool]:
-    """Return for each line whether it belongs to a frame of somebody else's code."""
+    """Return for each line whether it belongs to a frame of library code."""
     dim = [False] * len(lines)
     inside = False
     for index, line in enumerate(lines):
@@ -189,7 +189,7 @@ def _foreign(lines: Sequence[str]) -> list[bool]:
             inside = bool(_FOREIGN_PATHS.search(found["path"]))
             dim[index] = inside
         elif found := _GO_FRAME.match(line):
-            # Go names the function on the line before its place.
+            # Go names the function on the line before its file.
             inside = False
             dim[index] = bool(_FOREIGN_PATHS.search(found["path"]))
             if index and _GO_CALL.match(lines[index - 1]):

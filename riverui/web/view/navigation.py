@@ -1,4 +1,4 @@
-"""What the frame around every page shows of a section: its place in the navigation, its keys."""
+"""A section in the frame of every page: its navigation entry and its keys."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from msgspec import Struct
 
 
 class NavEntry(Struct, frozen=True, kw_only=True):
-    """An entry of the navigation, for those who hold its right."""
+    """An entry of the navigation, for viewers with its right."""
 
     label: str
     route: str
-    """Name of the route that it leads to."""
+    """Name of the route that it links to."""
     right: str
     icon: str
     """Name of a symbol in static/icons.svg."""
     needs_tables: bool = False
-    """Whether there is no entry where the tables of riverui are missing."""
+    """Whether the entry is hidden if riverui's tables are missing."""
     keys: str = ""
-    """Keys that lead there, one after the other, such as `g j`."""
+    """Keys that open it, pressed in turn, such as `g j`."""
 
 
 class Shortcut(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What writes times, icons and addresses for the page that is being drawn."""
+"""Formats times, icons and addresses for the page that is being rendered."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from riverui.web.view.format import Times
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageContext:
-    """How one request's page is drawn: made once for it, used by templates and tables."""
+    """The functions for rendering one request's page, used by templates and tables."""
 
     times: Times
-    """Writes times as this browser prefers them."""
+    """Formats times as this browser prefers."""
     icons: Icons
     url: Callable[..., str]
     """Returns the address of a route by its name and parameters."""
@@ -24,10 +24,10 @@ class PageContext:
     static: Callable[[str], str]
     """Returns the address of a static file by its path."""
     may: Callable[[str], bool]
-    """Says whether this viewer has a right."""
+    """Returns whether this viewer has a right."""
     part: Callable[[str, Mapping[str, Any]], str]
-    """Returns what a template draws of hashable values and of nothing else, drawn once for them: it
-    names no `page` or `shell`, and asks neither for rights nor for times.
+    """Renders a template with hashable values alone, and caches the result: the template must not
+    use `page`, `shell`, rights or times.
     """
     macros: Callable[[str], Any]
     """Returns the macros of a template by its path, such as `macros/queues.html`."""

@@ -1,4 +1,4 @@
-"""Small records that the pages of several sections hold."""
+"""Small records used by the pages of several sections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """One entry of a menu that is a link."""
+    """A menu entry that is a link."""
 
     value: str
     label: str
@@ -17,7 +17,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something went wrong in a region: what, and what to do about it."""
+    """An error shown in a region: what happened, and what to do about it."""
 
     title: str
     detail: str = ""

@@ -1,4 +1,4 @@
-"""What each browser may prefer."""
+"""The preferences of a browser."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 THEMES = ("system", "light", "dark")
 TIMES = ("relative", "local", "utc")
 LIVE_SECONDS = (0, 1, 2, 5, 10, 30, 60)
-"""Between two updates of what a page shows; 0 is off."""
+"""Intervals of live updates, in seconds; 0 is off."""
 PAGE_SIZES = (20, 50, 100, 200)
 """Jobs on one page of a list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preferences:
-    """One browser's choices; unknown or forged values fall back to these."""
+    """The preferences of one browser; unknown or forged values fall back to these defaults."""
 
     theme: str = "system"
     time: str = "relative"
@@ -24,13 +24,13 @@ class Preferences:
     show_args: bool | None = None
     """None follows the server's default."""
     columns: tuple[str, ...] = ()
-    """Names of the columns of the job list, as `search.columns` reads them; none for the standard
-    table.
+    """Names of the columns of the job list, as `search.columns` reads them; empty for the standard
+    columns.
     """
 
 
 def choose(kept: dict[str, object]) -> Preferences:
-    """Return preferences from a mapping, taking only values that may be chosen."""
+    """Return preferences from a mapping, ignoring invalid values."""
     default = Preferences()
     theme, time, live, limit, show_args, columns = (
         kept.get(key) for key in ("theme", "time", "live", "limit", "show_args", "columns")

@@ -1,4 +1,4 @@
-"""The args of a job in one line of a list: what tells it from the rows around it comes first."""
+"""The args of a job in one line of a list, those that differ between rows first."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from riverui.domain.jobs import JobListRow
 from riverui.domain.sealed_args import args_preview
 
 _CHARS = 280
-"""Characters of a preview: what fits a wide screen."""
+"""Most characters of a preview: what fits a wide screen."""
 _DEPTH = 3
-"""Levels of objects that are looked into; what lies deeper is told by its size."""
+"""Most levels of nested objects shown; of deeper ones only the size is shown."""
 _LEAVES = 32
-"""Values of one job that are looked at."""
+"""Most values of one job considered."""
 _IDS = ("_id", "Id", "ID", ".id", ".iD")
-"""How paths of ids end."""
+"""Endings of the paths of ids."""
 _SHORT = 40
-"""Characters of a value that stands before longer ones."""
+"""Longest value, in characters, that is shown before longer ones."""
 _VALUE = 60
-"""Characters of a value that are shown where others follow."""
+"""Most characters of a value that is followed by others."""
 
 _decode = msgspec.json.Decoder(float_hook=str).decode
 """Numbers stay as they were written."""
 
 
 def args_previews(rows: Sequence[JobListRow]) -> list[str]:
-    """Return the args of each row as `path: value` pairs, most telling first, in some 280
+    """Return the args of each row as `path: value` pairs, the most distinctive first, in some 280
     characters.
 
     Among the rows of a kind, values that differ from row to row come before those that are all the
-    same, then ids and short values before long ones. Args that are no object, or were cut, stay as
-    they are; encrypted ones are told as sealed.
+    same, then ids and short values before long ones. Args that are not an object, or were cut, stay
+    as they are; encrypted ones are shown as sealed.
     """
     previews = [args_preview(row.args_preview) for row in rows]
     kinds: defaultdict[str, list[tuple[int, dict[str, str]]]] = defaultdict(list)
@@ -41,7 +41,7 @@ def args_previews(rows: Sequence[JobListRow]) -> list[str]:
         if previews[place] is row.args_preview and (leaves := _leaves(row.args_preview)):
             kinds[row.kind].append((place, leaves))
     for members in kinds.values():
-        paths = _by_telling([leaves for _, leaves in members])
+        paths = _most_distinctive([leaves for _, leaves in members])
         for place, leaves in members:
             previews[place] = _line(leaves, paths)
     return previews
@@ -84,8 +84,8 @@ def _other(value: object) -> str:
     return value if isinstance(value, str) else "null" if value is None else str(value).lower()
 
 
-def _by_telling(jobs: Sequence[dict[str, str]]) -> list[str]:
-    """Return the paths of these jobs of one kind, the most telling first."""
+def _most_distinctive(jobs: Sequence[dict[str, str]]) -> list[str]:
+    """Return the paths of these jobs of one kind, the most distinctive first."""
     seen: defaultdict[str, list[str]] = defaultdict(list)
     for leaves in jobs:
         for path, value in leaves.items():

@@ -20,7 +20,7 @@ from riverui.web.view.tables import Column, Table
 from riverui.web.view.time_chart import sparkline
 
 COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE)
-"""States whose jobs a queue still has before it."""
+"""States of the jobs counted per queue: those not finished."""
 
 _MACROS = "macros/queues.html"
 _NONE = '<span class="none">–</span>'
@@ -32,19 +32,18 @@ class QueueLine(Struct, frozen=True, kw_only=True):
 
     row: QueueListRow
     verb: QueueVerb | None
-    """What its button does; None where nothing can be done to it on its own, or not by this
-    viewer.
+    """The verb of its button; None if the queue has none of its own, or the viewer lacks the right.
     """
     url: str
     jobs_urls: Mapping[JobState, str]
-    """Lists of its available, running, scheduled and retryable jobs."""
+    """Addresses of the lists of its available, running, scheduled and retryable jobs."""
     minutes: Sequence[QueueMinute | None] = ()
-    """What it did in the last hour, the newest minute not yet over."""
+    """Its activity in the last hour, by minute; the newest is not over."""
     empty_in: timedelta | None = None
-    """In how long no job of it waits any more; None where that cannot be told."""
+    """Estimated time until no job waits; None if unknown."""
 
     def counted(self, state: JobState) -> int:
-        """Return how many of its jobs are in one of the states `COUNTED`."""
+        """Return the number of its jobs in one of the states `COUNTED`."""
         number: int = getattr(self.row, state)
         return number
 
@@ -57,8 +56,9 @@ def queue_table(
 ) -> Table[QueueLine]:
     """Return the table of these queues.
 
-    Counts at or above `cap` are shown as "1,000+". With `actions` there is a button in each row,
-    which comes back to `next_url`; with `figures` how long jobs waited, and when it will be empty.
+    Counts at or above `cap` are shown as "1,000+". With `actions` each row has a button that
+    returns to `next_url`; with `figures` the table shows how long jobs waited, and when the queue
+    will be empty.
     """
     columns = [_NAME, _STATUS, *(_count(state, cap) for state in COUNTED), _MIX, _OLDEST]
     columns += [_EMPTY, _WAIT, _SEEN] if figures else [_SEEN]
@@ -170,7 +170,7 @@ _SEEN: Column[QueueLine] = Column(
 
 
 def _count(state: JobState, cap: int) -> Column[QueueLine]:
-    """Return the column of the jobs in a state, which leads to them."""
+    """Return the column of the jobs in a state, with links to them."""
 
     def numbers(lines: Lines, context: PageContext) -> list[str]:
         return [
@@ -190,7 +190,7 @@ def _count(state: JobState, cap: int) -> Column[QueueLine]:
 
 
 def _action(next_url: str) -> Column[QueueLine]:
-    """Return the column of the button that does what fits a queue."""
+    """Return the column of the queues' buttons."""
 
     def buttons(lines: Lines, context: PageContext) -> list[str]:
         button = context.macros(_MACROS).button

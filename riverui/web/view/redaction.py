@@ -1,4 +1,4 @@
-"""Takes secrets out of JSON that is shown or sent, by the names of the keys that hold them."""
+"""Remove secrets from JSON that is shown or sent, by the names of their keys."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Iterable
 REDACTED = "[redacted]"
 
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:\s*)?', re.DOTALL)
-"""A string as it is written, and the colon behind it that makes it a key."""
+"""A JSON string, and the colon after it if it is a key."""
 _end: Callable[[str, int], tuple[object, int]] = json.JSONDecoder(
     parse_int=str, parse_float=str
-).scan_once  # type: ignore[attr-defined]  # typeshed does not tell of it
+).scan_once  # type: ignore[attr-defined]  # missing in typeshed
 
 
 class Redaction:
-    """Replaces the values of keys whose names end as one of these do; case, `_` and `-` do not
+    """Replaces the values of keys whose names end with one of these; case, `_` and `-` do not
     matter.
     """
 
@@ -28,10 +28,9 @@ class Redaction:
         return bool(self._names) and _plain([name])[0].endswith(self._names)
 
     def text(self, text: str) -> str:
-        """Return JSON text without those values; all else stays to the letter.
+        """Return JSON text without those values; all else stays unchanged.
 
-        What is written as a key is found without reading the values, which may be nested thousands
-        deep.
+        Keys are found without parsing the values, which may be nested thousands of levels deep.
         """
         if not self._names:
             return text
@@ -50,7 +49,7 @@ def _without(text: str, secret: Collection[str]) -> str:
         try:
             end = _end(text, found.end())[1]
         except (RecursionError, StopIteration, ValueError):
-            # Nested thousands deep: where it ends cannot be told.
+            # Nested thousands of levels deep: the end of the value is unknown.
             return json.dumps(REDACTED)
         parts += [text[at : found.end()], json.dumps(REDACTED)]
         at = end

@@ -1,4 +1,4 @@
-"""From a page's dataclass to an answer: the whole page, the fragment that htmx named, or a
+"""Render a page's dataclass as a response: the whole page, the fragment that htmx names, or a
 notice.
 """
 
@@ -49,7 +49,7 @@ from riverui.web.view.tables import Table
 
 
 class Page(Protocol):
-    """What every page's dataclass says about itself."""
+    """The attributes of every page's dataclass."""
 
     template: ClassVar[str]
     fragments: ClassVar[Mapping[str, str]]
@@ -57,7 +57,7 @@ class Page(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NavLink:
-    """One entry of the navigation as it is shown."""
+    """One entry of the navigation."""
 
     section: str
     label: str
@@ -68,7 +68,7 @@ class NavLink:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shell:
-    """What stands around every page."""
+    """The frame of every page."""
 
     base: str
     nav: tuple[NavLink, ...]
@@ -76,23 +76,23 @@ class Shell:
     env_color: str
     user: str
     sign_out: str
-    """Where a form is posted to that signs the user out; empty for none."""
+    """The address to which the sign-out form is posted; empty for none."""
     signed_in: bool
     read_only: str
-    """Why nothing can be changed, as a sentence; empty where it can."""
+    """Why nothing can be changed, as a sentence; empty if changes are possible."""
     replica: str
-    """What pages are read from, as a sentence; empty where there is but one server."""
+    """Which server pages are read from, as a sentence; empty without a standby."""
     replica_warns: bool
-    """Whether that is not as it should be: the standby is away or far behind."""
+    """Whether the standby is unavailable or far behind."""
     version: str
     database: str
     schema: str
     preferences: Preferences
     notices: tuple[Notice, ...]
     here: str
-    """The address that a preferences form comes back to."""
+    """The address that a preferences form returns to."""
     now: datetime
-    """The server's clock, for browsers whose own is wrong."""
+    """The server's time, for browsers with a wrong clock."""
     live_choices: tuple[int, ...] = LIVE_SECONDS
     page_sizes: tuple[int, ...] = PAGE_SIZES
     themes: tuple[str, ...] = THEMES
@@ -100,9 +100,9 @@ class Shell:
 
 
 _CONTEXT: ContextVar[PageContext] = ContextVar("page_context")
-"""The page being drawn. The functions below reach it here, not in the template's context, so that
-macros are imported without one: Jinja then makes them once. Making them anew for each page costs
-about as much as the rest of the shell.
+"""The context of the page being rendered. The functions below read it from here instead of the
+template's context, so that Jinja can cache imported macros. Creating them for each page costs about
+as much as the rest of the shell.
 """
 
 
@@ -165,16 +165,16 @@ def _table(table: Table[Any]) -> str:
 
 class _Environment(Environment):
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """Return a plain dict: Jinja's own ChainMap is walked through, name by name, for every
-        import of a page.
+        """Return a plain dict: Jinja would iterate over its own ChainMap for every import of a
+        page.
         """
         return {**self.globals, **(d or {})}
 
 
 def environment(names: Mapping[str, Any]) -> Environment:
-    """Return the Jinja environment: everything is escaped, every unknown name an error.
+    """Return the Jinja environment: everything is escaped, and unknown names are errors.
 
-    `names` are those that sections bring.
+    `names` are the globals of sections.
     """
     env = _Environment(
         loader=FileSystemLoader(assets.TEMPLATES),
@@ -201,7 +201,7 @@ def environment(names: Mapping[str, Any]) -> Environment:
         "setting": shown.setting,
         "short": shown.short,
         "size": shown.size,
-        "told_args": args_preview,
+        "args_preview": args_preview,
         "trace": long_text.trace,
         "visible": shown.visible,
         "word": shown.word,
@@ -235,8 +235,8 @@ def environment(names: Mapping[str, Any]) -> Environment:
 
 
 async def load_templates(env: Environment) -> None:
-    """Load every template, each in a turn of its own, so that no page is slow because it is the
-    first.
+    """Load every template, each in its own turn of the event loop, so that the first page is not
+    slow.
     """
     for name in env.list_templates(extensions=["html"]):
         env.get_template(name)
@@ -244,7 +244,7 @@ async def load_templates(env: Environment) -> None:
 
 
 class Templates:
-    """The templates of one dashboard, and the parts of pages that were drawn lately."""
+    """The templates of one dashboard, and its cached parts of pages."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.environment = environment(names)
@@ -261,7 +261,9 @@ class Templates:
             self._loading.cancel()
 
     def part(self, path: str, base: str, given: Mapping[str, Any]) -> str:
-        """Return what a template draws of these values for this base path; see PageContext."""
+        """Render a template with these values for this base path, or return it from the cache; see
+        PageContext.
+        """
         return self.parts.part(
             (path, base, *given.values()),
             lambda: shown.trusted(self.environment.get_template(path).render(given)),
@@ -276,13 +278,15 @@ TEMPLATES = Service(
 
 
 def _sealed(args: JsonText) -> str:
-    """Return what is told of args that are encrypted; empty for all others."""
+    """Return a note for encrypted args; empty for others."""
     found = sealed_args(args.text, args.size)
     return "" if found is None else found.words
 
 
 _STANDBY = "Riverui-Standby"
-"""Header in which live regions are told what pages are read from, after a `!` where it warns."""
+"""Response header with the sentence about the standby for live regions, after a `!` if it is a
+warning.
+"""
 
 
 def respond(
@@ -291,15 +295,15 @@ def respond(
     """Answer with the page, or with the one fragment of `page.fragments` that htmx names."""
     fragment = page.fragments.get(htmx(request).target, "")
     if not fragment:
-        # A whole page names its viewer and shows the viewer's notices.
+        # A whole page shows the viewer's name and notices.
         request_context(request).shared = False
     shell = _shell(request, whole=not fragment)
     body = _draw(request, fragment or page.template, shell, page=page, fragment=bool(fragment))
-    told = {"Vary": VARY}
+    own_headers = {"Vary": VARY}
     if fragment and shell.signed_in and shell.replica:
-        # A fragment is not the place where it stands, and most are the same as before.
-        told[_STANDBY] = f"{'!' if shell.replica_warns else ''}{quote(shell.replica)}"
-    response = HTMLResponse(body, status_code=status, headers={**told, **(headers or {})})
+        # The sentence is outside the fragment, and must not change the ETag of its content.
+        own_headers[_STANDBY] = f"{'!' if shell.replica_warns else ''}{quote(shell.replica)}"
+    response = HTMLResponse(body, status_code=status, headers={**own_headers, **(headers or {})})
     if shell.notices:
         notices.clear(request, response)
     return response
@@ -308,9 +312,9 @@ def respond(
 def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> Response:
     """Answer a POST that did its work.
 
-    htmx gets the notice and `HX-Trigger: <changed>-changed`, so that live regions fetch themselves
-    again. A plain form is sent to `next` (checked by the caller) with the notice kept; so is htmx
-    where `next` is another page than the one the person is on.
+    htmx gets the notice and `HX-Trigger: <changed>-changed`, so that live regions refresh. A plain
+    form is redirected to `next` (checked by the caller), which shows the notice; so is htmx if
+    `next` is not the current page.
     """
     asked = htmx(request)
     if asked.request and asked.current_path == urlsplit(next).path:
@@ -329,14 +333,14 @@ def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> R
 def fail(
     request: Request, page: ErrorShow, *, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer a request that failed: a page of its own, or for htmx a notice, so that no page
-    disappears.
+    """Answer a failed request with an error page, or for htmx with a notice, which keeps the
+    current page.
     """
     if not htmx(request).request:
         return respond(request, page, status=status, headers=headers)
     details = tuple(text for text in (page.detail, page.command and f"Run {page.command}") if text)
     if status == 404:
-        # What a page in a browser asks about was there when that page was drawn.
+        # htmx requests come from a page that was rendered while the row existed.
         notice = Notice(level="warning", title="No longer exists", details=details, link=page.back)
     else:
         notice = Notice(level="error", title=page.title, details=details)
@@ -348,8 +352,8 @@ def _notice_response(
 ) -> Response:
     template = dashboard(request).get(TEMPLATES).environment.get_template("_notice.html")
     html = template.render(notice=notice)
-    # The notice goes into the shell wherever the form that was sent wanted its answer. Only what is
-    # wrong with a form that asks is told in the form, as the shell lies beneath its dialog.
+    # The notice goes into the shell, whatever target the form named. Only errors of a form in a
+    # dialog are shown in the form, because the dialog covers the shell.
     inside = status >= 400 and htmx(request).target == "ask-problem"
     place = {
         "HX-Retarget": "#ask-problem" if inside else "#notices",
@@ -417,6 +421,6 @@ def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
             macros=lambda path: templates.environment.get_template(path).module,
         )
     )
-    # Encoded piece by piece: in one string, a single "…" would widen every character of the page.
+    # Encode piece by piece: in one string, a single "…" would widen every character of the page.
     pieces = templates.environment.get_template(template).generate(shell=shell, **more)
     return b"".join(map(str.encode, pieces))

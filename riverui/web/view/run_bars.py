@@ -13,9 +13,9 @@ from riverui.domain.time import duration
 from riverui.web.view.format import trusted
 
 _WIDTH, _GAP, _HEIGHT = 5, 2, 26
-"""Pixels of a bar, between two, and of the tallest."""
+"""Width of a bar, gap between bars, and height of the tallest, in pixels."""
 _LEAST = 2.0
-"""Pixels of the lowest bar, so that one sees that there is one."""
+"""Height of the lowest bar in pixels, so that it is visible."""
 
 
 class RunBar(Struct, frozen=True, kw_only=True):
@@ -25,15 +25,15 @@ class RunBar(Struct, frozen=True, kw_only=True):
     """River's word for its state, which gives the colour."""
     waited: timedelta | None
     ran: timedelta | None
-    """None where it is not known."""
+    """None if unknown."""
     url: str
     words: str
-    """What it is, for the tooltip and for readers."""
+    """Its description, for the tooltip and screen readers."""
 
 
 def run_bars(bars: Sequence[RunBar], *, label: str) -> Markup:
-    """Draw runs, the oldest first: how long each waited (pale) below how long it ran, as tall as
-    that is beside the longest of them. States and labels are our own words, never a job's.
+    """Draw runs, the oldest first: each bar shows the wait (pale) below the run, scaled to the
+    longest. States and labels must not come from a job.
     """
     if not bars:
         return Markup("")
@@ -43,7 +43,7 @@ def run_bars(bars: Sequence[RunBar], *, label: str) -> Markup:
         left, total = place * (_WIDTH + _GAP), _seconds(bar)
         tall = max(_LEAST, _HEIGHT * total / longest)
         pale = tall * _span(bar.waited) / total if total else 0.0
-        title = f"{bar.words}{_told('waited', bar.waited)}{_told('ran', bar.ran)}"
+        title = f"{bar.words}{_span_text('waited', bar.waited)}{_span_text('ran', bar.ran)}"
         drawn += (
             f'<a href="{html.escape(bar.url)}" aria-label="{html.escape(title)}">'
             f"<title>{html.escape(title)}</title>"
@@ -72,5 +72,5 @@ def _span(span: timedelta | None) -> float:
     return span.total_seconds() if span is not None else 0.0
 
 
-def _told(word: str, span: timedelta | None) -> str:
+def _span_text(word: str, span: timedelta | None) -> str:
     return f", {word} {duration(span)}" if span is not None else ""

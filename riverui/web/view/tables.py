@@ -1,8 +1,7 @@
-"""Tables drawn from column specs: each column is one record, and this is where they become markup.
+"""Render tables from column specs, one record per column.
 
-A hundred rows are most of what a page costs. So a column writes its cells of all rows at once, and
-a row is one pattern with a place for each of them; this takes a third of the time of a loop in a
-template.
+A hundred rows are most of a page's cost. So a column renders its cells of all rows at once, and a
+row is one `%` pattern: this takes a third of the time of a loop in a template.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ Row = TypeVar("Row")
 
 
 Cells = Callable[[Sequence[Row], PageContext], Sequence[str]]
-"""Writes one string for each row. What it returns is markup: texts out of a job are escaped in
-it.
-"""
+"""Returns one string of markup per row; it must escape texts of jobs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,27 +29,27 @@ class Column(Generic[Row]):
     """One column of a table."""
 
     name: str
-    """Names it in addresses and preferences."""
+    """Its name in addresses and preferences."""
     css: str
     """The class of its cells and of its header."""
     cells: Cells[Row]
     header: str
     """Its header, as markup of our own."""
     label: str = ""
-    """What it is called where columns are chosen; empty where it is always there."""
+    """Its label in the column chooser; empty if it is always shown."""
     hint: str = ""
     """The tooltip of its header."""
     titles: Cells[Row] | None = None
     """Attributes of its cells, such as `title="…"`; an empty string for none."""
     narrow_label: str = ""
-    """What stands before each of its cells on a screen too narrow for headers."""
+    """The label before each of its cells on screens too narrow for headers."""
     sort: tuple[JobOrder, JobOrder] | None = None
-    """The orders of the list that follow this column, ascending and descending."""
+    """The orders of the list by this column, ascending and descending."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table(Generic[Row]):
-    """Rows and the columns that show them, a `<tr>` each."""
+    """Rows and their columns."""
 
     css: str
     """Its classes."""
@@ -74,7 +71,7 @@ def draw(table: Table[Any], context: PageContext) -> Markup:
 
 
 def header_row(columns: Sequence[Column[Any]], order: JobOrder | None = None) -> str:
-    """Return the `<tr>` of the headers; the column that the list is ordered by says so."""
+    """Return the `<tr>` of the headers; the column that the list is ordered by is marked."""
     return f"<tr>{''.join(_header(column, order) for column in columns)}</tr>"
 
 
@@ -86,8 +83,8 @@ def row_pattern(columns: Sequence[Column[Any]]) -> str:
 def row_cells(
     columns: Sequence[Column[Row]], rows: Sequence[Row], context: PageContext
 ) -> list[Sequence[str]]:
-    """Return what fills `row_pattern`, in its order: a list for each place, with as many strings as
-    there are rows.
+    """Return the values for `row_pattern` in its order: a list for each `%s`, with one string per
+    row.
     """
     filled: list[Sequence[str]] = []
     for column in columns:

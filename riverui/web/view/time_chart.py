@@ -48,7 +48,7 @@ _LATE = 0.8
 
 
 def time_chart(chart: TimeChart) -> Markup:
-    """Return the chart with its legend and its table. Raises ValueError for over 120 columns."""
+    """Return the chart with its legend and its table. Raise ValueError for over 120 columns."""
     if chart.columns > MOST_COLUMNS:
         raise ValueError(f"a chart has at most {MOST_COLUMNS} columns")
     axis = value_axis(_heights(chart), chart.unit, logarithmic=chart.log)
@@ -160,7 +160,7 @@ def _hatched(chart: TimeChart, columns: Sequence[int], top: float) -> str:
 
 
 def _gaps(chart: TimeChart) -> Iterator[str]:
-    """Yield a background for columns of which nothing is known, which differ from zeros."""
+    """Yield a background for columns without data, which differ from zeros."""
     if not chart.known:
         return
     for known, run in groupby(range(chart.columns), lambda column: chart.known[column]):

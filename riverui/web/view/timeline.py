@@ -1,6 +1,4 @@
-"""A job's life as River's row tells it: its steps and attempts. What River does not keep stays
-unknown.
-"""
+"""A job's steps and attempts, derived from its row. What River does not store stays unknown."""
 
 from __future__ import annotations
 
@@ -15,19 +13,19 @@ from riverui.web.view.bounds import Budget
 from riverui.web.view.format import cancel_reason
 
 RESCUE_ERROR = "Stuck job rescued by JobRescuer"
-"""What River's rescuer writes as the error of an attempt that it gives up."""
+"""The error that River's rescuer writes for an attempt that it gives up."""
 
 _CANCEL_ERROR = "JobCancelError"
 _INSTANT = timedelta(seconds=1)
 """Times closer together than this count as one: they come from several clocks."""
 _LINES = 1_500
-"""Lines of one attempt's log, the last ones."""
+"""Most lines of one attempt's log, the last ones."""
 _SHOWN = 100
-"""Attempts on the page, the newest: four times as many as River makes by default."""
+"""Most attempts on the page, the newest: four times as many as River makes by default."""
 _TEXTS = 300_000
-"""Bytes of markup that all errors, tracebacks and logs of a page may take together."""
+"""Most bytes of markup of all errors, tracebacks and logs of a page together."""
 _ERROR, _TRACE, _LOG = 60_000, 90_000, 200_000
-"""Bytes of markup that one of them may take."""
+"""Most bytes of markup of one of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,22 +38,20 @@ class Step:
     """
     label: str
     state: str
-    """done, active, waiting, failed, cancelled, todo; or unknown, where River tells no end of an
+    """done, active, waiting, failed, cancelled, todo; or unknown, if River stores no end of an
     attempt.
     """
     at: datetime | None
     """When it began, or is due."""
     span: timedelta | None
-    """How long it took (or has taken so far since `at`, when `ticking`)."""
+    """How long it took, or has taken since `at` if `ticking`."""
     ticking: bool = False
     note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobAttempt:
-    """One attempt with all that is known of it; what River does not store is None, never
-    guessed.
-    """
+    """One attempt; what River does not store is None, never an estimate."""
 
     number: int
     outcome: str
@@ -68,11 +64,11 @@ class JobAttempt:
     log: str | None
     log_cut: bool
     error_cut: bool = False
-    """Whether error or traceback are longer than what is here."""
+    """Whether error or traceback were cut."""
 
 
 def attempts(job: JobShowRow, now: datetime) -> tuple[JobAttempt, ...]:
-    """Return the newest of all attempts that left a trace or that the row counts, the newest first.
+    """Return the newest attempts that are recorded in the row or counted by it, the newest first.
 
     Long texts are cut so that all of them together fit into a page.
     """
@@ -81,7 +77,7 @@ def attempts(job: JobShowRow, now: datetime) -> tuple[JobAttempt, ...]:
 
 
 def attempt_count(job: JobShowRow) -> int:
-    """Return how many attempts left a trace or are counted by the row."""
+    """Return how many attempts are recorded in the row or counted by it."""
     odd = {number for number in _traced(job) if not 1 <= number <= job.attempt}
     return max(job.attempt, 0) + len(odd)
 
@@ -123,7 +119,7 @@ def _attempts(job: JobShowRow, now: datetime) -> tuple[JobAttempt, ...]:
 
 
 def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
-    """Return the way of a job from its insertion to where it is, and what comes next."""
+    """Return the steps of a job from its insertion to its current one, and the next."""
     worked = tuple(reversed(_attempts(job, now)))
     first = next((attempt.started_at for attempt in worked if attempt.started_at), None)
     found = [Step(name="created", label="Created", state="done", at=job.created_at, span=None)]
@@ -154,10 +150,9 @@ def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
 
 
 def _last_number(job: JobShowRow) -> int | None:
-    """Return the number of the attempt that `attempted_at` belongs to; None where the row does not
-    tell.
+    """Return the number of the attempt that `attempted_at` belongs to; None if unknown.
 
-    A snooze or a stopping client takes the attempt back, so the number is one more than the row's.
+    A snooze or a stopping client decrements `attempt`, so the number is one more than the row's.
     """
     if job.attempted_at is None:
         return None
@@ -166,8 +161,8 @@ def _last_number(job: JobShowRow) -> int | None:
     if job.state not in (JobState.AVAILABLE, JobState.PENDING) or _starts(job) == job.attempt:
         return job.attempt
     started = (error.at for error in job.errors if error.attempt == job.attempt and error.at)
-    told = any(abs(at - job.attempted_at) < _INSTANT for at in started)
-    return job.attempt if told else None
+    known = any(abs(at - job.attempted_at) < _INSTANT for at in started)
+    return job.attempt if known else None
 
 
 def _attempt(
@@ -209,7 +204,7 @@ def _attempt(
 
 
 def _words(error: AttemptError | None, outcome: str) -> str | None:
-    """Return what went wrong; of a cancelled attempt the reason alone, as the page says that it was
+    """Return the error; of a cancelled attempt only the reason, as the page says that it was
     cancelled.
     """
     if error is None:
@@ -229,7 +224,7 @@ def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: 
         return "unknown"
     if last and job.state is JobState.CANCELLED and error.error.startswith(_CANCEL_ERROR):
         return "cancelled"
-    # A job may also be discarded later on, while it waits for its next attempt.
+    # A job may also be discarded while it waits for its next attempt.
     ends = job.attempt >= job.max_attempts or NOT_TRIED_AGAIN in error.error
     return "discarded" if last and job.state is JobState.DISCARDED and ends else "failed"
 
@@ -237,7 +232,7 @@ def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: 
 def _worker(job: JobShowRow, number: int, *, last: bool) -> str | None:
     if last:
         return job.attempted_by[-1] if job.attempted_by else None
-    # Each start adds an entry; they can be told apart by number only while none was snoozed or
+    # Each start adds an entry; its index is the attempt's number only if none was snoozed or
     # dropped.
     place = number - 1 - job.attempted_by_dropped
     if _starts(job) == job.attempt and 0 <= place < len(job.attempted_by):
@@ -300,7 +295,7 @@ def _attempt_step(attempt: JobAttempt) -> Step:
 
 
 def _between(job: JobShowRow, now: datetime) -> Step:
-    """Return what a job waits for after an attempt."""
+    """Return the step of a job that waits after an attempt."""
     due = job.scheduled_at <= now
     if job.state is JobState.RETRYABLE:
         name, label = "retry", "Retry"
