@@ -57,7 +57,7 @@ async def test_limits_are_set_and_removed_and_all_else_stays(
     page = await get(client, "/queues/hooks")
     told = card(page)
     assert "10 at once in all clients, 3 in each client, for each value of kind and a, b" in told
-    assert "Set here" in told
+    assert "Set in the dashboard" in told
     form = await get(client, "/queue-limits?name=hooks")
     assert form.one("input", name="by_args").attributes["value"] == "a, b"
     assert "checked" in form.one("input", name="by_kind").attributes
@@ -110,7 +110,7 @@ async def test_slots_and_rates_are_shown(client: AsyncClient, make: Make) -> Non
     )
     told = card(await get(client, "/queues/hooks"))
     assert "As its clients are configured." in told
-    assert "Its clients keep to different limits." in told
+    assert "Its clients have different limits." in told
     assert '{"a": "<b>"} others wait 7 of 10' in told
     assert "1.5/s 10 of 10" in told
 
@@ -205,7 +205,7 @@ async def limited(driver: Driver, make: Make, own_tables: None) -> Make:
 async def test_a_rate_limit_and_its_clients(client: AsyncClient, limited: Make) -> None:
     page = await get(client, "/queues/hooks")
     told = card(page)
-    assert "90 a minute begin at most, 20 at once after a quiet time, for each value of to" in told
+    assert "90 a minute begin at most, 20 at once after an idle time, for each value of to" in told
     assert "As its clients are configured." in told
     clients = page.one("section", aria_labelledby="clients-title")
     assert "web-1" in clients.text
@@ -223,7 +223,7 @@ async def test_a_rate_limit_is_set_and_removed(client: AsyncClient, limited: Mak
     assert await metadata(limited) == {"team": "mail", "riverui:rate_limit": stands}
     told = card(await get(client, "/queues/hooks"))
     assert "0.5 an hour begin at most, 2 at once" in told
-    assert "Set here" in told
+    assert "Set in the dashboard" in told
     form = await get(client, "/queue-limits?name=hooks")
     assert form.one("input", name="limit").attributes["value"] == "0.5"
     (chosen,) = [each for each in form.all("option") if "selected" in each.attributes]
@@ -242,7 +242,7 @@ async def test_invalid_rates_stay_in_the_form(client: AsyncClient, limited: Make
             ({"limit": "1e5"}, "Jobs that may begin: a number"),
             ({"limit": "1000001"}, "At most 1,000,000 a second"),
             ({"limit": "5", "burst": "0.5"}, "Burst must be from 1"),
-            ({"limit": "5", "burst": "x"}, "At once after a quiet time: a number"),
+            ({"limit": "5", "burst": "x"}, "Burst after an idle time: a number"),
             ({"limit": "5", "per": "7"}, "choose a second"),
         ):
             with case((posted, words)):
@@ -263,7 +263,7 @@ async def test_a_rate_that_counts_for_nobody_says_so(client: AsyncClient, make: 
     assert "No client of this queue is known to be configured with a rate limit" in form.text
     posted = {"name": "hooks", "of": "rate", "limit": "5", "per": "1"}
     assert (await client.post("/queue-limits", data=posted)).status_code == 303
-    assert "it does not count" in card(await get(client, "/queues/hooks"))
+    assert "it has no effect" in card(await get(client, "/queues/hooks"))
 
 
 async def test_unreadable_rates_can_be_removed(client: AsyncClient, limited: Make) -> None:

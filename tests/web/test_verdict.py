@@ -33,8 +33,8 @@ async def test_a_calm_front_page(client: httpx2.AsyncClient) -> None:
     found = await verdict(client)
     lines = [line.text for line in found.all("summary")]
     assert len(lines) == 3
-    assert lines[0].startswith("Well: Nothing to do. No job waits, runs or is due later.")
-    assert lines[2].startswith("Well: These figures are fresh:")
+    assert lines[0].startswith("OK: Nothing to do. No job waits, runs or is due later.")
+    assert lines[2].startswith("OK: These figures are fresh:")
     assert found.all("a") == []
 
 
@@ -71,4 +71,4 @@ async def test_no_way_leads_where_a_viewer_may_not_go(
 async def test_while_the_database_is_away_nothing_is_promised() -> None:
     async with browser(create_app(DeadDriver(), no_auth=True)) as client:
         found = await verdict(client)
-    assert [line.text.split(":")[0] for line in found.all("summary")] == ["Not known"] * 3
+    assert [line.text.split(":")[0] for line in found.all("summary")] == ["Unknown"] * 3

@@ -147,7 +147,7 @@ _EMPTY: Column[QueueLine] = Column(
     name="empty",
     css="c-when c-empty",
     header="Empty in",
-    hint="At the pace of the last 15 minutes, where that is steady",
+    hint="At the rate of the last 15 minutes, if that is steady",
     narrow_label="empty in",
     cells=_empties,
 )
@@ -155,7 +155,7 @@ _WAIT: Column[QueueLine] = Column(
     name="wait",
     css="c-spark",
     header="Wait p95",
-    hint="95 of 100 jobs that ended in the newest minute had waited no longer; the last hour",
+    hint="95 % of jobs that ended in the newest minute had waited no longer; the last hour",
     narrow_label="wait p95",
     cells=_waits,
 )

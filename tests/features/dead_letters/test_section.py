@@ -150,7 +150,7 @@ async def test_a_search_that_gives_up_says_how_far_it_went(
     )
     page = await get(client, f"{PATH}?match=rare")
     assert ids(page) == []
-    assert "were looked at: the search goes on" in page.text
+    assert "were searched: the search continues" in page.text
     assert ids(await get(client, page.link("Next"))) == [rare]
     answer = (await client.get(f"{API}?match=rare")).json()
     assert answer["data"] == []

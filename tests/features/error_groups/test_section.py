@@ -171,7 +171,7 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
     told = newest.all("li")[0].text
     assert "NoStock: 0 left" in told
     assert '{"order": 0}' in told
-    assert "The same in all of these: shop" in page.text
+    assert "Equal in all of these: shop" in page.text
     (link,) = [link for link in page.all("a") if link.text == "Show the jobs"]
     listed = parse_qs(urlsplit(link.attributes["href"] or "").query)["q"]
     assert listed == [f"id:{','.join(map(str, ids))}"]

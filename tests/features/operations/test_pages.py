@@ -143,7 +143,7 @@ async def test_one_that_nobody_works_on_waits_and_goes_on(
         told = answer.json()["operation"]
         assert told["status"] == "stopping"
         page = parse((await client.get("/operations/one")).text).one(id="operation").text
-        assert "No dashboard works on it just now" in page
+        assert "No dashboard is working on it" in page
         rows = await connection.execute("select * from riverui_operation")
         row = await rows.fetchone()
         assert row is not None

@@ -215,7 +215,7 @@ async def test_a_workflow_whose_jobs_are_gone(pages: httpx2.AsyncClient, own: Co
     await workflow(own, {"a": ("completed", ()), "b": ("running", ("a",))}, id="w")
     await own.execute("delete from river_job")
     page = await get(pages, "/workflows/w?task=a")
-    assert "is gone" in page.one(id="wf-task").text
+    assert "was removed" in page.one(id="wf-task").text
     (second,) = (box for box in page.all("a", class_="wf-box") if "s-deleted" in str(box))
     assert second.one("title").text == "b: deleted, deleted"
 

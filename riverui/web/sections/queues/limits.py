@@ -216,7 +216,7 @@ class LimitForm:
             ),
         )
         if not limits.limits:
-            raise ConfigError("Give at least one limit; to have none, remove what is set here.")
+            raise ConfigError("Give at least one limit; to have none, remove the override.")
         return limits
 
 
@@ -259,7 +259,7 @@ class RateForm:
         return RateOverride(
             limit=_float("Jobs that may begin", self.limit),
             per=timedelta(seconds=int(self.per)),
-            burst=_float("At once after a quiet time", self.burst) if self.burst else None,
+            burst=_float("Burst after an idle time", self.burst) if self.burst else None,
         )
 
 

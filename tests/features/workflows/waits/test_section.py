@@ -85,7 +85,7 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
 ) -> None:
     page = await get(ada, "/workflows/w1?task=ship")
     card = page.one(id="wf-signal-card")
-    assert "None has come yet." in card.text
+    assert "No signals yet." in card.text
     form = await get(ada, card.link("approval"))
     filled = fields(form)
     assert (filled["key"], filled["task"], filled["attempt"]) == ("approval", "ship", "1")
@@ -237,7 +237,7 @@ async def test_odd_and_enormous_signals_are_shown_as_what_they_are(
         assert "\u202e" not in answer.text
         assert len(answer.text) < 300_000
     page = await get(ada, "/workflows/w1/signals")
-    assert "Those with the first 100 keys" in page.text
+    assert "Signals with the first 100 keys" in page.text
     page = await get(ada, "/workflows/w1/signals?key=big")
     ((key, payload, by),) = listed(page)
     assert (key, payload, by) == ("big", "900,006 bytes, too large for a list", "–")
