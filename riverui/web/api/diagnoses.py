@@ -33,7 +33,7 @@ class HealthCheck(Model, frozen=True, kw_only=True):
     name: str
     label: str
     result: Annotated[
-        ResultName, Meta(description="Passed is ruled out, failed found, unknown not measured.")
+        ResultName, Meta(description="passed: ruled out; failed: found; unknown: not measured.")
     ]
     evidence: str
 
@@ -91,8 +91,8 @@ class HealthAnswer(Model, frozen=True, kw_only=True):
 class HealthReportAnswer(Model, frozen=True, kw_only=True):
     """Whether work is flowing, whether it is succeeding, and whether the figures can be trusted."""
 
-    level: Annotated[LevelName, Meta(description="That of the worst section.")]
-    cause: Annotated[str, Meta(description="That of the worst section; empty for none.")]
+    level: Annotated[LevelName, Meta(description="The level of the worst section.")]
+    cause: Annotated[str, Meta(description="The cause of the worst section; empty for none.")]
     headline: str
     at: Time
     sections: list[HealthAnswer]
@@ -192,7 +192,7 @@ class JobCheck(HealthCheck, frozen=True, kw_only=True):
     ]
     page: Annotated[
         str | UnsetType,
-        Meta(description="Path of the dashboard's page where that is mended or seen closer."),
+        Meta(description="Path of the dashboard's page about this check."),
     ] = UNSET
 
 
@@ -204,7 +204,7 @@ class JobExplanation(Model, frozen=True, kw_only=True):
     blocked: Annotated[bool, Meta(description="Whether any check has failed.")]
     headline: Annotated[str, Meta(description="The first reason found, or that there is none.")]
     checks: Annotated[
-        list[JobCheck], Meta(description="Those that fit the state; what comes first matters most.")
+        list[JobCheck], Meta(description="Checks that fit the state, the most important first.")
     ]
 
     @classmethod

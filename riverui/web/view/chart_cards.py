@@ -31,13 +31,13 @@ async def chart_cards(
     link, marks = jobs_link(request, queue=queue, kind=kind), chart_marks(found)
     cards = []
     for name in names:
-        drawn = CHARTS[name]
+        spec = CHARTS[name]
         files = chart_files(request, name, window, queue=queue, kind=kind)
         cards.append(
             ChartCard(
-                title=drawn.title(figures),
+                title=spec.title(figures),
                 url=chart_url(request, name, window, queue=queue, kind=kind),
-                chart=drawn.of(figures, link=link, files=files, marks=marks),
+                chart=spec.draw(figures, link=link, files=files, marks=marks),
             )
         )
     return tuple(cards)

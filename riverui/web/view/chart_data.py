@@ -78,7 +78,7 @@ class TimeChart:
     marks: Sequence[Mark] = ()
     files: Sequence[tuple[str, str]] = ()
     """Names and addresses of its files."""
-    nothing: str = "Nothing to show of this time."
+    nothing: str = "No data in this time range."
     """Text in the chart if no column has a value."""
 
     @property

@@ -41,7 +41,7 @@ class FigureChart:
         """Return the title: Ended per 10 minutes."""
         return f"{self.label} per {step_words(figures.window.step)}" if self.counts else self.label
 
-    def of(
+    def draw(
         self,
         figures: Figures,
         *,
@@ -87,10 +87,10 @@ def step_words(step: timedelta) -> str:
 def nothing_words(figures: Figures) -> str:
     """Return why a chart of these figures has nothing to show."""
     if any(column.tally is not None for column in figures.columns):
-        return "Nothing of the kind in this time."
+        return "None in this time range."
     if figures.trouble:
         return "There are no figures."
-    return "No figures of this time yet." if figures.read_at else "Figures are being read."
+    return "No figures for this time range yet." if figures.read_at else "Figures are being read."
 
 
 def each(
