@@ -113,7 +113,7 @@ async def _verb(
             await plain.execute(_SUPPLY, {"kind": kind, "state": state, "jobs": jobs})
         await plain.execute("analyze river_job")
         async with driver.reading() as executor:
-            cutoff = await executor.job_cutoff()
+            cutoff = await executor.jobs.cutoff()
         with stopwatch() as watch:
             start = time.perf_counter()
             operation = await operations.start(

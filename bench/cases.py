@@ -135,7 +135,7 @@ def _list(
     params = JobPageParams(
         filter=JobFilter(states=states, terms=tuple(terms)), order=order, cursor=cursor, limit=LIMIT
     )
-    return lambda executor: executor.job_list(params)
+    return lambda executor: executor.jobs.list(params)
 
 
 def _river_ui(state: JobState, where: str = "") -> str:
@@ -296,7 +296,7 @@ def _count(
     *terms: Term, states: Sequence[JobState] = (JobState.COMPLETED,)
 ) -> Callable[[PostgresExecutor], Awaitable[object]]:
     matching = JobFilter(states=tuple(states), terms=terms)
-    return lambda executor: executor.job_count(matching, cap=CAP)
+    return lambda executor: executor.jobs.count(matching, cap=CAP)
 
 
 def _counts() -> list[Case]:
@@ -304,7 +304,7 @@ def _counts() -> list[Case]:
         Case(
             page="count",
             name="every state",
-            call=lambda executor: executor.job_count_by_state(cap=CAP),
+            call=lambda executor: executor.jobs.count_by_state(cap=CAP),
             backlog=True,
             river_ui=_river_ui_counts(),
         ),
@@ -342,19 +342,19 @@ def _facets() -> list[Case]:
         Case(
             page="facet",
             name="kinds",
-            call=lambda executor: executor.job_kind_list(),
+            call=lambda executor: executor.jobs.kind_list(),
             river_ui=kinds.format(""),
         ),
         Case(
             page="facet",
             name="kinds like",
-            call=lambda executor: executor.job_kind_list(match="_1"),
+            call=lambda executor: executor.jobs.kind_list(match="_1"),
             river_ui=kinds.format(" where kind ilike '%_1%'"),
         ),
         Case(
             page="facet",
             name="queues",
-            call=lambda executor: executor.queue_name_list(match="e"),
+            call=lambda executor: executor.queues.name_list(match="e"),
             river_ui="select name from river_queue where name ilike '%e%' order by name limit 100",
         ),
         Case(
@@ -392,38 +392,38 @@ def _others(about: Facts) -> list[Case]:
         Case(
             page="job",
             name="completed",
-            call=lambda executor: executor.job_get(about.middle),
+            call=lambda executor: executor.jobs.get(about.middle),
             river_ui=whole.format(about.middle),
         ),
         Case(
             page="job",
             name="discarded, 25 attempts",
-            call=lambda executor: executor.job_get(about.failed),
+            call=lambda executor: executor.jobs.get(about.failed),
             river_ui=whole.format(about.failed),
         ),
         Case(
             page="queues",
             name="list",
-            call=lambda executor: executor.queue_list(cap=QUEUE_CAP),
+            call=lambda executor: executor.queues.list(cap=QUEUE_CAP),
             backlog=True,
             river_ui=queue_counts,
         ),
         Case(
             page="queues",
             name="one queue",
-            call=lambda executor: executor.queue_get("default", cap=QUEUE_CAP),
+            call=lambda executor: executor.queues.get("default", cap=QUEUE_CAP),
             backlog=True,
         ),
         Case(
             page="queues",
             name="its kinds",
-            call=lambda executor: executor.queue_kind_count("default", cap=QUEUE_CAP),
+            call=lambda executor: executor.queues.kind_count("default", cap=QUEUE_CAP),
             backlog=True,
         ),
         Case(
             page="queues",
             name="its failures",
-            call=lambda executor: executor.queue_failure_list("default"),
+            call=lambda executor: executor.queues.failure_list("default"),
             backlog=True,
         ),
         Case(
@@ -440,11 +440,11 @@ def _others(about: Facts) -> list[Case]:
             ),
         ),
         Case(page="about", name="server", call=lambda executor: ServerStore(executor).server_get()),
-        Case(page="about", name="leader", call=lambda executor: executor.leader_get()),
+        Case(page="about", name="leader", call=lambda executor: executor.leader.get()),
         Case(
             page="about",
             name="migrations",
             call=lambda executor: ServerStore(executor).migration_list(),
         ),
-        Case(page="bulk", name="cutoff", call=lambda executor: executor.job_cutoff()),
+        Case(page="bulk", name="cutoff", call=lambda executor: executor.jobs.cutoff()),
     ]

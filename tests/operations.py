@@ -71,7 +71,7 @@ async def start(
 ) -> Operation:
     """Start an operation with the id `one`, or what else is given."""
     async with driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
+        cutoff = await executor.jobs.cutoff()
     asked: dict[str, Any] = {
         "id": "one",
         "verb": verb.name,

@@ -65,7 +65,7 @@ class SynchronousDriver:
     async def ping(self) -> None:
         """Ask something."""
         async with self.autocommit() as executor:
-            await executor.queue_row_get("default")
+            await executor.queues.row_get("default")
         self.database = "some"
 
     async def close(self) -> None:

@@ -42,10 +42,10 @@ async def job_explain(
     """
     try:
         async with driver.reading() as executor:
-            job = await executor.job_get(id, cut=_CUT)
+            job = await executor.jobs.get(id, cut=_CUT)
     except QueryTimeout:
         async with driver.reading() as executor:
-            job = await executor.job_get(id, lean=True)
+            job = await executor.jobs.get(id, lean=True)
     return None if job is None else (job, await explain_row(driver, job, holds))
 
 
@@ -58,7 +58,7 @@ async def explain_row(driver: Driver, job: JobShowRow, holds: Iterable[JobHold[A
     facts = JobFacts(job=job, now=datetime.now(UTC))
     async with FactReader(driver) as reader:
         if job.state in (JobState.SCHEDULED, JobState.RETRYABLE, JobState.RUNNING):
-            facts.leader = await reader.fact(lambda db: db.leader_get())
+            facts.leader = await reader.fact(lambda db: db.leader.get())
         if job.state not in FINALIZED:
             await _read_around(reader, facts)
         for hold in holds:
@@ -79,7 +79,7 @@ async def _read_hold(reader: FactReader, hold: JobHold[Any], facts: JobFacts) ->
 async def _read_around(reader: FactReader, facts: JobFacts) -> None:
     """Read what goes on around a job that has not ended."""
     job, fact = facts.job, reader.fact
-    facts.queue = await fact(lambda db: db.queue_row_get(job.queue))
+    facts.queue = await fact(lambda db: db.queues.row_get(job.queue))
     facts.work = await fact(
         lambda db: ExplanationStore(db).queue_work_get(job.queue, kind=job.kind)
     )

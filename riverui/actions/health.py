@@ -110,8 +110,8 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
     """Return the facts that every report is made of."""
     fact = reader.fact
     hour = _NO_FIGURES if figures is None else await figures.read(_HOUR)
-    queues = await fact(lambda db: db.queue_list(cap=_CAP, limit=_QUEUES))
-    leader = await fact(lambda db: db.leader_get())
+    queues = await fact(lambda db: db.queues.list(cap=_CAP, limit=_QUEUES))
+    leader = await fact(lambda db: db.leader.get())
     reporting = await fact(lambda db: _reporting(db, now))
     overdue: OverdueJobs | Unread
     if isinstance(queues, Unread):
@@ -212,7 +212,7 @@ async def _errors(reader: FactReader, kind: str) -> Sequence[str] | Unread:
         limit=_ERRORS,
         order=JobOrder.ID_DESC,
     )
-    page = await reader.fact(lambda db: db.job_list(params))
+    page = await reader.fact(lambda db: db.jobs.list(params))
     if isinstance(page, Unread):
         return page
     return [row.last_error[:_ERROR] for row in page.rows if row.last_error]

@@ -20,7 +20,7 @@ RETRY = JobVerb(
     fits=frozenset({JobState.SCHEDULED, JobState.RETRYABLE} | FINALIZED),
     # Completed jobs would be worked twice, and scheduled ones before their time.
     unnamed=frozenset({JobState.RETRYABLE, JobState.DISCARDED, JobState.CANCELLED}),
-    call=lambda executor, ids, given: executor.job_retry_many(ids),
+    call=lambda executor, ids, given: executor.jobs.retry_many(ids),
     reruns=True,
     done="retried",
     refuses={
@@ -40,7 +40,7 @@ CANCEL = JobVerb(
     icon="ban",
     key="c",
     fits=frozenset({JobState.RUNNING} | WAITING),
-    call=lambda executor, ids, given: executor.job_cancel_many(ids),
+    call=lambda executor, ids, given: executor.jobs.cancel_many(ids),
     done="cancelled",
     changed="{jobs} cancelled",
     effect=(
@@ -53,7 +53,7 @@ CANCEL = JobVerb(
 
 
 async def _served_queues(executor: Executor) -> Sequence[str]:
-    rows = await executor.queue_row_list(limit=100)
+    rows = await executor.queues.row_list(limit=100)
     return [row.name for row in rows if is_queue_name(row.name)]
 
 
@@ -61,7 +61,7 @@ async def _queue_warning(executor: Executor, given: Given) -> str:
     """Return why jobs would not be worked in the queue that they are moved to; empty if unknown."""
     if "queue" not in given:
         return ""
-    row = await executor.queue_row_get(str(given["queue"]))
+    row = await executor.queues.row_get(str(given["queue"]))
     if row is None:
         return (
             f"No client has served queue {given['queue']} lately: jobs wait there until one does."
@@ -77,7 +77,7 @@ MOVE = JobVerb(
     icon="inbox",
     key="m",
     fits=WAITING,
-    call=lambda executor, ids, given: executor.job_move_many(ids, **given),
+    call=lambda executor, ids, given: executor.jobs.move_many(ids, **given),
     parameters=(
         VerbParameter(
             name="queue",
@@ -123,7 +123,7 @@ DELETE = JobVerb(
     key="d",
     tone="danger",
     fits=frozenset(JobState) - {JobState.RUNNING},
-    call=lambda executor, ids, given: executor.job_delete_many(ids),
+    call=lambda executor, ids, given: executor.jobs.delete_many(ids),
     done="deleted",
     changed="{jobs} deleted",
     confirms=True,

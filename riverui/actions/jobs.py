@@ -109,7 +109,7 @@ async def delete_one(executor: Executor, id: int, *, pilot: JobPilot) -> JobRow:
     Raise NotFound, or JobRunning while it runs.
     """
     if await pilot.deletes_plainly(executor):
-        for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
+        for deleted in await executor.jobs.row_delete_many(JobSelectParams(ids=(id,), limit=1)):
             return deleted
     row = await get(executor, id)
     if row.state is JobState.RUNNING:
@@ -121,7 +121,7 @@ async def delete_one(executor: Executor, id: int, *, pilot: JobPilot) -> JobRow:
 
 async def get(executor: Executor, id: int) -> JobRow:
     """Return the complete job; raise NotFound if it does not exist."""
-    row = await executor.job_row_get(id)
+    row = await executor.jobs.row_get(id)
     if row is None:
         raise _not_found(id)
     return row
@@ -132,7 +132,7 @@ async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
 
     Raise NotFound if it does not exist.
     """
-    row = await executor.job_update(id, metadata=metadata)
+    row = await executor.jobs.update(id, metadata=metadata)
     if row is None:
         raise _not_found(id)
     return row

@@ -22,7 +22,7 @@ PAUSE = QueueVerb(
     right="queues.pause",
     allows=_ALLOWS,
     fits=lambda queue: queue.served and queue.paused_at is None,
-    call=lambda executor, name: executor.queue_pause(name),
+    call=lambda executor, name: executor.queues.pause(name),
     done="paused",
     hint="Running jobs finish; no new ones start.",
     unchanged="already paused",
@@ -39,7 +39,7 @@ RESUME = QueueVerb(
     right="queues.pause",
     allows=_ALLOWS,
     fits=lambda queue: queue.paused_at is not None,
-    call=lambda executor, name: executor.queue_resume(name),
+    call=lambda executor, name: executor.queues.resume(name),
     done="resumed",
     hint="",
     unchanged="not paused",
@@ -60,7 +60,7 @@ async def apply(
     would be ambiguous to clients.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        if name == ALL_QUEUES and await transaction.queue_row_get(name) is not None:
+        if name == ALL_QUEUES and await transaction.queues.row_get(name) is not None:
             raise BadRequest(
                 "To River's clients “*” means every queue, so a queue of that name cannot be"
                 f" {verb.done} on its own. Nothing was changed."
@@ -78,7 +78,7 @@ async def apply_all(
 
 async def get(executor: Executor, name: str) -> QueueRow:
     """Return the queue's row; raise NotFound if no client has served it recently."""
-    row = await executor.queue_row_get(name)
+    row = await executor.queues.row_get(name)
     if row is None:
         raise NotFound(f"Queue not found: {name}.")
     return row
@@ -93,7 +93,7 @@ async def set_metadata_key(
     All else in its metadata stays. Raise NotFound if the queue has no row.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_set_metadata_key(name, key, value)
+        return await transaction.queues.set_metadata_key(name, key, value)
 
 
 async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = None) -> QueueRow:
@@ -102,7 +102,7 @@ async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = Non
     Return its row; raise NotFound if it has none.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_touch(name)
+        return await transaction.queues.touch(name)
 
 
 async def request_resign(executor: Executor) -> None:

@@ -116,9 +116,9 @@ class Benchmark:
         """
         async with self._driver.autocommit() as executor:
             if not consent:
-                if set(await executor.job_kind_list(limit=2)) - {BenchmarkArgs.kind}:
+                if set(await executor.jobs.kind_list(limit=2)) - {BenchmarkArgs.kind}:
                     raise BenchRefused
-                if await executor.leader_get():
+                if await executor.leader.get():
                     raise BenchRefused
             await IndexStore(executor).job_truncate()
 

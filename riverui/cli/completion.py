@@ -104,7 +104,7 @@ async def _read(driver: Driver, facet: str, match: str) -> Sequence[str]:
 
     try:
         async with driver.reading(timeout=timedelta(seconds=_SECONDS)) as executor:
-            read = executor.job_kind_list if facet == "job_kind" else executor.queue_row_name_list
+            read = executor.jobs.kind_list if facet == "job_kind" else executor.queues.row_name_list
             return await read(match=match)
     finally:
         await driver.close()

@@ -243,7 +243,7 @@ async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep])
 
     try:
         async with driver.reading() as db:
-            return bool(await db.job_row_list(JobSelectParams(limit=1)))
+            return bool(await db.jobs.row_list(JobSelectParams(limit=1)))
     except DatabaseError:
         # Tables that are too old to be read may contain jobs.
         return True

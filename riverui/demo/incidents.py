@@ -145,7 +145,7 @@ async def prepare(
     for at, label in past.marks:
         await mark_insert(driver, MarkInsertParams(label=label, at=at))
     async with driver.transaction() as db:
-        await db.leader_attempt_elect(past.client("default"), ttl=_TERM)
+        await db.leader.attempt_elect(past.client("default"), ttl=_TERM)
 
 
 def _dead_worker(past: Past) -> None:

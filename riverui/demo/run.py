@@ -210,8 +210,8 @@ async def release_jobs(driver: Driver) -> None:
     """Make running jobs of a killed demo available, without waiting for their rescue."""
     now = datetime.now(UTC)
     async with driver.transaction() as db:
-        running = await db.job_row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))
-        await db.job_set_state_many(
+        running = await db.jobs.row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))
+        await db.work.set_state_many(
             [
                 JobSetStateParams(
                     id=row.id,

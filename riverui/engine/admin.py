@@ -175,7 +175,7 @@ class AdminMethods:
 
     async def queue_pause_tx(self, tx: object, name: str) -> Sequence[str]:
         """Pause a queue when the transaction commits."""
-        return await (await self.driver.adopt(tx)).queue_pause(name)
+        return await (await self.driver.adopt(tx)).queues.pause(name)
 
     async def queue_resume(self, name: str) -> Sequence[str]:
         """Resume a queue, or every queue with `*`; return the names of those that changed."""
@@ -183,18 +183,18 @@ class AdminMethods:
 
     async def queue_resume_tx(self, tx: object, name: str) -> Sequence[str]:
         """Resume a queue when the transaction commits."""
-        return await (await self.driver.adopt(tx)).queue_resume(name)
+        return await (await self.driver.adopt(tx)).queues.resume(name)
 
     async def queue_update(self, name: str, *, metadata: Mapping[str, Any]) -> QueueRow:
         """Replace a queue's metadata, and notify the clients."""
         async with self.driver.autocommit() as executor:
-            return await executor.queue_update(name, metadata=gojson.dump(metadata))
+            return await executor.queues.update(name, metadata=gojson.dump(metadata))
 
     async def queue_update_tx(
         self, tx: object, name: str, *, metadata: Mapping[str, Any]
     ) -> QueueRow:
         """Replace a queue's metadata when the transaction commits."""
-        return await (await self.driver.adopt(tx)).queue_update(
+        return await (await self.driver.adopt(tx)).queues.update(
             name, metadata=gojson.dump(metadata)
         )
 
@@ -214,7 +214,7 @@ def _move(queue: str | None, priority: int | None) -> Given:
 
 async def _job_list(executor: Executor, params: JobListParams) -> JobListResult:
     select = params.select()
-    rows = await executor.job_row_list(select) if select is not None else []
+    rows = await executor.jobs.row_list(select) if select is not None else []
     return JobListResult(jobs=rows, last_cursor=params.cursor(rows[-1]) if rows else None)
 
 
@@ -225,12 +225,12 @@ async def _job_delete_many(
     if select is None:
         return []
     if await pilot.deletes_plainly(executor):
-        return await executor.job_row_delete_many(select)
+        return await executor.jobs.row_delete_many(select)
     states = [state for state in select.states or JobState if state is not JobState.RUNNING]
     if not states:
         return []
     rows = {
-        row.id: row for row in await executor.job_row_list(replace(select, states=tuple(states)))
+        row.id: row for row in await executor.jobs.row_list(replace(select, states=tuple(states)))
     }
     changes = await pilot.delete(executor, list(rows))
     return [rows[job_id] for job_id in sorted(changes.changed)]
@@ -246,7 +246,7 @@ async def _job_update(executor: Executor, id: int, output: Any) -> JobRow:
 async def _queue_list(executor: Executor, first: int) -> Sequence[QueueRow]:
     if not 1 <= first <= MOST:
         raise ValueError(f"first must be from 1 to {MOST:,}, not {first}")
-    return await executor.queue_row_list(limit=first)
+    return await executor.queues.row_list(limit=first)
 
 
 def _recorded() -> str | None:

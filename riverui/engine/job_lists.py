@@ -188,7 +188,7 @@ async def count_jobs(
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}")
     select = params.select()
-    counts = {} if select is None else await executor.job_row_count(replace(select, limit=limit))
+    counts = {} if select is None else await executor.jobs.row_count(replace(select, limit=limit))
     return {state: counts.get(state, 0) for state in JobState}
 
 

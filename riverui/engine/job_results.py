@@ -78,14 +78,14 @@ async def look(driver: Driver, ids: Collection[int]) -> Mapping[int, JobStanding
     found: dict[int, JobStanding] = {}
     async with driver.autocommit() as executor:
         for some in _pieces(ids, _IDS):
-            outcomes = await executor.job_outcome_list(some)
+            outcomes = await executor.jobs.outcome_list(some)
             found |= {each: JobStanding(outcome.state, None) for each, outcome in outcomes.items()}
         ended = [job_id for job_id, standing in found.items() if standing.state in FINALIZED]
         for some in _pieces(ended, _ROWS):
             for job_id in some:
                 # Re-added below unless it was deleted meanwhile.
                 del found[job_id]
-            for row in await executor.job_row_list(
+            for row in await executor.jobs.row_list(
                 JobSelectParams(ids=tuple(some), limit=len(some))
             ):
                 # It may have been retried meanwhile.
@@ -115,11 +115,11 @@ async def looks_until_ended(
         asked = clock()
         try:
             async with driver.autocommit() as executor:
-                if not await executor.job_row_count(select):
+                if not await executor.jobs.row_count(select):
                     return
                 looked = True
                 if seconds is not None and clock() - began >= seconds:
-                    counts = await executor.job_row_count(replace(select, limit=MOST_COUNTED))
+                    counts = await executor.jobs.row_count(replace(select, limit=MOST_COUNTED))
                     words = _not_ended({state.value: jobs for state, jobs in counts.items()})
                     raise WaitTimeout(f"{words} after {seconds:g} s.", states={})
         except (DatabaseUnavailable, QueryTimeout):

@@ -464,14 +464,14 @@ class Pilot:
 async def plain_insert_many(executor: Executor, batch: InsertBatch) -> Sequence[InsertResult]:
     """Insert jobs without any feature."""
     if batch.fast:
-        await executor.job_insert_many_fast(batch.jobs, notify=batch.notify)
+        await executor.jobs.insert_many_fast(batch.jobs, notify=batch.notify)
         return []
-    return await executor.job_insert_many(batch.jobs, notify=batch.notify)
+    return await executor.jobs.insert_many(batch.jobs, notify=batch.notify)
 
 
 def plain_get_available(executor: Executor, params: JobFetchParams) -> Awaitable[Sequence[JobRow]]:
     """Fetch jobs without any feature."""
-    return executor.job_get_available(params)
+    return executor.work.get_available(params)
 
 
 async def plain_set_state_if_running_many(
@@ -479,18 +479,18 @@ async def plain_set_state_if_running_many(
 ) -> Sequence[JobRow]:
     """Write how attempts ended without any feature."""
     if len(ends) == 1:
-        return await executor.job_set_state_many([end.change for end in ends])
+        return await executor.work.set_state_many([end.change for end in ends])
     # Jobs that only become completed, with nothing else to write, need not be returned as rows.
     quick = [end for end in ends if _only_completes(end)]
     removed = [end for end in quick if end.change.ephemeral]
     kept = [end for end in quick if not end.change.ephemeral]
     written = {
-        *await executor.job_complete_many(
+        *await executor.work.complete_many(
             [end.job.id for end in kept],
             [cast(datetime, end.change.finalized_at) for end in kept],
             of_attempts=[end.job.attempt for end in kept],
         ),
-        *await executor.job_delete_completed_many(
+        *await executor.work.delete_completed_many(
             [end.job.id for end in removed],
             of_attempts=[end.job.attempt for end in removed],
         ),
@@ -501,7 +501,7 @@ async def plain_set_state_if_running_many(
         if end.job.id in written
     ]
     if others := [end.change for end in ends if end.job.id not in written]:
-        rows += await executor.job_set_state_many(others)
+        rows += await executor.work.set_state_many(others)
     return rows
 
 
@@ -521,34 +521,34 @@ def _only_completes(end: JobEnd) -> bool:
 
 def plain_retry(executor: Executor, ids: Sequence[int]) -> Awaitable[JobChanges]:
     """Make jobs available without any feature."""
-    return executor.job_retry_many(ids)
+    return executor.jobs.retry_many(ids)
 
 
 def plain_cancel(executor: Executor, ids: Sequence[int]) -> Awaitable[JobChanges]:
     """Cancel jobs without any feature."""
-    return executor.job_cancel_many(ids)
+    return executor.jobs.cancel_many(ids)
 
 
 def plain_delete(executor: Executor, ids: Sequence[int]) -> Awaitable[JobChanges]:
     """Delete jobs without any feature."""
-    return executor.job_delete_many(ids)
+    return executor.jobs.delete_many(ids)
 
 
 def plain_delete_before(executor: Executor, params: JobDeleteBeforeParams) -> Awaitable[int]:
     """Remove finished jobs without any feature."""
-    return executor.job_delete_before(params)
+    return executor.work.delete_before(params)
 
 
 def plain_get_stuck(executor: Executor, params: StuckParams) -> Awaitable[Sequence[JobRow]]:
     """Return jobs that may be stuck without any feature."""
-    return executor.job_get_stuck(
+    return executor.work.get_stuck(
         attempted_before=params.attempted_before, after_id=params.after_id, limit=params.limit
     )
 
 
 def plain_rescue_many(executor: Executor, batch: RescueBatch) -> Awaitable[Sequence[int]]:
     """End the attempts of stuck jobs without any feature."""
-    return executor.job_rescue_many(batch.rescues, attempted_before=batch.attempted_before)
+    return executor.work.rescue_many(batch.rescues, attempted_before=batch.attempted_before)
 
 
 def _overriding(features: Sequence[Feature], method: Callable[..., object]) -> tuple[Feature, ...]:

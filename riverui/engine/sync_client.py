@@ -177,4 +177,4 @@ class Calls(InsertMethods, AdminMethods):
         executor = await self.driver.adopt(tx)
         if self.pilot.wants_end(end.job):
             return await self.pilot.set_state_if_running_many(executor, [end])
-        return await executor.job_set_state_many([end.change])
+        return await executor.work.set_state_many([end.change])

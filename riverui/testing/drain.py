@@ -126,7 +126,7 @@ async def _waiting(
     until = with_scheduled if isinstance(with_scheduled, datetime) else client.clock()
     async with client.driver.reading() as executor:
         where = await _own_jobs(client.driver, executor)
-        rows = await executor.job_row_list(
+        rows = await executor.jobs.row_list(
             JobSelectParams(states=states, queues=queues, where=where, limit=MOST_JOBS)
         )
     due = [

@@ -10,13 +10,13 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.args.job_args import JsonArgs, decoder, encode, kind_of
 from riverui.engine.work.worker import Job
 from riverui.storage.connect import connect
-from riverui.storage.interface import EngineExecutor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.testing.transaction import Database, client_of
 
@@ -136,21 +136,21 @@ async def require_many_inserted_tx(
 
 
 @asynccontextmanager
-async def _executor(database: Database) -> AsyncIterator[EngineExecutor]:
+async def _executor(database: Database) -> AsyncIterator[Executor]:
     async with client_of(database) as client, client.driver.autocommit() as executor:
         yield executor
 
 
-async def _adopted(tx: object, schema: str | None) -> EngineExecutor:
-    if hasattr(tx, "job_row_list"):
-        return tx  # type: ignore[return-value]  # an executor already
+async def _adopted(tx: object, schema: str | None) -> Executor:
+    if hasattr(tx, "jobs"):
+        return cast("Executor", tx)
     return await connect(schema=schema).adopt(tx)
 
 
-async def _rows(executor: EngineExecutor, kinds: Sequence[str]) -> Sequence[JobRow]:
+async def _rows(executor: Executor, kinds: Sequence[str]) -> Sequence[JobRow]:
     if not kinds:
         return []
-    return await executor.job_row_list(
+    return await executor.jobs.row_list(
         JobSelectParams(kinds=tuple(dict.fromkeys(kinds)), limit=_MOST_JOBS)
     )
 

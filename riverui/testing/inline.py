@@ -118,7 +118,7 @@ class InlineClient(Client):
     async def _again(self, result: InsertResult) -> InsertResult:
         """Return a job that waited for others, as it is after those before it."""
         async with self.driver.reading() as executor:
-            row = await executor.job_row_get(result.job.id)
+            row = await executor.jobs.row_get(result.job.id)
         return result if row is None else result._replace(job=row)
 
 

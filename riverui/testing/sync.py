@@ -257,6 +257,6 @@ def _client(
 
 
 def _adopted(tx: object, schema: str | None) -> Executor:
-    if hasattr(tx, "job_row_list"):
+    if hasattr(tx, "jobs"):
         return cast("Executor", tx)
     return at_once(connect_sync(schema=schema).adopt(tx))

@@ -86,7 +86,7 @@ async def work_tx(
     """
     config = config or ClientConfig()
     driver = connect(schema=config.schema)
-    executor = tx if hasattr(tx, "job_row_list") else await driver.adopt(tx)
+    executor = tx if hasattr(tx, "jobs") else await driver.adopt(tx)
     within = TransactionDriver(driver, cast("Executor", executor))
     workers = workers_of(worker)
     return await work_in_place(within, config, workers, args, insert_opts, threads=threads)
@@ -160,7 +160,7 @@ async def work_row(
         return await settle(handler(row, error)) if handler else None
 
     async with client.driver.autocommit() as executor:
-        begun = await executor.job_begin(row.id, client_id=client.id, now=client.clock())
+        begun = await executor.work.begin(row.id, client_id=client.id, now=client.clock())
     if begun is None:
         return None
     events = Events(client.logger)
@@ -175,7 +175,7 @@ async def work_row(
     events.close()
     event = await anext(ends, None)
     async with client.driver.reading() as executor:
-        after = await executor.job_row_get(row.id)
+        after = await executor.jobs.row_get(row.id)
     if event is None or event.job is None:
         raise NotFound(f"Job {row.id} was deleted while it was worked.")
     # An ephemeral job has left no row.

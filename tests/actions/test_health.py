@@ -60,8 +60,8 @@ async def test_a_driver_that_has_nothing_besides() -> None:
     assert found["paused"] is Result.PASSED
     await insert(bare, to_insert(scheduled_at=ago(minutes=30)))
     async with bare.autocommit() as executor:
-        await executor.queue_upsert("default")
-        await executor.queue_pause("default")
+        await executor.queues.upsert("default")
+        await executor.queues.pause("default")
     assert (await health_report(bare, Made())).cause is Cause.PAUSED
 
 

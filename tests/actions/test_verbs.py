@@ -12,7 +12,7 @@ from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import JobVerb, QueueVerb
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest
-from riverui.storage.interface import Executor
+from riverui.storage.interface import Jobs, Queues
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.web.api.openapi import document, endpoints
 from riverui.web.assets import STATIC
@@ -47,7 +47,7 @@ def test_a_verb_on_jobs_has_its_addresses_right_words_and_call(verb: JobVerb) ->
         named = {parameter.name for parameter in verb.parameters}
         assert {field} == set(schema["required"])
         assert {field, *named} <= schema["properties"].keys()
-    assert hasattr(Executor, f"job_{verb.name}_many")
+    assert hasattr(Jobs, f"{verb.name}_many")
     assert verb.icon in ICONS
     assert verb.fits <= set(JobState)
     assert verb.labels.keys() <= verb.fits
@@ -74,7 +74,7 @@ def test_a_verb_on_queues_has_its_addresses_right_and_call(verb: QueueVerb) -> N
         assert ENTRIES[f"{prefix}queues.{verb.name}"].right == verb.right
     assert verb.right in RIGHTS
     assert f"/api/queues/{{name}}/{verb.name}" in API["paths"]
-    assert hasattr(Executor, f"queue_{verb.name}")
+    assert hasattr(Queues, verb.name)
     assert verb.icon in ICONS
 
 

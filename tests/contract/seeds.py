@@ -28,7 +28,7 @@ def job(kind: str = "mail", **given: Any) -> JobInsertParams:
 async def insert(driver: Driver, *jobs: JobInsertParams) -> list[int]:
     """Insert jobs; their ids."""
     async with driver.transaction() as transaction:
-        return [inserted.job.id for inserted in await transaction.job_insert_many(jobs)]
+        return [inserted.job.id for inserted in await transaction.jobs.insert_many(jobs)]
 
 
 async def running(driver: Driver, *jobs: JobInsertParams, at: datetime = NOW) -> list[int]:
@@ -38,7 +38,7 @@ async def running(driver: Driver, *jobs: JobInsertParams, at: datetime = NOW) ->
         due = min(each.scheduled_at, at)
         ids += await insert(driver, each._replace(scheduled_at=due))
         async with driver.autocommit() as executor:
-            fetched = await executor.job_get_available(
+            fetched = await executor.work.get_available(
                 JobFetchParams(client_id=CLIENT, queue=each.queue, limit=1, now=at)
             )
         assert [row.id for row in fetched] == ids[-1:]
@@ -51,7 +51,7 @@ async def ended(
     """Insert jobs, work them, and end them in that state at that time; their ids."""
     ids = await running(driver, *jobs)
     async with driver.transaction() as transaction:
-        await transaction.job_set_state_many([ending(job_id, state, at=at) for job_id in ids])
+        await transaction.work.set_state_many([ending(job_id, state, at=at) for job_id in ids])
     return ids
 
 
@@ -81,6 +81,6 @@ async def state_of(driver: Driver, job_id: int) -> str:
 async def row_of(driver: Driver, job_id: int) -> JobRow:
     """Return a job that is there."""
     async with driver.reading() as executor:
-        row = await executor.job_row_get(job_id)
+        row = await executor.jobs.row_get(job_id)
     assert row is not None
     return row

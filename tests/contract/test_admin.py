@@ -23,7 +23,7 @@ async def test_cancel(driver: Driver) -> None:
     (at_work,) = await running(driver, job())
     (done,) = await ended(driver, JobState.COMPLETED, job())
     async with driver.transaction() as transaction:
-        changes = await transaction.job_cancel_many([waiting, at_work, done, NOWHERE])
+        changes = await transaction.jobs.cancel_many([waiting, at_work, done, NOWHERE])
     assert (changes.changed, changes.requested) == ((waiting,), (at_work,))
     assert dict(changes.skipped) == {done: SkipReason.FINALIZED, NOWHERE: SkipReason.NOT_FOUND}
     states = [await state_of(driver, each) for each in (waiting, at_work, done)]
@@ -36,7 +36,7 @@ async def test_move(driver: Driver) -> None:
     (at_work,) = await running(driver, job())
     (done,) = await ended(driver, JobState.COMPLETED, job())
     async with driver.transaction() as transaction:
-        changes = await transaction.job_move_many(
+        changes = await transaction.jobs.move_many(
             [here, there, at_work, done, NOWHERE], queue="other", priority=3
         )
     assert (changes.changed, changes.requested) == ((here,), ())
@@ -47,7 +47,7 @@ async def test_move(driver: Driver) -> None:
         NOWHERE: SkipReason.NOT_FOUND,
     }
     async with driver.transaction() as transaction:
-        assert (await transaction.job_move_many([here], priority=1)).changed == (here,)
+        assert (await transaction.jobs.move_many([here], priority=1)).changed == (here,)
     row = await row_of(driver, here)
     assert (row.state, row.queue, row.priority) == ("available", "other", 1)
 
@@ -58,7 +58,7 @@ async def test_jobs_are_counted_by_state(driver: Driver) -> None:
     async with driver.autocommit() as executor:
 
         async def count(**chosen: Any) -> Mapping[JobState, int]:
-            return await executor.job_row_count(JobSelectParams(**chosen))
+            return await executor.jobs.row_count(JobSelectParams(**chosen))
 
         assert await count() == {JobState.AVAILABLE: 3, JobState.COMPLETED: 1}
         assert await count(queues=("a",), states=(JobState.AVAILABLE,)) == {JobState.AVAILABLE: 2}
@@ -71,7 +71,7 @@ async def test_outcomes(driver: Driver) -> None:
     (done,) = await ended(driver, JobState.COMPLETED, job())
     (failed,) = await ended(driver, JobState.DISCARDED, job(max_attempts=1))
     async with driver.transaction() as transaction:
-        found = await transaction.job_outcome_list([waiting, done, failed, NOWHERE, 2**70])
+        found = await transaction.jobs.outcome_list([waiting, done, failed, NOWHERE, 2**70])
     assert {each: (at.state, at.errors) for each, at in found.items()} == {
         waiting: ("available", 0),
         done: ("completed", 0),
@@ -84,7 +84,7 @@ async def test_retry(driver: Driver) -> None:
     (at_work,) = await running(driver, job())
     (waiting,) = await insert(driver, job(queue="other"))
     async with driver.transaction() as transaction:
-        changes = await transaction.job_retry_many([failed, at_work, waiting, NOWHERE])
+        changes = await transaction.jobs.retry_many([failed, at_work, waiting, NOWHERE])
     assert changes.changed == (failed,)
     assert dict(changes.skipped) == {
         at_work: SkipReason.RUNNING,
@@ -102,7 +102,7 @@ async def test_a_retry_whose_key_is_taken_changes_nothing(driver: Driver) -> Non
     await insert(driver, unique)
     with pytest.raises(UniqueConflict):
         async with driver.transaction() as transaction:
-            await transaction.job_retry_many([plain, old])
+            await transaction.jobs.retry_many([plain, old])
     assert await state_of(driver, plain) == "discarded"
 
 
@@ -111,22 +111,22 @@ async def test_delete(driver: Driver) -> None:
     (at_work,) = await running(driver, job())
     (done,) = await ended(driver, JobState.COMPLETED, job())
     async with driver.transaction() as transaction:
-        changes = await transaction.job_delete_many([waiting, at_work, done, NOWHERE])
+        changes = await transaction.jobs.delete_many([waiting, at_work, done, NOWHERE])
     assert changes.changed == (waiting, done)
     assert dict(changes.skipped) == {
         at_work: SkipReason.RUNNING,
         NOWHERE: SkipReason.NOT_FOUND,
     }
     async with driver.reading() as executor:
-        assert await executor.job_row_get(waiting) is None
+        assert await executor.jobs.row_get(waiting) is None
 
 
 async def test_delete_by_selection(driver: Driver) -> None:
     ids = await insert(driver, job("a", queue="other"), job("a", queue="other"), job("b"))
     await running(driver, job("a", queue="busy"))
     async with driver.transaction() as transaction:
-        gone = await transaction.job_row_delete_many(JobSelectParams(kinds=("a",), limit=1))
+        gone = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",), limit=1))
         assert [row.id for row in gone] == ids[:1]
-        gone = await transaction.job_row_delete_many(JobSelectParams(kinds=("a",)))
+        gone = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",)))
         assert [row.id for row in gone] == ids[1:2]
-        assert await transaction.job_row_get(ids[2]) is not None
+        assert await transaction.jobs.row_get(ids[2]) is not None

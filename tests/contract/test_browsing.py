@@ -41,7 +41,7 @@ async def test_pages_follow_one_another_and_lead_back(driver: Driver, order: Job
     found, cursor, pages = [], None, 0
     async with driver.reading() as executor:
         while True:
-            page = await executor.job_list(
+            page = await executor.jobs.list(
                 params(order, states=(JobState.AVAILABLE,), cursor=cursor)
             )
             pages += 1
@@ -50,7 +50,7 @@ async def test_pages_follow_one_another_and_lead_back(driver: Driver, order: Job
             cursor = JobCursor(at=last.matters_at if by_time else None, id=last.id)
             if not page.more:
                 break
-        back = await executor.job_list(
+        back = await executor.jobs.list(
             params(
                 order,
                 states=(JobState.AVAILABLE,),
@@ -66,10 +66,10 @@ async def test_a_row_of_a_list(driver: Driver) -> None:
         driver, JobState.DISCARDED, job(args='{"to": "ann"}', tags=("vip",), queue="q")
     )
     async with driver.reading() as executor:
-        (row,) = (await executor.job_list(params())).rows
-        (lean,) = (await executor.job_list(params(lean=True))).rows
-        (minimal,) = (await executor.job_text_list(params())).rows
-        written = await executor.job_json_list(params(), args=1000)
+        (row,) = (await executor.jobs.list(params())).rows
+        (lean,) = (await executor.jobs.list(params(lean=True))).rows
+        (minimal,) = (await executor.jobs.text_list(params())).rows
+        written = await executor.jobs.json_list(params(), args=1000)
     assert (row.id, row.kind, row.queue, row.tags) == (job_id, "mail", "q", ("vip",))
     assert (row.state, row.matters_at, row.last_error) == ("discarded", NOW, "boom")
     assert "ann" in row.args_preview
@@ -112,20 +112,20 @@ async def test_every_field_can_be_searched(driver: Driver) -> None:
     async with driver.reading() as executor:
         for term, places in terms.items():
             chosen = JobFilter(terms=(term,))
-            page = await executor.job_list(JobPageParams(filter=chosen, order=JobOrder.ID))
+            page = await executor.jobs.list(JobPageParams(filter=chosen, order=JobOrder.ID))
             assert [ids.index(row.id) for row in page.rows] == places, term
-            assert (await executor.job_count(chosen, cap=10)).value == len(places), term
+            assert (await executor.jobs.count(chosen, cap=10)).value == len(places), term
 
 
 async def test_counts_say_how_far_they_may_be_trusted(driver: Driver) -> None:
     await insert(driver, *[job()] * 5, job("other"))
     async with driver.reading() as executor:
-        exact = await executor.job_count(JobFilter(terms=(NAMED,)), cap=10)
-        capped = await executor.job_count(JobFilter(terms=(NAMED,)), cap=4)
-        states = await executor.job_count_by_state(cap=100)
-        few = await executor.job_count_by_state(cap=3)
-        whole = await executor.job_count_exact(JobState.AVAILABLE)
-        progress = await executor.job_progress(JobFilter(terms=(NAMED,)), window=1_000)
+        exact = await executor.jobs.count(JobFilter(terms=(NAMED,)), cap=10)
+        capped = await executor.jobs.count(JobFilter(terms=(NAMED,)), cap=4)
+        states = await executor.jobs.count_by_state(cap=100)
+        few = await executor.jobs.count_by_state(cap=3)
+        whole = await executor.jobs.count_exact(JobState.AVAILABLE)
+        progress = await executor.jobs.progress(JobFilter(terms=(NAMED,)), window=1_000)
     assert (exact.value, exact.kind) == (5, CountKind.EXACT)
     assert (capped.value, capped.kind) == (4, CountKind.AT_LEAST)
     assert (whole.value, whole.kind) == (6, CountKind.EXACT)
@@ -139,11 +139,11 @@ async def test_counts_say_how_far_they_may_be_trusted(driver: Driver) -> None:
 async def test_a_cutoff_freezes_what_is_seen(driver: Driver) -> None:
     before = await insert(driver, job())
     async with driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
+        cutoff = await executor.jobs.cutoff()
     await insert(driver, job())
     async with driver.reading() as executor:
-        page = await executor.job_list(params(cutoff=cutoff))
-        count = await executor.job_count(JobFilter(), cap=10, cutoff=cutoff)
+        page = await executor.jobs.list(params(cutoff=cutoff))
+        count = await executor.jobs.count(JobFilter(), cap=10, cutoff=cutoff)
     assert ([row.id for row in page.rows], count.value) == (before, 1)
 
 
@@ -152,19 +152,19 @@ async def test_one_job_with_all_there_is_of_it(driver: Driver) -> None:
     metadata = json.dumps({"output": {"rows": 3}, "river:log": log, "trace": "abc"})
     (job_id,) = await running(driver, job(args='{"text": "0123456789"}', metadata=metadata))
     async with driver.reading() as executor:
-        row = await executor.job_get(job_id)
-        cut = await executor.job_get(job_id, cut=10)
-        lean = await executor.job_get(job_id, lean=True)
-        text = await executor.job_text_get(job_id)
-        written = await executor.job_json_get(job_id)
-        args = await executor.job_text_piece(job_id, "args", size=1_000)
-        some = await executor.job_text_piece(job_id, "args", start=2, size=4)
-        output = await executor.job_text_piece(job_id, "output", size=1_000)
-        logged = await executor.job_log_piece(job_id, 1, size=1_000)
-        assert await executor.job_log_piece(job_id, 2, size=10) is None
-        for read in (executor.job_get, executor.job_text_get, executor.job_json_get):
+        row = await executor.jobs.get(job_id)
+        cut = await executor.jobs.get(job_id, cut=10)
+        lean = await executor.jobs.get(job_id, lean=True)
+        text = await executor.jobs.text_get(job_id)
+        written = await executor.jobs.json_get(job_id)
+        args = await executor.jobs.text_piece(job_id, "args", size=1_000)
+        some = await executor.jobs.text_piece(job_id, "args", start=2, size=4)
+        output = await executor.jobs.text_piece(job_id, "output", size=1_000)
+        logged = await executor.jobs.log_piece(job_id, 1, size=1_000)
+        assert await executor.jobs.log_piece(job_id, 2, size=10) is None
+        for read in (executor.jobs.get, executor.jobs.text_get, executor.jobs.json_get):
             assert await read(job_id + 1) is None
-        assert await executor.job_text_piece(job_id + 1, "args", size=10) is None
+        assert await executor.jobs.text_piece(job_id + 1, "args", size=10) is None
     # A driver may leave the writing to others.
     if written is not None:
         assert text is not None
@@ -197,8 +197,8 @@ async def test_one_job_with_all_there_is_of_it(driver: Driver) -> None:
 async def test_kinds_by_name(driver: Driver) -> None:
     await insert(driver, job("Mail"), job("mail_2"), job("post"), job("post"))
     async with driver.reading() as executor:
-        assert sorted(await executor.job_kind_list()) == ["Mail", "mail_2", "post"]
-        assert sorted(await executor.job_kind_list(match="MAIL")) == ["Mail", "mail_2"]
-        assert list(await executor.job_kind_list(after="mail_2")) == ["post"]
-        assert sorted(await executor.job_kind_list(exclude=["post"])) == ["Mail", "mail_2"]
-        assert len(await executor.job_kind_list(limit=2)) == 2
+        assert sorted(await executor.jobs.kind_list()) == ["Mail", "mail_2", "post"]
+        assert sorted(await executor.jobs.kind_list(match="MAIL")) == ["Mail", "mail_2"]
+        assert list(await executor.jobs.kind_list(after="mail_2")) == ["post"]
+        assert sorted(await executor.jobs.kind_list(exclude=["post"])) == ["Mail", "mail_2"]
+        assert len(await executor.jobs.kind_list(limit=2)) == 2

@@ -260,7 +260,7 @@ async def test_a_paused_queue_waits(shop: Workshop) -> None:
     queues = {"default": QueueConfig(max_workers=1), "other": QueueConfig(max_workers=1)}
     client = shop.client(leader_election_disabled=True, queues=queues)
     async with shop.driver.transaction() as transaction:
-        await transaction.queue_upsert("default")
+        await transaction.queues.upsert("default")
     await client.queue_pause("default")
     held = await client.insert(Do())
     async with client:

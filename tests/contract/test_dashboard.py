@@ -32,7 +32,7 @@ async def client(plain: Driver) -> AsyncIterator[AsyncClient]:
 async def jobs(plain: Driver) -> dict[str, int]:
     """Return a job in most states, by state."""
     async with plain.autocommit() as executor:
-        await executor.queue_upsert("default")
+        await executor.queues.upsert("default")
     return {
         "available": (await insert(plain, job("waits", queue="other")))[0],
         "running": (await running(plain, job("works")))[0],
@@ -79,7 +79,7 @@ async def test_jobs_and_queues_can_be_changed(
     answer = await client.put("/api/queues/default/pause")
     assert answer.status_code == 200, answer.text
     async with plain.reading() as executor:
-        row = await executor.queue_row_get("default")
+        row = await executor.queues.row_get("default")
     assert row is not None
     assert row.paused_at is not None
 

@@ -29,7 +29,7 @@ async def test_a_job_is_stored_as_it_was_given(driver: Driver) -> None:
         tags=("vip", "new"),
     )
     async with driver.autocommit() as executor:
-        (inserted,) = await executor.job_insert_many([given], notify=["mailers"])
+        (inserted,) = await executor.jobs.insert_many([given], notify=["mailers"])
     row = await row_of(driver, inserted.job.id)
     assert not inserted.unique_skipped_as_duplicate
     assert (row.kind, row.queue, row.state) == ("mail_send", "mailers", "scheduled")
@@ -44,8 +44,8 @@ async def test_a_job_is_stored_as_it_was_given(driver: Driver) -> None:
 
 async def test_answers_come_in_the_order_of_the_jobs(driver: Driver) -> None:
     async with driver.autocommit() as executor:
-        inserted = await executor.job_insert_many([job(f"kind_{n}") for n in range(50)])
-        assert list(await executor.job_insert_many([])) == []
+        inserted = await executor.jobs.insert_many([job(f"kind_{n}") for n in range(50)])
+        assert list(await executor.jobs.insert_many([])) == []
     assert [each.job.kind for each in inserted] == [f"kind_{n}" for n in range(50)]
     ids = [each.job.id for each in inserted]
     assert ids == sorted(set(ids))
@@ -54,7 +54,7 @@ async def test_answers_come_in_the_order_of_the_jobs(driver: Driver) -> None:
 async def test_a_key_that_is_taken_gives_the_job_that_has_it(driver: Driver) -> None:
     (first,) = await insert(driver, UNIQUE)
     async with driver.autocommit() as executor:
-        again, other, same = await executor.job_insert_many(
+        again, other, same = await executor.jobs.insert_many(
             [UNIQUE, *[UNIQUE._replace(unique_key=b"2" * 32)] * 2]
         )
     assert (again.unique_skipped_as_duplicate, again.job.id) == (True, first)
@@ -66,22 +66,22 @@ async def test_a_key_that_is_taken_gives_the_job_that_has_it(driver: Driver) -> 
 async def test_a_key_is_free_again_in_other_states(driver: Driver) -> None:
     (first,) = await running(driver, UNIQUE)
     async with driver.autocommit() as executor:
-        (again,) = await executor.job_insert_many([UNIQUE])
+        (again,) = await executor.jobs.insert_many([UNIQUE])
         assert again.unique_skipped_as_duplicate
-        await executor.job_complete_many([first], [NOW])
-        (free,) = await executor.job_insert_many([UNIQUE])
+        await executor.work.complete_many([first], [NOW])
+        (free,) = await executor.jobs.insert_many([UNIQUE])
     assert not free.unique_skipped_as_duplicate
 
 
 async def test_fast_inserts_are_all_or_nothing(driver: Driver) -> None:
     async with driver.transaction() as transaction:
-        assert await transaction.job_insert_many_fast([job("many")] * 3, notify=["default"]) == 3
-        await transaction.job_insert_many_fast([UNIQUE])
+        assert await transaction.jobs.insert_many_fast([job("many")] * 3, notify=["default"]) == 3
+        await transaction.jobs.insert_many_fast([UNIQUE])
     with pytest.raises(UniqueConflict, match=f"is of kind {UNIQUE.kind}, with the args"):
         async with driver.transaction() as transaction:
-            await transaction.job_insert_many_fast([job("lost"), UNIQUE])
+            await transaction.jobs.insert_many_fast([job("lost"), UNIQUE])
     async with driver.reading() as executor:
-        assert list(await executor.job_kind_list()) == ["mail", "many"]
+        assert list(await executor.jobs.kind_list()) == ["mail", "many"]
 
 
 @pytest.mark.parametrize("text", ["\0", "\ud800"])

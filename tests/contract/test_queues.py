@@ -17,10 +17,10 @@ from tests.contract.seeds import NOW, ended, insert, job, running
 async def test_a_row_is_made_once_and_then_reported(driver: Driver) -> None:
     later = NOW + timedelta(minutes=5)
     async with driver.autocommit() as executor:
-        assert await executor.queue_row_get("mail") is None
-        made = await executor.queue_upsert("mail", now=NOW)
-        again = await executor.queue_upsert("mail", now=later)
-        assert await executor.queue_row_get("mail") == again
+        assert await executor.queues.row_get("mail") is None
+        made = await executor.queues.upsert("mail", now=NOW)
+        again = await executor.queues.upsert("mail", now=later)
+        assert await executor.queues.row_get("mail") == again
     assert (made.name, made.created_at, made.updated_at) == ("mail", NOW, NOW)
     assert (made.paused_at, json.loads(made.metadata.text)) == (None, {})
     assert (again.created_at, again.updated_at) == (NOW, later)
@@ -28,74 +28,74 @@ async def test_a_row_is_made_once_and_then_reported(driver: Driver) -> None:
 
 async def test_several_at_once(driver: Driver) -> None:
     async with driver.autocommit() as executor:
-        rows = await executor.queue_upsert_many(["b", "a", "c"])
+        rows = await executor.queues.upsert_many(["b", "a", "c"])
         assert sorted(row.name for row in rows) == ["a", "b", "c"]
-        found = await executor.queue_row_get_many(["a", "c", "other"])
+        found = await executor.queues.row_get_many(["a", "c", "other"])
         assert sorted(row.name for row in found) == ["a", "c"]
-        assert [row.name for row in await executor.queue_row_list()] == ["a", "b", "c"]
-        assert [row.name for row in await executor.queue_row_list(after="a", limit=1)] == ["b"]
+        assert [row.name for row in await executor.queues.row_list()] == ["a", "b", "c"]
+        assert [row.name for row in await executor.queues.row_list(after="a", limit=1)] == ["b"]
 
 
 async def test_queues_with_something_to_fetch(driver: Driver) -> None:
     await insert(driver, job(queue="full"), job(queue="later", state=JobState.SCHEDULED))
     async with driver.autocommit() as executor:
-        found = await executor.queue_with_available_list(["full", "later", "empty"])
+        found = await executor.queues.with_available_list(["full", "later", "empty"])
     assert sorted(found) == ["full"]
 
 
 async def test_queues_that_nobody_reports_are_removed(driver: Driver) -> None:
     async with driver.autocommit() as executor:
         for days, name in enumerate(["today", "yesterday", "before"]):
-            await executor.queue_upsert(name, now=NOW - timedelta(days=days))
-        assert list(await executor.queue_delete_expired(updated_before=NOW, limit=1)) == ["before"]
-        assert list(await executor.queue_delete_expired(updated_before=NOW, limit=9)) == [
+            await executor.queues.upsert(name, now=NOW - timedelta(days=days))
+        assert list(await executor.queues.delete_expired(updated_before=NOW, limit=1)) == ["before"]
+        assert list(await executor.queues.delete_expired(updated_before=NOW, limit=9)) == [
             "yesterday"
         ]
-        assert [row.name for row in await executor.queue_row_list()] == ["today"]
+        assert [row.name for row in await executor.queues.row_list()] == ["today"]
 
 
 async def test_pausing_and_resuming_tell_what_changed(driver: Driver) -> None:
     async with driver.transaction() as transaction:
-        assert list(await transaction.queue_pause("*")) == []
+        assert list(await transaction.queues.pause("*")) == []
         for name in ("a", "b"):
-            await transaction.queue_upsert(name, now=NOW)
-        assert list(await transaction.queue_pause("a")) == ["a"]
-        assert list(await transaction.queue_pause("a")) == []
-        assert list(await transaction.queue_pause("*")) == ["b"]
-        assert list(await transaction.queue_pause("*")) == []
-        row = await transaction.queue_row_get("a")
+            await transaction.queues.upsert(name, now=NOW)
+        assert list(await transaction.queues.pause("a")) == ["a"]
+        assert list(await transaction.queues.pause("a")) == []
+        assert list(await transaction.queues.pause("*")) == ["b"]
+        assert list(await transaction.queues.pause("*")) == []
+        row = await transaction.queues.row_get("a")
         assert row is not None
         assert row.paused_at is not None
         assert row.updated_at == row.paused_at
         assert row.created_at == NOW
-        assert list(await transaction.queue_resume("b")) == ["b"]
-        assert list(await transaction.queue_resume("*")) == ["a"]
-        assert list(await transaction.queue_resume("a")) == []
-    for act in ("queue_pause", "queue_resume"):
+        assert list(await transaction.queues.resume("b")) == ["b"]
+        assert list(await transaction.queues.resume("*")) == ["a"]
+        assert list(await transaction.queues.resume("a")) == []
+    for act in ("pause", "resume"):
         with pytest.raises(NotFound):
             async with driver.transaction() as transaction:
-                await getattr(transaction, act)("nobody")
+                await getattr(transaction.queues, act)("nobody")
 
 
 async def test_metadata_limits_and_touch(driver: Driver) -> None:
     async with driver.transaction() as transaction:
-        await transaction.queue_upsert("q", now=NOW)
-        row = await transaction.queue_update("q", metadata='{"a": 1}')
+        await transaction.queues.upsert("q", now=NOW)
+        row = await transaction.queues.update("q", metadata='{"a": 1}')
         assert json.loads(row.metadata.text) == {"a": 1}
-        row = await transaction.queue_set_metadata_key("q", "concurrency", '{"global_limit": 2}')
+        row = await transaction.queues.set_metadata_key("q", "concurrency", '{"global_limit": 2}')
         assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
-        row = await transaction.queue_set_metadata_key("q", "riverui:rate_limit", '{"limit": 5}')
+        row = await transaction.queues.set_metadata_key("q", "riverui:rate_limit", '{"limit": 5}')
         assert json.loads(row.metadata.text)["riverui:rate_limit"] == {"limit": 5}
-        row = await transaction.queue_set_metadata_key("q", "riverui:rate_limit", None)
+        row = await transaction.queues.set_metadata_key("q", "riverui:rate_limit", None)
         assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
-        row = await transaction.queue_set_metadata_key("q", "concurrency", None)
+        row = await transaction.queues.set_metadata_key("q", "concurrency", None)
         assert json.loads(row.metadata.text) == {"a": 1}
-        touched = await transaction.queue_touch("q")
+        touched = await transaction.queues.touch("q")
         assert touched.updated_at is not None
         assert touched.updated_at >= NOW
     with pytest.raises(NotFound):
         async with driver.transaction() as transaction:
-            await transaction.queue_touch("nobody")
+            await transaction.queues.touch("nobody")
 
 
 async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
@@ -109,23 +109,23 @@ async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
     await ended(driver, JobState.RETRYABLE, job(queue="orphan"))
     await ended(driver, JobState.COMPLETED, job(queue="Done"))
     async with driver.autocommit() as executor:
-        await executor.queue_upsert("served")
+        await executor.queues.upsert("served")
     async with driver.reading() as executor:
-        orphan, served = await executor.queue_list(cap=10)
-        capped = await executor.queue_get("served", cap=1)
-        assert await executor.queue_get("other", cap=1) is None
-        assert [row.queue.name for row in await executor.queue_list(match="ERV", cap=1)] == [
+        orphan, served = await executor.queues.list(cap=10)
+        capped = await executor.queues.get("served", cap=1)
+        assert await executor.queues.get("other", cap=1) is None
+        assert [row.queue.name for row in await executor.queues.list(match="ERV", cap=1)] == [
             "served"
         ]
-        assert list(await executor.queue_name_list()) == ["Done", "orphan", "served"]
-        assert list(await executor.queue_name_list(match="O", limit=1)) == ["Done"]
-        assert list(await executor.queue_row_name_list()) == ["served"]
-        assert list(await executor.queue_row_name_list(exclude=["served"])) == []
-        (counted,) = await executor.queue_count_list(cap=10, limit=10)
-        assert await executor.queue_count_get("served", cap=10) == counted
-        assert await executor.queue_count_get("orphan", cap=10) is None
-        kinds = await executor.queue_kind_count("served", cap=10)
-        few = dict(await executor.queue_kind_count("served", cap=1))
+        assert list(await executor.queues.name_list()) == ["Done", "orphan", "served"]
+        assert list(await executor.queues.name_list(match="O", limit=1)) == ["Done"]
+        assert list(await executor.queues.row_name_list()) == ["served"]
+        assert list(await executor.queues.row_name_list(exclude=["served"])) == []
+        (counted,) = await executor.queues.count_list(cap=10, limit=10)
+        assert await executor.queues.count_get("served", cap=10) == counted
+        assert await executor.queues.count_get("orphan", cap=10) is None
+        kinds = await executor.queues.kind_count("served", cap=10)
+        few = dict(await executor.queues.kind_count("served", cap=1))
     assert few["post"][JobState.AVAILABLE] == Count(value=1, kind=CountKind.AT_LEAST)
     assert (orphan.queue.name, orphan.queue.served, orphan.queue.updated_at) == (
         "orphan",
@@ -149,7 +149,7 @@ async def test_the_newest_failures_of_a_queue(driver: Driver) -> None:
     await ended(driver, JobState.COMPLETED, job(queue="q"))
     (second,) = await ended(driver, JobState.RETRYABLE, job(queue="q"))
     async with driver.reading() as executor:
-        rows = await executor.queue_failure_list("q")
+        rows = await executor.queues.failure_list("q")
     assert {row.id for row in rows} == {first, second}
     assert {row.last_error for row in rows} == {"boom"}
 

@@ -29,13 +29,13 @@ pytestmark = with_synchronous
 async def kinds(driver: Driver) -> list[str]:
     """Return what is there."""
     async with driver.reading() as executor:
-        return list(await executor.job_kind_list())
+        return list(await executor.jobs.kind_list())
 
 
 async def insert_and_fail(opened: AbstractAsyncContextManager[Executor], kind: str) -> None:
     """Insert a job of that kind, and leave with an exception."""
     async with opened as executor:
-        await executor.job_insert_many([job(kind)])
+        await executor.jobs.insert_many([job(kind)])
         raise ZeroDivisionError
 
 
@@ -48,23 +48,23 @@ async def test_it_is_lost_as_one(driver: Driver) -> None:
 async def fail_inside(transaction: Transaction) -> None:
     """Insert a job in a savepoint, and leave it with an exception."""
     async with transaction.savepoint():
-        await transaction.job_insert_many([job("lost")])
+        await transaction.jobs.insert_many([job("lost")])
         raise ZeroDivisionError
 
 
 async def test_a_savepoint_fails_alone(driver: Driver) -> None:
     async with driver.transaction() as transaction:
-        await transaction.job_insert_many([job("before")])
+        await transaction.jobs.insert_many([job("before")])
         with pytest.raises(ZeroDivisionError):
             await fail_inside(transaction)
         async with transaction.savepoint():
-            await transaction.job_insert_many([job("inside")])
+            await transaction.jobs.insert_many([job("inside")])
     assert await kinds(driver) == ["before", "inside"]
 
 
 async def test_others_see_it_once_it_is_kept(driver: Driver) -> None:
     async with driver.transaction() as transaction:
-        await transaction.job_insert_many([job("mine")])
+        await transaction.jobs.insert_many([job("mine")])
         assert await kinds(driver) == []
     assert await kinds(driver) == ["mine"]
 
@@ -72,7 +72,7 @@ async def test_others_see_it_once_it_is_kept(driver: Driver) -> None:
 async def test_reading_writes_nothing(driver: Driver) -> None:
     with pytest.raises(DatabaseError):
         async with driver.reading() as executor:
-            await executor.job_insert_many([job()])
+            await executor.jobs.insert_many([job()])
     assert await kinds(driver) == []
 
 
@@ -81,7 +81,7 @@ async def test_what_is_cancelled_is_lost(driver: Driver) -> None:
 
     async def work() -> None:
         async with driver.transaction() as transaction:
-            await transaction.job_insert_many([job("lost")])
+            await transaction.jobs.insert_many([job("lost")])
             inside.set()
             await asyncio.Event().wait()
 

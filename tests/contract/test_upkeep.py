@@ -23,10 +23,10 @@ async def test_due_jobs_become_available(driver: Driver) -> None:
     (failed,) = await ended(driver, JobState.RETRYABLE, job())
     now = NOW + timedelta(minutes=2)
     async with driver.autocommit() as executor:
-        assert await executor.job_first_due(now=now) == due
-        moved = await executor.job_schedule(now=now, limit=10, except_ids=[failed])
-        assert await executor.job_first_due(now=now, except_ids=[failed]) is None
-        (again,) = await executor.job_schedule(now=now, limit=10)
+        assert await executor.work.first_due(now=now) == due
+        moved = await executor.work.schedule(now=now, limit=10, except_ids=[failed])
+        assert await executor.work.first_due(now=now, except_ids=[failed]) is None
+        (again,) = await executor.work.schedule(now=now, limit=10)
     assert [(job.id, job.queue, job.conflict_discarded) for job in moved] == [(due, "q", False)]
     assert again.id == failed
     states = [await state_of(driver, each) for each in (due, later, pending, failed)]
@@ -38,7 +38,7 @@ async def test_a_due_job_whose_key_is_taken_is_discarded(driver: Driver) -> None
     (late,) = await insert(driver, unique._replace(state=JobState.SCHEDULED))
     (first,) = await insert(driver, unique)
     async with driver.autocommit() as executor:
-        (moved,) = await executor.job_schedule(now=NOW, limit=10)
+        (moved,) = await executor.work.schedule(now=NOW, limit=10)
     assert (moved.id, moved.conflict_discarded) == (late, True)
     assert [await state_of(driver, each) for each in (late, first)] == ["discarded", "available"]
 
@@ -48,19 +48,19 @@ async def test_stuck_jobs_are_rescued(driver: Driver) -> None:
     (young,) = await running(driver, job(), at=NOW)
     since = NOW - timedelta(minutes=30)
     async with driver.autocommit() as executor:
-        rows = await executor.job_get_stuck(attempted_before=since, after_id=0, limit=10)
+        rows = await executor.work.get_stuck(attempted_before=since, after_id=0, limit=10)
         assert [row.id for row in rows] == [old, other]
-        assert rows[0] == await executor.job_row_get(old)
-        rows = await executor.job_get_stuck(attempted_before=since, after_id=old, limit=10)
+        assert rows[0] == await executor.jobs.row_get(old)
+        rows = await executor.work.get_stuck(attempted_before=since, after_id=old, limit=10)
         assert [row.id for row in rows] == [other]
-        assert await executor.job_first_stuck(attempted_before=since, after_id=old) == other
-        assert await executor.job_first_stuck(attempted_before=since, after_id=other) is None
+        assert await executor.work.first_stuck(attempted_before=since, after_id=old) == other
+        assert await executor.work.first_stuck(attempted_before=since, after_id=other) is None
         rescues = [
             JobRescueParams(id=old, state=JobState.RETRYABLE, error=ERROR, scheduled_at=NOW),
             JobRescueParams(id=other, state=JobState.DISCARDED, error=ERROR, finalized_at=NOW),
             JobRescueParams(id=young, state=JobState.RETRYABLE, error=ERROR),
         ]
-        changed = await executor.job_rescue_many(rescues, attempted_before=since)
+        changed = await executor.work.rescue_many(rescues, attempted_before=since)
     assert sorted(changed) == [old, other]
     rescued = await row_of(driver, old)
     assert (rescued.state, rescued.scheduled_at) == ("retryable", NOW)
@@ -82,15 +82,15 @@ async def test_old_jobs_are_removed_the_longest_finished_first(driver: Driver) -
     (older,) = await ended(driver, JobState.CANCELLED, job(), at=NOW - 2 * HOUR)
     (kept,) = await ended(driver, JobState.DISCARDED, job(), at=NOW - HOUR)
     async with driver.autocommit() as executor:
-        assert await executor.job_first_old(before(None)) == older
-        assert await executor.job_delete_before(before(None, limit=1)) == 1
-        assert await executor.job_row_get(older) is None
-        assert await executor.job_first_old(before(None)) == old
-        assert await executor.job_delete_before(before(None)) == 1
-        assert await executor.job_first_old(before(None)) is None
-        assert await executor.job_delete_before(before(NOW)) == 1
-        assert await executor.job_row_get(kept) is None
-        assert await executor.job_row_get(young) is not None
+        assert await executor.work.first_old(before(None)) == older
+        assert await executor.work.delete_before(before(None, limit=1)) == 1
+        assert await executor.jobs.row_get(older) is None
+        assert await executor.work.first_old(before(None)) == old
+        assert await executor.work.delete_before(before(None)) == 1
+        assert await executor.work.first_old(before(None)) is None
+        assert await executor.work.delete_before(before(NOW)) == 1
+        assert await executor.jobs.row_get(kept) is None
+        assert await executor.jobs.row_get(young) is not None
 
 
 async def test_some_queues_and_ids_are_left_alone(driver: Driver) -> None:
@@ -106,6 +106,6 @@ async def test_some_queues_and_ids_are_left_alone(driver: Driver) -> None:
         except_ids=(poison,),
     )
     async with driver.autocommit() as executor:
-        assert await executor.job_delete_before(params) == 1
-        assert await executor.job_row_get(gone) is None
-        assert await executor.job_row_get(archive) is not None
+        assert await executor.work.delete_before(params) == 1
+        assert await executor.jobs.row_get(gone) is None
+        assert await executor.jobs.row_get(archive) is not None

@@ -23,7 +23,7 @@ from riverui.errors import QueryTimeout, SchemaMissing
 from riverui.features.error_groups.store import ErrorGroupStore
 from riverui.features.figures.store import JobFigures
 from riverui.storage.interface.params import JobPageParams
-from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.engine.leader import PostgresLeader
 from riverui.storage.postgres.statements import PostgresQueries
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
@@ -336,10 +336,10 @@ async def test_a_query_that_the_standby_ends_is_asked_of_the_primary(
         # A standby that is slow is not a reason to burden the primary.
         with pytest.raises(QueryTimeout):
             async with made.replica.steady.reading(timeout=timedelta(seconds=0.2)) as executor:
-                await executor.job_list(JobPageParams(limit=5))
+                await executor.jobs.list(JobPageParams(limit=5))
         made.forget()
         async with made.replica.steady.reading(timeout=timedelta(seconds=60)) as executor:
-            asking = asyncio.create_task(executor.job_list(JobPageParams(limit=5)))
+            asking = asyncio.create_task(executor.jobs.list(JobPageParams(limit=5)))
             await eventually(lambda: _sleeping(servers))
             # Waits for nobody on the primary, and on the standby for who reads the table.
             await primary.execute("vacuum full river_job")
@@ -373,8 +373,8 @@ async def test_programs_name_a_standby_with_read(
 
 def test_what_is_read_from_the_primary_alone_exists() -> None:
     blocks = PostgresQueries(None).names
-    operations = {name for name in OF_THE_PRIMARY if hasattr(PostgresExecutor, name)}
-    assert set(blocks) >= OF_THE_PRIMARY - operations
+    assert {*blocks, "leader.get"} >= OF_THE_PRIMARY
+    assert hasattr(PostgresLeader, "get")
 
 
 def test_flushed_is_known_to_be_longer_than_the_servers_own_pause(servers: Servers) -> None:

@@ -98,7 +98,7 @@ async def test_a_second_time_only_what_is_missing_is_added(
 
     await seed(database_url, Random(1), jobs=1_000)
     async with driver.reading() as db:
-        queues = await db.queue_list(cap=1_000)
+        queues = await db.queues.list(cap=1_000)
         paths = await SuggestionStore(db).job_path_list("args")
     assert [row.queue.name for row in queues if row.queue.paused_at] == ["imports"]
     assert len(queues) == 7

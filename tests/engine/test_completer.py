@@ -84,7 +84,7 @@ class Bench:
         for _ in range(count):
             await self.play.insert(**columns)
         async with self.driver.autocommit() as executor:
-            rows = await executor.job_get_available(JobFetchParams("me", "default", count))
+            rows = await executor.work.get_available(JobFetchParams("me", "default", count))
         assert len(rows) == count
         return [self.ended(row) for row in sorted(rows)]
 

@@ -87,7 +87,7 @@ async def test_what_the_client_has_or_gets_or_has_worked_is_left_alone(
         cancelled = await running(metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"})
         raise DatabaseUnavailable
     async with client.driver.autocommit() as executor:
-        rows = {row.id: row for row in await executor.job_row_list(JobSelectParams())}
+        rows = {row.id: row for row in await executor.jobs.row_list(JobSelectParams())}
     queue.attempts, queue.coming = {held}, [rows[coming]]
     assert not await found.finish()
     states = {row["id"]: row["state"] for row in await play.rows("select * from river_job")}

@@ -94,7 +94,7 @@ class Notes(Feature):
     async def write(self, executor: Any, operation: str) -> None:
         """Note an operation."""
         self.heard.append(operation)
-        await executor.queue_upsert(f"{self.name}_{operation}")
+        await executor.queues.upsert(f"{self.name}_{operation}")
         if operation == self.fails:
             raise ArithmeticError(operation)
 
@@ -393,7 +393,7 @@ class Vanishing(Feature):
     ) -> Sequence[JobRow]:
         rows = await do_inner(ends)
         for row in rows:
-            await executor.job_row_delete_many(_only(row.id))
+            await executor.jobs.row_delete_many(_only(row.id))
         return rows
 
 
@@ -420,8 +420,8 @@ class Staging(Feature):
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
         rows = await do_inner(ends)
-        pending = await executor.job_row_list(JobSelectParams(states=(JobState.PENDING,)))
-        await executor.job_retry_many([row.id for row in pending])
+        pending = await executor.jobs.row_list(JobSelectParams(states=(JobState.PENDING,)))
+        await executor.jobs.retry_many([row.id for row in pending])
         return [*rows, *pending]
 
 

@@ -95,16 +95,16 @@ class Scripts:
         self._script = script
         self._ended = None
         async with self._driver.autocommit() as executor:
-            row = await executor.job_row_get(id)
+            row = await executor.jobs.row_get(id)
             assert row is not None
             self._over = asyncio.Event()
             attempt = self._executor.attempt(row, self)
             self._executor.start([attempt])
             await self._over.wait()
             if self._ended is None:
-                assert await executor.job_complete_many([id], [attempt.ended_at]) == [id]
+                assert await executor.work.complete_many([id], [attempt.ended_at]) == [id]
                 return EventKind.JOB_COMPLETED
-            (row,) = await executor.job_set_state_many([self._ended.params])
+            (row,) = await executor.work.set_state_many([self._ended.params])
             return _EVENTS.get(row.state, self._ended.event)
 
     async def room(self) -> None:

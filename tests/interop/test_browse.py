@@ -30,7 +30,7 @@ async def _text(page: httpx2.AsyncClient, path: str) -> str:
 
 async def _job(driver: Driver, job_id: int) -> JobShowRow:
     async with driver.reading() as executor:
-        job = await executor.job_get(job_id)
+        job = await executor.jobs.get(job_id)
     assert job is not None
     return job
 

@@ -172,7 +172,7 @@ class Twin:
             Queue=queue,
         )
         async with self.driver.autocommit() as executor:
-            rows = await executor.job_get_available(
+            rows = await executor.work.get_available(
                 JobFetchParams(
                     client_id=client_id,
                     queue=queue,
@@ -209,7 +209,7 @@ class Twin:
             State=[ending.state for _, ending in endings],
         )
         async with self.driver.autocommit() as executor:
-            ours = await executor.job_set_state_many(
+            ours = await executor.work.set_state_many(
                 [
                     JobSetStateParams(
                         id=our_id,
@@ -241,14 +241,14 @@ class Twin:
             State=["completed"] * len(ids),
         )
         async with self.driver.autocommit() as executor:
-            await executor.job_complete_many([our_id for _, our_id in ids], [self.now] * len(ids))
+            await executor.work.complete_many([our_id for _, our_id in ids], [self.now] * len(ids))
 
     async def cancel(self, job: int) -> None:
         """Do River's JobCancel."""
         go_id, our_id = self.jobs[job]
         await self.go.ask("cancel", id=go_id, now="real")
         async with self.driver.transaction() as transaction:
-            changes = await transaction.job_cancel_many([our_id])
+            changes = await transaction.jobs.cancel_many([our_id])
         assert not changes.skipped or changes.skipped[0][1] is SkipReason.FINALIZED
 
     async def retry(self, job: int) -> None:
@@ -262,7 +262,7 @@ class Twin:
         assert not refused or "23505" in refused
         try:
             async with self.driver.transaction() as transaction:
-                await transaction.job_retry_many([our_id])
+                await transaction.jobs.retry_many([our_id])
         except UniqueConflict:
             assert refused
         else:
@@ -277,7 +277,7 @@ class Twin:
         except PeerError as error:
             refused = str(error)
         async with self.driver.transaction() as transaction:
-            changes = await transaction.job_delete_many([our_id])
+            changes = await transaction.jobs.delete_many([our_id])
         if refused:
             assert "running" in refused
             assert changes.skipped == ((our_id, SkipReason.RUNNING),)
@@ -290,14 +290,14 @@ class Twin:
         go_id, our_id = self.jobs[job]
         await self.go.ask("update", id=go_id, value=json.loads(output), now="real")
         async with self.driver.autocommit() as executor:
-            assert await executor.job_update(our_id, metadata=f'{{"output": {output}}}')
+            assert await executor.jobs.update(our_id, metadata=f'{{"output": {output}}}')
 
     async def schedule(self, limit: int, *, look_ahead: float = 0) -> None:
         """Run the scheduler's statement."""
         now = self.now + timedelta(seconds=look_ahead)
         scheduled = await self.go.driver("JobSchedule", Max=limit, Now=go_time(now))
         async with self.driver.transaction() as transaction:
-            ours = await transaction.job_schedule(now=now, limit=limit)
+            ours = await transaction.work.schedule(now=now, limit=limit)
         for discarded in (False, True):
             self._same_jobs(
                 [
@@ -316,7 +316,7 @@ class Twin:
             "JobGetStuck", AfterID=0, Max=limit, StuckHorizon=go_time(horizon)
         )
         async with self.driver.autocommit() as executor:
-            rows = await executor.job_get_stuck(attempted_before=horizon, after_id=0, limit=limit)
+            rows = await executor.work.get_stuck(attempted_before=horizon, after_id=0, limit=limit)
         theirs, ours = [job["ID"] for job in stuck], [row.id for row in rows]
         self._same_jobs(theirs, ours, ordered=True)
         if not ours:
@@ -348,7 +348,9 @@ class Twin:
             for our_id, state, error, at, end in zip(ours, chosen, errors, due, ended, strict=True)
         ]
         async with self.driver.autocommit() as executor:
-            assert sorted(await executor.job_rescue_many(rescues, attempted_before=horizon)) == ours
+            assert (
+                sorted(await executor.work.rescue_many(rescues, attempted_before=horizon)) == ours
+            )
 
     async def clean(
         self, keep: Sequence[float | None], limit: int, excluded: Sequence[str] = ()
@@ -382,7 +384,7 @@ class Twin:
             QueuesExcluded=list(excluded) or None,
         )
         async with self.driver.autocommit() as executor:
-            assert count == await executor.job_delete_before(
+            assert count == await executor.work.delete_before(
                 JobDeleteBeforeParams(
                     cancelled_before=before[0],
                     completed_before=before[1],
@@ -400,7 +402,7 @@ class Twin:
             "delete_many", count=params.limit, filter=_go_filter(params, theirs)
         )
         async with self.driver.autocommit() as executor:
-            rows = await executor.job_row_delete_many(
+            rows = await executor.jobs.row_delete_many(
                 _with_ids(params, [self.jobs[job][1] for job in params.ids])
             )
         self._same_jobs(deleted.result, [row.id for row in rows], ordered=True)
@@ -416,7 +418,7 @@ class Twin:
             order=params.order,
         )
         async with self.driver.autocommit() as executor:
-            rows = await executor.job_row_list(
+            rows = await executor.jobs.row_list(
                 _with_ids(params, [self.jobs[job][1] for job in params.ids])
             )
         self._same_jobs(listed.result, [row.id for row in rows], ordered=True)
@@ -425,7 +427,7 @@ class Twin:
         """Compare which of all jobs run and were asked to stop."""
         theirs = await self.go.driver("JobGetCancelRequested", ID=[go_id for go_id, _ in self.jobs])
         async with self.driver.autocommit() as executor:
-            ours = await executor.job_cancel_requested([our_id for _, our_id in self.jobs])
+            ours = await executor.work.cancel_requested([our_id for _, our_id in self.jobs])
         self._same_jobs(theirs or [], ours, ordered=False)
 
     def at(self, seconds: float | None) -> datetime | None:

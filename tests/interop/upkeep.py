@@ -19,7 +19,7 @@ async def report(twin: Twin, name: str) -> None:
     """Say for a client that it serves the queue."""
     await twin.go.driver("QueueCreateOrSetUpdatedAt", Name=name, Now=go_time(twin.now))
     async with twin.driver.autocommit() as executor:
-        await executor.queue_upsert(name, now=twin.now)
+        await executor.queues.upsert(name, now=twin.now)
 
 
 async def pause(twin: Twin, name: str) -> None:
@@ -39,7 +39,7 @@ async def update(twin: Twin, name: str, metadata: str) -> None:
     )
     try:
         async with twin.driver.transaction() as transaction:
-            await transaction.queue_update(name, metadata=metadata)
+            await transaction.queues.update(name, metadata=metadata)
     except NotFound:
         assert not found
     else:
@@ -51,7 +51,7 @@ async def clean(twin: Twin, age: float, limit: int) -> None:
     before = twin.now - timedelta(seconds=age)
     theirs = await twin.go.driver("QueueDeleteExpired", Max=limit, UpdatedAtHorizon=go_time(before))
     async with twin.driver.autocommit() as executor:
-        ours = await executor.queue_delete_expired(updated_before=before, limit=limit)
+        ours = await executor.queues.delete_expired(updated_before=before, limit=limit)
     assert sorted(theirs or []) == sorted(ours)
 
 
@@ -62,7 +62,7 @@ async def elect(twin: Twin, leader_id: str) -> None:
         twin, "LeaderAttemptElect", LeaderID=leader_id, Now=go_time(twin.now), TTL=TTL
     )
     async with twin.driver.autocommit() as executor:
-        row = await executor.leader_attempt_elect(leader_id, ttl=TTL, now=twin.now)
+        row = await executor.leader.attempt_elect(leader_id, ttl=TTL, now=twin.now)
     assert (row is not None) == elected
 
 
@@ -79,7 +79,7 @@ async def reelect(twin: Twin, leader_id: str, *, another_term: bool) -> None:
         TTL=TTL,
     )
     async with twin.driver.autocommit() as executor:
-        row = await executor.leader_attempt_reelect(
+        row = await executor.leader.attempt_reelect(
             leader_id, elected_at=ours + shift, ttl=TTL, now=twin.now
         )
     assert (row is not None) == prolonged
@@ -96,7 +96,7 @@ async def resign(twin: Twin, leader_id: str, *, another_term: bool) -> None:
         LeadershipTopic="river_leadership",
     )
     async with twin.driver.autocommit() as executor:
-        assert await executor.leader_resign(leader_id, elected_at=ours + shift) == bool(ended)
+        assert await executor.leader.resign(leader_id, elected_at=ours + shift) == bool(ended)
 
 
 async def check(twin: Twin) -> None:
@@ -113,7 +113,7 @@ async def _turn(twin: Twin, verb: str, name: str) -> None:
     found = await _found(twin.go.ask(verb, queue=name, now="real"))
     try:
         async with twin.driver.transaction() as transaction:
-            await getattr(transaction, f"queue_{verb}")(name)
+            await getattr(transaction.queues, verb)(name)
     except NotFound:
         assert not found
     else:

@@ -24,14 +24,14 @@ def client_cases(rows: int) -> Mapping[str, Case]:
     alike = JobsAlike(kind="mail", window=5_000)
     return {
         "fetch for a batch": Case(
-            call=lambda x: x.job_get_available(
+            call=lambda x: x.work.get_available(
                 JobFetchParams("me", "default", 99, alike=alike._replace(kind="no such kind"))
             ),
             indexes={FETCHING, PKEY},
             reads=5_000 + 100,
         ),
         "fetch for a batch, by args": Case(
-            call=lambda x: x.job_get_available(
+            call=lambda x: x.work.get_available(
                 JobFetchParams(
                     "me",
                     "default",
@@ -43,12 +43,12 @@ def client_cases(rows: int) -> Mapping[str, Case]:
             reads=5_000 + 4 * 99 + 200,
         ),
         "complete at an attempt": Case(
-            call=lambda x: x.job_complete_many(some, [now] * 1000, of_attempts=[1] * 1000),
+            call=lambda x: x.work.complete_many(some, [now] * 1000, of_attempts=[1] * 1000),
             indexes={PKEY},
             reads=2 * 1000,
         ),
         "complete at attempts": Case(
-            call=lambda x: x.job_complete_many(some, [now] * 1000, of_attempts=some),
+            call=lambda x: x.work.complete_many(some, [now] * 1000, of_attempts=some),
             indexes={PKEY},
             reads=2 * 1000,
         ),

@@ -41,7 +41,7 @@ async def one_page(driver: Driver, **params: Any) -> JobPage:
     """Return one page; `states` and `terms` may be given instead of a filter."""
     chosen = JobFilter(states=tuple(params.pop("states", ())), terms=tuple(params.pop("terms", ())))
     async with driver.reading() as executor:
-        return await executor.job_list(JobPageParams(filter=chosen, **params))
+        return await executor.jobs.list(JobPageParams(filter=chosen, **params))
 
 
 async def all_pages(driver: Driver, **params: Any) -> list[JobListRow]:
@@ -114,9 +114,9 @@ async def _insert(
     executor: Executor, jobs: Sequence[JobInsertParams], notify: Sequence[str], fast: bool
 ) -> Sequence[InsertResult]:
     if fast:
-        assert await executor.job_insert_many_fast(jobs, notify=notify) == len(jobs)
+        assert await executor.jobs.insert_many_fast(jobs, notify=notify) == len(jobs)
         return []
-    return await executor.job_insert_many(jobs, notify=notify)
+    return await executor.jobs.insert_many(jobs, notify=notify)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,18 +76,18 @@ def _list(
         cursor=cursor,
         window=WINDOW,
     )
-    return lambda executor: executor.job_list(params)
+    return lambda executor: executor.jobs.list(params)
 
 
 def _whole(method: str, state: JobState, *terms: Term, after: JobCursor | None = None) -> Call:
     order = JobOrder.TIME_DESC if state is JobState.COMPLETED else JobOrder.ID
     chosen = JobFilter(states=(state,), terms=terms)
     params = JobPageParams(filter=chosen, order=order, cursor=after, window=EVERY)
-    return lambda executor: getattr(executor, method)(params, args=10_000)
+    return lambda executor: getattr(executor.jobs, method)(params, args=10_000)
 
 
 def _count(*terms: Term, states: Sequence[JobState] = ()) -> Call:
-    return lambda executor: executor.job_count(
+    return lambda executor: executor.jobs.count(
         JobFilter(states=tuple(states), terms=terms), cap=10_000
     )
 
@@ -224,7 +224,7 @@ def _counts() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     window = 50_001
     cases["counts by state"] = Case(
-        lambda executor: executor.job_count_by_state(cap=10_000), {FETCHING, FINALIZED}, 8 * 10_001
+        lambda executor: executor.jobs.count_by_state(cap=10_000), {FETCHING, FINALIZED}, 8 * 10_001
     )
     cases["count of all"] = Case(_count(), {PKEY}, 10_001)
     cases["count of a state"] = Case(
@@ -237,7 +237,7 @@ def _counts() -> dict[str, Case]:
         window + 5001,
     )
     cases["exact count"] = Case(
-        lambda executor: executor.job_count_exact(JobState.DISCARDED),
+        lambda executor: executor.jobs.count_exact(JobState.DISCARDED),
         {FETCHING, FINALIZED},
         ROWS // 40,
     )
@@ -248,11 +248,11 @@ def _others() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     last: dict[str, Any] = {"priority": 4, "scheduled_at": LAST, "id": ROWS}
     simple: dict[str, tuple[Call, set[str], int]] = {
-        "cutoff": (lambda executor: executor.job_cutoff(), {PKEY}, 1),
-        "one job": (lambda executor: executor.job_get(500), {PKEY}, 1),
-        "its log": (lambda executor: executor.job_log_piece(500, 1, size=10), {PKEY}, 1),
-        "its text": (lambda executor: executor.job_text_piece(500, "job", size=10), {PKEY}, 1),
-        "kinds": (lambda executor: executor.job_kind_list(match="1"), {KIND}, 50),
+        "cutoff": (lambda executor: executor.jobs.cutoff(), {PKEY}, 1),
+        "one job": (lambda executor: executor.jobs.get(500), {PKEY}, 1),
+        "its log": (lambda executor: executor.jobs.log_piece(500, 1, size=10), {PKEY}, 1),
+        "its text": (lambda executor: executor.jobs.text_piece(500, "job", size=10), {PKEY}, 1),
+        "kinds": (lambda executor: executor.jobs.kind_list(match="1"), {KIND}, 50),
         "tags": (lambda executor: SuggestionStore(executor).job_tag_list(), {PKEY}, 10_000),
         "paths": (lambda executor: SuggestionStore(executor).job_path_list("args"), {PKEY}, 500),
         "workers": (
@@ -260,23 +260,23 @@ def _others() -> dict[str, Case]:
             {FETCHING, FINALIZED},
             7600,
         ),
-        "queues": (lambda executor: executor.queue_list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
+        "queues": (lambda executor: executor.queues.list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
         "queue": (
-            lambda executor: executor.queue_get("queue_1", cap=1000),
+            lambda executor: executor.queues.get("queue_1", cap=1000),
             {FETCHING},
             4 * 1000 + 20,
         ),
         "queue's kinds": (
-            lambda executor: executor.queue_kind_count("queue_1", cap=1000),
+            lambda executor: executor.queues.kind_count("queue_1", cap=1000),
             {FETCHING},
             5 * 1000,
         ),
         "queue's failures": (
-            lambda executor: executor.queue_failure_list("queue_1"),
+            lambda executor: executor.queues.failure_list("queue_1"),
             {FETCHING, PKEY},
             2900,
         ),
-        "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
+        "queue names": (lambda executor: executor.queues.name_list(), {FETCHING}, 100),
         "place in line": (
             lambda db: ExplanationStore(db).job_line_get("queue_1", **last),
             {FETCHING},
@@ -329,7 +329,7 @@ def _others() -> dict[str, Case]:
     for field in ("args", "errors", "metadata", "output"):
 
         async def read(executor: PostgresExecutor, field: str = field) -> None:
-            await executor.job_text_piece(500, field, size=10)
+            await executor.jobs.text_piece(500, field, size=10)
 
         cases[f"its {field}"] = Case(read, {PKEY}, 1)
     cases["behind a job whose time Python cannot hold"] = Case(
@@ -344,13 +344,13 @@ def _others() -> dict[str, Case]:
 
         async def act(executor: PostgresExecutor, verb: str = verb, ids: list[int] = ids) -> None:
             given = {"queue": "elsewhere"} if verb == "move" else {}
-            await getattr(executor, f"job_{verb}_many")(ids, **given)
+            await getattr(executor.jobs, f"{verb}_many")(ids, **given)
 
         # The rows are found, locked and changed.
         cases[verb] = Case(act, {PKEY}, 4 * len(ids))
     watched = list(range(1, 400, 2))
     cases["outcomes"] = Case(
-        lambda executor: executor.job_outcome_list(watched), {PKEY}, len(watched)
+        lambda executor: executor.jobs.outcome_list(watched), {PKEY}, len(watched)
     )
     return cases
 
@@ -364,18 +364,20 @@ def _engine() -> dict[str, Case]:
     pairs = 2 * 6 * 4
     calls: dict[str, tuple[Call, set[str], int]] = {
         "fetch": (
-            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100)),
+            lambda x: x.work.get_available(JobFetchParams("me", "queue_1", 100)),
             {FETCHING, PKEY},
             4 * 100,
         ),
         "fetch of a rare kind": (
-            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100, kinds=("retired",))),
+            lambda x: x.work.get_available(
+                JobFetchParams("me", "queue_1", 100, kinds=("retired",))
+            ),
             {FETCHING, PKEY},
             # Looking further ahead is what a mixed queue costs.
             20_000 // 6 + 10,
         ),
         "fetch around some": (
-            lambda x: x.job_get_available(
+            lambda x: x.work.get_available(
                 JobFetchParams("me", "queue_1", 100, except_ids=(1, 2, 3))
             ),
             {FETCHING, PKEY},
@@ -446,34 +448,34 @@ def _engine() -> dict[str, Case]:
             4 * 100,
         ),
         "first to fetch": (
-            lambda x: x.job_first_available(JobFetchParams("me", "queue_1", 1)),
+            lambda x: x.work.first_available(JobFetchParams("me", "queue_1", 1)),
             {FETCHING},
             2,
         ),
         "first due": (
-            lambda x: x.job_first_due(now=now + timedelta(hours=9)),
+            lambda x: x.work.first_due(now=now + timedelta(hours=9)),
             {FETCHING},
             2 * pairs + 10,
         ),
         "first stuck": (
-            lambda x: x.job_first_stuck(attempted_before=now, after_id=0),
+            lambda x: x.work.first_stuck(attempted_before=now, after_id=0),
             {FETCHING},
             ROWS // 1000 + 60,
         ),
         "poll": (
-            lambda x: x.queue_with_available_list([f"queue_{n}" for n in range(500)]),
+            lambda x: x.queues.with_available_list([f"queue_{n}" for n in range(500)]),
             {FETCHING},
             # One row of each queue that has any, seen by the index, the limit and the join.
             3 * 6,
         ),
-        "complete": (lambda x: x.job_complete_many(some, [now] * 1000), {PKEY}, 2 * 1000),
+        "complete": (lambda x: x.work.complete_many(some, [now] * 1000), {PKEY}, 2 * 1000),
         "complete at times": (
-            lambda x: x.job_complete_many(some, [now + timedelta(seconds=n) for n in some]),
+            lambda x: x.work.complete_many(some, [now + timedelta(seconds=n) for n in some]),
             {PKEY},
             2 * 1000,
         ),
         "set state": (
-            lambda x: x.job_set_state_many(
+            lambda x: x.work.set_state_many(
                 [
                     JobSetStateParams(n, JobState.RETRYABLE, error="{}", scheduled_at=now)
                     for n in some
@@ -483,32 +485,32 @@ def _engine() -> dict[str, Case]:
             4 * 1000,
         ),
         "running jobs of a client": (
-            lambda x: x.job_running_list("worker_1"),
+            lambda x: x.work.running_list("worker_1"),
             {FETCHING},
             ROWS // 1000 + 60,
         ),
-        "cancel requested": (lambda x: x.job_cancel_requested(some), {PKEY}, 2 * 1000),
-        "begin": (lambda x: x.job_begin(ROWS - 10, client_id="me", now=now), {PKEY}, 2),
-        "update": (lambda x: x.job_update(500, metadata="{}"), {PKEY}, 2),
-        "whole job": (lambda x: x.job_row_get(500), {PKEY}, 1),
+        "cancel requested": (lambda x: x.work.cancel_requested(some), {PKEY}, 2 * 1000),
+        "begin": (lambda x: x.work.begin(ROWS - 10, client_id="me", now=now), {PKEY}, 2),
+        "update": (lambda x: x.jobs.update(500, metadata="{}"), {PKEY}, 2),
+        "whole job": (lambda x: x.jobs.row_get(500), {PKEY}, 1),
         "schedule nothing": (
-            lambda x: x.job_schedule(now=now - timedelta(hours=1), limit=1000),
+            lambda x: x.work.schedule(now=now - timedelta(hours=1), limit=1000),
             {FETCHING, PKEY, UNIQUE},
             2 * pairs + 10,
         ),
         "schedule": (
-            lambda x: x.job_schedule(now=now + timedelta(hours=9), limit=1000),
+            lambda x: x.work.schedule(now=now + timedelta(hours=9), limit=1000),
             {FETCHING, PKEY, UNIQUE},
             # Each pair offers as many as are wanted, where it has so many.
             2 * pairs + 12_000 + 4 * 1000,
         ),
         "stuck": (
-            lambda x: x.job_get_stuck(attempted_before=now, after_id=0, limit=50),
+            lambda x: x.work.get_stuck(attempted_before=now, after_id=0, limit=50),
             {FETCHING, PKEY},
             ROWS // 1000 + 60,
         ),
         "rescue": (
-            lambda x: x.job_rescue_many(
+            lambda x: x.work.rescue_many(
                 [JobRescueParams(n, JobState.DISCARDED, "{}", now, now) for n in some],
                 attempted_before=now,
             ),
@@ -516,44 +518,44 @@ def _engine() -> dict[str, Case]:
             2 * 1000,
         ),
         "clean nothing": (
-            lambda x: x.job_delete_before(_old(now - timedelta(days=9))),
+            lambda x: x.work.delete_before(_old(now - timedelta(days=9))),
             {FINALIZED, PKEY},
             0,
         ),
-        "clean": (lambda x: x.job_delete_before(_old(now)), {FINALIZED, PKEY}, 4 * 1000),
+        "clean": (lambda x: x.work.delete_before(_old(now)), {FINALIZED, PKEY}, 4 * 1000),
         "clean by states": (
-            lambda x: x.job_delete_before(replace(_old(now), completed_before=None)),
+            lambda x: x.work.delete_before(replace(_old(now), completed_before=None)),
             {FINALIZED, PKEY},
             4 * 1000,
         ),
         "remove the completed": (
-            lambda x: x.job_delete_completed_many(some, of_attempts=[1] * 1000),
+            lambda x: x.work.delete_completed_many(some, of_attempts=[1] * 1000),
             {PKEY},
             2 * 1000,
         ),
         "remove the completed at attempts": (
-            lambda x: x.job_delete_completed_many(some, of_attempts=some),
+            lambda x: x.work.delete_completed_many(some, of_attempts=some),
             {PKEY},
             2 * 1000,
         ),
         "remove and tell": (
-            lambda x: x.job_set_state_many(
+            lambda x: x.work.set_state_many(
                 [JobSetStateParams(n, JobState.COMPLETED, now, ephemeral=True) for n in some]
             ),
             {PKEY},
             4 * 1000,
         ),
-        "rows": (lambda x: x.job_row_list(JobSelectParams()), {PKEY}, 101),
-        "rows of a kind": (lambda x: x.job_row_list(everything), {KIND, PKEY}, 700),
-        "count rows of a kind": (lambda x: x.job_row_count(everything), {KIND, PKEY}, 700),
+        "rows": (lambda x: x.jobs.row_list(JobSelectParams()), {PKEY}, 101),
+        "rows of a kind": (lambda x: x.jobs.row_list(everything), {KIND, PKEY}, 700),
+        "count rows of a kind": (lambda x: x.jobs.row_count(everything), {KIND, PKEY}, 700),
         "rows by finish": (
-            lambda x: x.job_row_list(
+            lambda x: x.jobs.row_list(
                 JobSelectParams(states=(JobState.COMPLETED,), order="finalized_at", descending=True)
             ),
             {FINALIZED},
             400,
         ),
-        "delete rows": (lambda x: x.job_row_delete_many(everything), {KIND, PKEY}, 1200),
+        "delete rows": (lambda x: x.jobs.row_delete_many(everything), {KIND, PKEY}, 1200),
     }
     for name, (call, indexes, reads) in calls.items():
         cases[name] = Case(call, indexes, reads)
@@ -567,11 +569,11 @@ def _api_cases() -> dict[str, Case]:
     completed = (JobState.COMPLETED,)
     customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
     tagged, retired = _term(Field.TAG, Op.EQ, "vip"), _term(Field.KIND, Op.EQ, "retired")
-    json, done, waits = "job_json_list", JobState.COMPLETED, JobState.AVAILABLE
+    json, done, waits = "json_list", JobState.COMPLETED, JobState.AVAILABLE
     behind = JobCursor(at=None, id=5)
     calls: dict[str, tuple[Call, set[str], int]] = {
         "api list": (
-            lambda x: x.job_text_list(
+            lambda x: x.jobs.text_list(
                 JobPageParams(
                     filter=JobFilter(states=completed),
                     order=JobOrder.TIME_DESC,
@@ -583,7 +585,7 @@ def _api_cases() -> dict[str, Case]:
             400,
         ),
         "api list by id": (
-            lambda x: x.job_text_list(
+            lambda x: x.jobs.text_list(
                 JobPageParams(
                     filter=JobFilter(states=(JobState.RUNNING,)), order=JobOrder.ID, limit=100
                 )
@@ -595,18 +597,18 @@ def _api_cases() -> dict[str, Case]:
         "api list in JSON, by kind": (_whole(json, done, retired), {FINALIZED, KIND}, 20_000),
         "api list in JSON, by tag": (_whole(json, done, tagged), {FINALIZED}, ROWS),
         "api list in JSON, by id": (_whole(json, waits, after=behind), {FETCHING, PKEY}, ROWS),
-        "api list, by tag": (_whole("job_text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
-        "api job": (lambda x: x.job_text_get(5), {PKEY}, 1),
-        "api job in JSON": (lambda x: x.job_json_get(5), {PKEY}, 1),
-        "api kinds": (lambda x: x.job_kind_list(), {KIND}, 100),
-        "api queues": (lambda x: x.queue_count_list(cap=1000, limit=100), {FETCHING}, 20_000),
+        "api list, by tag": (_whole("text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
+        "api job": (lambda x: x.jobs.text_get(5), {PKEY}, 1),
+        "api job in JSON": (lambda x: x.jobs.json_get(5), {PKEY}, 1),
+        "api kinds": (lambda x: x.jobs.kind_list(), {KIND}, 100),
+        "api queues": (lambda x: x.queues.count_list(cap=1000, limit=100), {FETCHING}, 20_000),
         "api progress": (
-            lambda x: x.job_progress(JobFilter(terms=(tagged,)), window=5000),
+            lambda x: x.jobs.progress(JobFilter(terms=(tagged,)), window=5000),
             {FINALIZED, FETCHING, PKEY},
             20_000,
         ),
         "api progress by args": (
-            lambda x: x.job_progress(JobFilter(terms=(customer,)), window=5000),
+            lambda x: x.jobs.progress(JobFilter(terms=(customer,)), window=5000),
             {ARGS, METADATA},
             20_000,
         ),

@@ -64,14 +64,14 @@ async def test_psycopg(driver: Driver, make: Make, database_url: str) -> None:
         await AsyncConnection.connect(database_url) as connection,
     ):
         executor = await driver.adopt(connection)
-        (inserted,) = await executor.job_insert_many([insert_params()], notify=["default"])
-        assert await executor.job_row_get(inserted.job.id) is not None
-        assert await executor.job_insert_many_fast([insert_params()], notify=["default"]) == 1
-        assert (await executor.job_cancel_many([inserted.job.id])).changed
+        (inserted,) = await executor.jobs.insert_many([insert_params()], notify=["default"])
+        assert await executor.jobs.row_get(inserted.job.id) is not None
+        assert await executor.jobs.insert_many_fast([insert_params()], notify=["default"]) == 1
+        assert (await executor.jobs.cancel_many([inserted.job.id])).changed
         assert (await _count(make), heard) == (0, [])
         await connection.rollback()
-        assert await executor.job_row_get(inserted.job.id) is None
-        await executor.job_insert_many([insert_params()], notify=["kept"])
+        assert await executor.jobs.row_get(inserted.job.id) is None
+        await executor.jobs.insert_many([insert_params()], notify=["kept"])
         await connection.commit()
     assert await _count(make) == 1
     assert [json.loads(payload) for _, payload in heard] == [{"queue": "kept"}]
@@ -85,10 +85,10 @@ async def test_psycopg_with_its_own_rows(driver: Driver, make: Make, database_ur
     ) as connection:
         executor = await driver.adopt(connection)
         async with connection.transaction():
-            await executor.job_insert_many([insert_params()])
+            await executor.jobs.insert_many([insert_params()])
             assert await _count(make) == 0
         assert await _count(make) == 1
-        await executor.job_insert_many([insert_params()])
+        await executor.jobs.insert_many([insert_params()])
         assert await _count(make) == 2, "without a transaction each statement is its own"
 
 
@@ -97,11 +97,11 @@ async def test_an_error_spoils_only_a_savepoint(
 ) -> None:
     async with await AsyncConnection.connect(database_url) as connection:
         executor = await driver.adopt(connection)
-        await executor.job_insert_many([UNIQUE])
+        await executor.jobs.insert_many([UNIQUE])
         with pytest.raises(UniqueConflict):
             async with connection.transaction():
-                await executor.job_insert_many_fast([UNIQUE])
-        await executor.job_insert_many([insert_params()])
+                await executor.jobs.insert_many_fast([UNIQUE])
+        await executor.jobs.insert_many([insert_params()])
     assert await _count(make) == 2
 
 
@@ -118,10 +118,10 @@ async def test_a_conflict_of_an_action_spoils_nothing(
         transactions: list[Any] = [connection, sqlalchemy]
         for transaction in transactions:
             executor = await driver.adopt(transaction)
-            await executor.job_insert_many([insert_params()])
+            await executor.jobs.insert_many([insert_params()])
             with pytest.raises(UniqueConflict):
-                await executor.job_retry_many([gone])
-            assert (await executor.job_delete_many([gone])).changed == (gone,)
+                await executor.jobs.retry_many([gone])
+            assert (await executor.jobs.delete_many([gone])).changed == (gone,)
             await transaction.rollback()
 
 
@@ -131,11 +131,11 @@ async def test_sqlalchemy_session(driver: Driver, make: Make, engine: AsyncEngin
         async with hearing(driver, "river_insert") as heard, AsyncSession(engine) as session:
             session.add(Order(id=1, note="pending in the session"))
             executor = await driver.adopt(session)
-            (inserted,) = await executor.job_insert_many([insert_params()], notify=["default"])
+            (inserted,) = await executor.jobs.insert_many([insert_params()], notify=["default"])
             await session.flush()
             # Each sees the other's work: it is one transaction.
             assert (await session.execute(text("select count(*) from river_job"))).scalar_one() == 1
-            assert await executor.job_row_get(inserted.job.id) is not None
+            assert await executor.jobs.row_get(inserted.job.id) is not None
             assert await _count(make) == 0
             await (session.commit() if keep else session.rollback())
         assert await _count(make) == await _count(make, "orders") == (1 if keep else 0)
@@ -146,17 +146,17 @@ async def test_an_unused_sqlalchemy_session(
     driver: Driver, make: Make, engine: AsyncEngine
 ) -> None:
     async with AsyncSession(engine) as session, session.begin():
-        await (await driver.adopt(session)).job_insert_many([insert_params()])
+        await (await driver.adopt(session)).jobs.insert_many([insert_params()])
         assert await _count(make) == 0
     assert await _count(make) == 1
     async with AsyncSession(engine) as session:
-        await (await driver.adopt(session)).job_insert_many([insert_params()])
+        await (await driver.adopt(session)).jobs.insert_many([insert_params()])
     assert await _count(make) == 1, "a session that is closed without a commit rolls back"
 
 
 async def test_sqlalchemy_scoped_session(driver: Driver, make: Make, engine: AsyncEngine) -> None:
     scoped = async_scoped_session(async_sessionmaker(engine), scopefunc=lambda: 1)
-    await (await driver.adopt(scoped)).job_insert_many([insert_params()])
+    await (await driver.adopt(scoped)).jobs.insert_many([insert_params()])
     await scoped.commit()
     await scoped.remove()
     assert await _count(make) == 1
@@ -164,27 +164,27 @@ async def test_sqlalchemy_scoped_session(driver: Driver, make: Make, engine: Asy
 
 async def test_sqlalchemy_connection(driver: Driver, make: Make, engine: AsyncEngine) -> None:
     async with engine.begin() as connection:
-        await (await driver.adopt(connection)).job_insert_many([insert_params()])
+        await (await driver.adopt(connection)).jobs.insert_many([insert_params()])
         assert await _count(make) == 0
     assert await _count(make) == 1
     async with engine.connect() as connection:
         executor = await driver.adopt(connection)
-        await executor.job_insert_many([insert_params()])
+        await executor.jobs.insert_many([insert_params()])
         await connection.rollback()
-        await (await driver.adopt(connection)).job_insert_many([insert_params()])
+        await (await driver.adopt(connection)).jobs.insert_many([insert_params()])
         await connection.commit()
     assert await _count(make) == 2
 
 
 async def test_sqlalchemy_savepoint(driver: Driver, make: Make, engine: AsyncEngine) -> None:
     async with AsyncSession(engine) as session, session.begin():
-        await (await driver.adopt(session)).job_insert_many([UNIQUE])
+        await (await driver.adopt(session)).jobs.insert_many([UNIQUE])
         nested = await session.begin_nested()
         with pytest.raises(UniqueConflict):
             # The session makes its savepoint when somebody asks it for its connection.
-            await (await driver.adopt(session)).job_insert_many_fast([UNIQUE])
+            await (await driver.adopt(session)).jobs.insert_many_fast([UNIQUE])
         await nested.rollback()
-        assert (await (await driver.adopt(session)).job_insert_many([UNIQUE]))[
+        assert (await (await driver.adopt(session)).jobs.insert_many([UNIQUE]))[
             0
         ].unique_skipped_as_duplicate
     assert await _count(make) == 1
@@ -193,12 +193,12 @@ async def test_sqlalchemy_savepoint(driver: Driver, make: Make, engine: AsyncEng
 async def test_a_whole_life_in_sqlalchemy(driver: Driver, make: Make, engine: AsyncEngine) -> None:
     async with engine.begin() as connection:
         executor = await driver.adopt(connection)
-        inserted = await executor.job_insert_many([UNIQUE, UNIQUE, insert_params()])
+        inserted = await executor.jobs.insert_many([UNIQUE, UNIQUE, insert_params()])
         ids = [one.job.id for one in inserted]
         assert ids[0] == ids[1] != ids[2]
-        found = await executor.job_get_available(JobFetchParams("me", "default", 10))
+        found = await executor.work.get_available(JobFetchParams("me", "default", 10))
         assert sorted(row.id for row in found) == ids[1:]
-        (row,) = await executor.job_set_state_many(
+        (row,) = await executor.work.set_state_many(
             [
                 JobSetStateParams(
                     ids[0], JobState.COMPLETED, finalized_at=NOW, metadata='{"output": 1}'
@@ -206,8 +206,8 @@ async def test_a_whole_life_in_sqlalchemy(driver: Driver, make: Make, engine: As
             ]
         )
         assert row.state is JobState.COMPLETED
-        assert list(await executor.job_complete_many([ids[2]], [NOW])) == [ids[2]]
-        assert (await executor.job_retry_many([ids[2]])).changed == (ids[2],)
+        assert list(await executor.work.complete_many([ids[2]], [NOW])) == [ids[2]]
+        assert (await executor.jobs.retry_many([ids[2]])).changed == (ids[2],)
     assert [
         row["state"] for row in await make.rows("select state::text from river_job order by id")
     ] == [
@@ -220,7 +220,7 @@ async def test_errors_through_sqlalchemy(engine: AsyncEngine, database_url: str)
     driver = connect(database_url, schema="nowhere")
     async with engine.connect() as connection:
         with pytest.raises(SchemaMissing):
-            await (await driver.adopt(connection)).job_row_get(1)
+            await (await driver.adopt(connection)).jobs.row_get(1)
     await driver.close()
 
 

@@ -24,7 +24,7 @@ async def test_by_state(driver: Driver, make: Make) -> None:
     for n, state in enumerate(JobState):
         await _fill(make, state.value, n)
     async with driver.reading() as executor:
-        counts = await executor.job_count_by_state(cap=5)
+        counts = await executor.jobs.count_by_state(cap=5)
     assert counts == {
         state: Count(value=n) if n <= 5 else Count(value=5, kind=CountKind.AT_LEAST)
         for n, state in enumerate(JobState)
@@ -35,11 +35,11 @@ async def test_completed_beyond_the_cap_comes_from_statistics(driver: Driver, ma
     await _fill(make, "completed", 4000)
     await _fill(make, "discarded", 1000)
     async with driver.reading() as executor:
-        before = await executor.job_count_by_state(cap=100)
+        before = await executor.jobs.count_by_state(cap=100)
     assert before[JobState.COMPLETED] == Count(value=100, kind=CountKind.AT_LEAST)
     await make.connection.execute("analyze river_job")
     async with driver.reading() as executor:
-        counts = await executor.job_count_by_state(cap=100)
+        counts = await executor.jobs.count_by_state(cap=100)
     completed = counts[JobState.COMPLETED]
     assert completed.kind is CountKind.ESTIMATED
     assert 3900 <= completed.value <= 4100
@@ -48,15 +48,15 @@ async def test_completed_beyond_the_cap_comes_from_statistics(driver: Driver, ma
     await make.connection.execute("alter table river_job set (autovacuum_enabled = off)")
     await _fill(make, "completed", 8000)
     async with driver.reading() as executor:
-        grown = (await executor.job_count_by_state(cap=100))[JobState.COMPLETED]
+        grown = (await executor.jobs.count_by_state(cap=100))[JobState.COMPLETED]
     assert 6000 <= grown.value <= 13_000
 
 
 async def test_exact(driver: Driver, make: Make) -> None:
     await _fill(make, "completed", 321)
     async with driver.reading() as executor:
-        assert await executor.job_count_exact(JobState.COMPLETED) == Count(value=321)
-        assert await executor.job_count_exact(JobState.RUNNING) == Count(value=0)
+        assert await executor.jobs.count_exact(JobState.COMPLETED) == Count(value=321)
+        assert await executor.jobs.count_exact(JobState.RUNNING) == Count(value=0)
 
 
 KIND = Term(field=Field.KIND, op=Op.EQ, values=("k1",))
@@ -80,10 +80,10 @@ async def test_of_a_filter(driver: Driver, make: Make) -> None:
         ):
             with case(chosen):
                 async with driver.reading() as executor:
-                    assert await executor.job_count(chosen, cap=expected) == Count(value=expected)
-                    assert await executor.job_count(chosen, cap=1000) == Count(value=expected)
+                    assert await executor.jobs.count(chosen, cap=expected) == Count(value=expected)
+                    assert await executor.jobs.count(chosen, cap=1000) == Count(value=expected)
                     if expected:
-                        capped = await executor.job_count(chosen, cap=expected - 1)
+                        capped = await executor.jobs.count(chosen, cap=expected - 1)
                         assert capped == Count(value=expected - 1, kind=CountKind.AT_LEAST)
 
 
@@ -93,7 +93,7 @@ async def test_that_ended_in_a_window(database_url: str, make: Make) -> None:
         limited(database_url, PostgresLimits(count_rows=50)) as driver,
         driver.reading() as executor,
     ):
-        count = await executor.job_count(
+        count = await executor.jobs.count(
             JobFilter(states=(JobState.COMPLETED,), terms=(TAG,)), cap=45
         )
     assert count.kind is CountKind.AT_LEAST

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -127,7 +128,7 @@ async def test_locks_have_a_timeout(database_url: str, driver: PostgresDriver) -
         await other.execute("lock table river_queue")
         with pytest.raises((LockTimeout, QueryTimeout)):
             async with driver.reading(timeout=SHORT) as executor:
-                await executor.queue_row_get("x")
+                await executor.queues.row_get("x")
 
 
 async def test_cancelled_request_frees_its_connection(database_url: str, connect: Connect) -> None:
@@ -239,7 +240,7 @@ async def test_lost_idle_connections_are_not_noticed(database_url: str, connect:
         await _lost(database_url)
         await driver.ping()
         async with driver.transaction() as transaction:
-            await transaction.queue_pause("*")
+            await transaction.queues.pause("*")
 
 
 async def test_a_lost_connection_fails_once(database_url: str, connect: Connect) -> None:
@@ -325,16 +326,16 @@ async def test_a_late_cancel_request_is_harmless(database_url: str, connect: Con
 
 async def test_no_tables(empty_database_url: str, connect: Connect) -> None:
     driver = connect(empty_database_url)
-    for attempt in ("job_cutoff", "leader_get"):
+    for attempt in ("jobs.cutoff", "leader.get"):
         with pytest.raises(SchemaMissing, match="migrate-up") as caught:
             async with driver.reading() as executor:
-                await getattr(executor, attempt)()
+                await attrgetter(attempt)(executor)()
         assert type(caught.value) is SchemaMissing
     with pytest.raises(SchemaMissing):
         await one_page(driver)
     with pytest.raises(SchemaMissing):
         async with driver.reading() as executor:
-            await executor.job_count_by_state(cap=10)
+            await executor.jobs.count_by_state(cap=10)
     async with driver.reading() as executor:
         assert await ServerStore(executor).migration_list() == []
         assert (await ServerStore(executor).server_get()).job_rows_estimated == -1
@@ -346,7 +347,7 @@ async def test_no_such_schema(database_url: str, connect: Connect) -> None:
         await one_page(driver)
     with pytest.raises(SchemaMissing):
         async with driver.reading() as executor:
-            await executor.job_count_by_state(cap=10)
+            await executor.jobs.count_by_state(cap=10)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -357,7 +358,7 @@ async def test_tables_from_before_version_5(
     await migrate(driver, "up", target_version=version)
     with pytest.raises(SchemaMissing) as caught:
         async with driver.reading() as executor:
-            await executor.job_get(1)
+            await executor.jobs.get(1)
     assert type(caught.value) is (SchemaMissing if version == 1 else SchemaTooOld)
     with pytest.raises(type(caught.value)):
         await one_page(driver)
@@ -376,7 +377,7 @@ async def test_missing_tables_are_reported_at_once(database_url: str, connect: C
         started = time.monotonic()
         with pytest.raises(SchemaMissing):
             async with driver.reading() as executor:
-                await executor.leader_get()
+                await executor.leader.get()
         assert time.monotonic() - started < 2
 
 
@@ -408,12 +409,12 @@ async def test_a_user_who_may_only_read(stranger: str, make: Make, connect: Conn
     driver = connect(stranger)
     assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     async with driver.reading() as executor:
-        await executor.job_count_by_state(cap=0)
+        await executor.jobs.count_by_state(cap=0)
         await ServerStore(executor).server_get()
-        await executor.queue_list(cap=10)
+        await executor.queues.list(cap=10)
     with pytest.raises(PermissionDenied):
         async with driver.transaction() as transaction:
-            await transaction.job_delete_many([job_id])
+            await transaction.jobs.delete_many([job_id])
 
 
 @pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
@@ -434,7 +435,7 @@ async def test_server_with_other_habits(
     job_id = await make.job("completed", unique_key=b"\x00\xff'")
     driver = connect(database_url)
     async with driver.reading() as executor:
-        job = await executor.job_get(job_id)
+        job = await executor.jobs.get(job_id)
         assert job is not None
         assert job.unique_key == b"\x00\xff'"
         assert job.finalized_at == (await make.row(job_id))["finalized_at"]
@@ -485,7 +486,7 @@ async def test_another_isolation_level(database_url: str, make: Make, connect: C
 
         async def cancel() -> Any:
             async with driver.transaction() as transaction:
-                return await transaction.job_cancel_many([job_id])
+                return await transaction.jobs.cancel_many([job_id])
 
         acting = asyncio.create_task(cancel())
         await asyncio.sleep(0.2)
@@ -522,8 +523,8 @@ async def test_hosts_connections_come_back_as_they_were(
             async with driver.reading() as executor:
                 assert (await _settings(executor))["transaction_read_only"] == "on"
             async with driver.transaction() as transaction:
-                await transaction.job_cancel_many([job_id])
-                await transaction.job_retry_many([job_id])
+                await transaction.jobs.cancel_many([job_id])
+                await transaction.jobs.retry_many([job_id])
             with pytest.raises(DatabaseError):
                 async with driver.reading() as executor:
                     await executor.ask("broken", "select 1/0", ())

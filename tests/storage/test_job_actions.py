@@ -32,7 +32,7 @@ GIVEN = {"move": {"queue": "other", "priority": 3}}
 
 async def _act(driver: PostgresDriver, verb: str, *ids: int, **given: Any) -> JobChanges:
     async with driver.transaction() as transaction:
-        call = getattr(transaction, f"job_{verb}_many")
+        call = getattr(transaction.jobs, f"{verb}_many")
         changes: JobChanges = await call(ids, **(given or GIVEN.get(verb, {})))
     asked = sorted(dict.fromkeys(ids))
     told = [*changes.changed, *changes.requested, *(job_id for job_id, _ in changes.skipped)]
@@ -189,7 +189,7 @@ async def test_a_move_leaves_what_it_was_not_given(
 ) -> None:
     job_id = await make.job("available", priority=2)
     async with driver.transaction() as transaction:
-        changes = await transaction.job_move_many([job_id], **given)
+        changes = await transaction.jobs.move_many([job_id], **given)
     assert changes.changed == ((job_id,) if given else ())
     row = await make.row(job_id)
     assert (row["queue"], row["priority"]) == after
@@ -296,7 +296,7 @@ async def test_a_rollback_keeps_nothing(driver: PostgresDriver, make: Make) -> N
 
     async def fail() -> None:
         async with driver.transaction() as transaction:
-            await transaction.job_cancel_many([job_id])
+            await transaction.jobs.cancel_many([job_id])
             raise RuntimeError
 
     async with _heard(driver, make) as heard:

@@ -19,20 +19,20 @@ from tests.factory import Make
 
 async def _get(driver: Driver, job_id: int, **options: Any) -> JobShowRow:
     async with driver.reading() as executor:
-        job = await executor.job_get(job_id, **options)
+        job = await executor.jobs.get(job_id, **options)
     assert job is not None
     return job
 
 
 async def _text(driver: Driver, job_id: int, field: str) -> str | None:
     async with driver.reading() as executor:
-        piece = await executor.job_text_piece(job_id, field, size=1_000_000)
+        piece = await executor.jobs.text_piece(job_id, field, size=1_000_000)
     return None if piece is None else piece.data.decode()
 
 
 async def _log(driver: Driver, job_id: int, attempt: int) -> str | None:
     async with driver.reading() as executor:
-        piece = await executor.job_log_piece(job_id, attempt, size=1_000_000)
+        piece = await executor.jobs.log_piece(job_id, attempt, size=1_000_000)
     return None if piece is None else piece.data.decode()
 
 
@@ -123,9 +123,9 @@ async def test_unknown_id(driver: Driver) -> None:
         for job_id in (0, -1, 10**15, 2**63 - 1, 2**63, -(2**63) - 1, 10**40):
             with case(job_id):
                 async with driver.reading() as executor:
-                    assert await executor.job_get(job_id) is None
-                    assert await executor.job_log_piece(job_id, 1, size=10) is None
-                    assert await executor.job_text_piece(job_id, "args", size=10) is None
+                    assert await executor.jobs.get(job_id) is None
+                    assert await executor.jobs.log_piece(job_id, 1, size=10) is None
+                    assert await executor.jobs.text_piece(job_id, "args", size=10) is None
 
 
 @pytest.mark.parametrize("state", list(JobState))

@@ -50,9 +50,9 @@ async def _insert(
 ) -> list[InsertResult]:
     """Either way of inserting; the rows of one or nothing."""
     if fast:
-        assert await way.executor.job_insert_many_fast(jobs, **options) == len(jobs)
+        assert await way.executor.jobs.insert_many_fast(jobs, **options) == len(jobs)
         return []
-    inserted = await way.executor.job_insert_many(jobs, **options)
+    inserted = await way.executor.jobs.insert_many(jobs, **options)
     assert len(inserted) == len(jobs)
     return list(inserted)
 
@@ -115,7 +115,7 @@ async def test_every_column(way: Way, fast: bool) -> None:
         assert [one.unique_skipped_as_duplicate for one in inserted] == [False, False]
         assert [one.job.id for one in inserted] == [first["id"], second["id"]]
         for one in inserted:
-            stored = await way.executor.job_row_get(one.job.id)
+            stored = await way.executor.jobs.row_get(one.job.id)
             assert stored is not None
             # The texts are those given; what they mean is what is stored.
             assert json.loads(one.job.args) == json.loads(stored.args)
@@ -204,9 +204,9 @@ async def test_columns_that_differ_and_columns_that_do_not(way: Way, fast: bool)
 @every_way
 async def test_nothing_to_insert(way: Way) -> None:
     async with hearing(way.driver, "river_insert") as heard:
-        assert list(await way.executor.job_insert_many([], notify=["q"])) == []
+        assert list(await way.executor.jobs.insert_many([], notify=["q"])) == []
     assert heard == []
-    assert await way.executor.job_insert_many_fast([]) == 0
+    assert await way.executor.jobs.insert_many_fast([]) == 0
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -238,13 +238,13 @@ async def test_a_taken_key_gives_the_row_that_has_it(way: Way) -> None:
         insert_params(kind="after", args='{"who":"second"}', unique_key=KEY, unique_states=USUAL),
         insert_params(args='{"n":3}', unique_key=b"other", unique_states=USUAL),
     ]
-    fresh, twin, other = await way.executor.job_insert_many(jobs)
+    fresh, twin, other = await way.executor.jobs.insert_many(jobs)
     assert [
         fresh.unique_skipped_as_duplicate,
         twin.unique_skipped_as_duplicate,
         other.unique_skipped_as_duplicate,
     ] == [False, True, False]
-    assert twin.job == await way.executor.job_row_get(taken)
+    assert twin.job == await way.executor.jobs.row_get(taken)
     assert twin.job.kind == "before", "under exclude_kind the existing kind stays"
     assert twin.job.metadata == '{"big": 12345678901234567890}'
     assert await way.make.row(taken) == before
@@ -264,7 +264,7 @@ async def test_equal_keys_in_one_call(way: Way) -> None:
         insert_params(args='{"n":4}'),
         insert_params(args='{"n":5}', **key),
     ]
-    inserted = await way.executor.job_insert_many(jobs)
+    inserted = await way.executor.jobs.insert_many(jobs)
     assert [one.unique_skipped_as_duplicate for one in inserted] == [
         False,
         False,
@@ -275,7 +275,7 @@ async def test_equal_keys_in_one_call(way: Way) -> None:
     ]
     assert [json.loads(one.job.args)["n"] for one in inserted] == [0, 1, 2, 1, 4, 1]
     assert inserted[3].job == inserted[1].job == inserted[5].job
-    again = await way.executor.job_insert_many(jobs)
+    again = await way.executor.jobs.insert_many(jobs)
     assert [one.unique_skipped_as_duplicate for one in again] == [
         False,
         True,
@@ -289,7 +289,7 @@ async def test_equal_keys_in_one_call(way: Way) -> None:
 
 async def test_a_key_without_states_is_not_unique(way: Way) -> None:
     jobs = [insert_params(unique_key=KEY), insert_params(unique_key=KEY)]
-    inserted = await way.executor.job_insert_many(jobs)
+    inserted = await way.executor.jobs.insert_many(jobs)
     assert [one.unique_skipped_as_duplicate for one in inserted] == [False, False]
     rows = await way.make.rows("select unique_key, unique_states from river_job")
     assert [(row["unique_key"], row["unique_states"]) for row in rows] == [(KEY, None)] * 2
@@ -302,7 +302,7 @@ async def test_a_twin_with_a_time_beyond_the_calendar(way: Way) -> None:
             with case(at):
                 await way.make.connection.execute("delete from river_job")
                 await way.make.job(unique_key=KEY, unique_states="11110101", scheduled_at=at)
-                (twin,) = await way.executor.job_insert_many(
+                (twin,) = await way.executor.jobs.insert_many(
                     [insert_params(unique_key=KEY, unique_states=USUAL)]
                 )
                 assert twin.unique_skipped_as_duplicate
@@ -310,17 +310,17 @@ async def test_a_twin_with_a_time_beyond_the_calendar(way: Way) -> None:
                 assert twin.job.scheduled_at == end.replace(tzinfo=UTC)
                 if way.name != "asyncpg":
                     # Which cannot read such times in columns of their own.
-                    assert twin.job == await way.executor.job_row_get(twin.job.id)
+                    assert twin.job == await way.executor.jobs.row_get(twin.job.id)
 
 
 @every_way
 async def test_copying_a_taken_key_conflicts(way: Way) -> None:
     jobs = [insert_params(), insert_params(unique_key=KEY, unique_states=USUAL)]
-    assert await way.executor.job_insert_many_fast(jobs) == 2
+    assert await way.executor.jobs.insert_many_fast(jobs) == 2
     with pytest.raises(UniqueConflict):
-        await way.executor.job_insert_many_fast(jobs)
+        await way.executor.jobs.insert_many_fast(jobs)
     assert len(await way.make.rows("select from river_job")) == 2
-    assert await way.executor.job_insert_many_fast(jobs[:1]) == 1, "the executor still works"
+    assert await way.executor.jobs.insert_many_fast(jobs[:1]) == 1, "the executor still works"
 
 
 @every_way
@@ -339,9 +339,9 @@ async def test_workers_are_told_once_a_queue(way: Way, fast: bool) -> None:
 
 async def test_workers_are_told_of_twins_as_well(way: Way) -> None:
     job = insert_params(unique_key=KEY, unique_states=USUAL)
-    await way.executor.job_insert_many([job])
+    await way.executor.jobs.insert_many([job])
     async with hearing(way.driver, "river_insert") as heard:
-        await way.executor.job_insert_many([job], notify=["default"])
+        await way.executor.jobs.insert_many([job], notify=["default"])
     assert heard == [("river_insert", '{"queue": "default"}')]
 
 
@@ -349,8 +349,8 @@ async def test_nobody_is_told_of_what_was_undone(driver: Driver, make: Make) -> 
     async with hearing(driver, "river_insert") as heard:
         with suppress(ZeroDivisionError):
             async with driver.transaction() as transaction:
-                await transaction.job_insert_many([insert_params()], notify=["default"])
-                await transaction.job_insert_many_fast([insert_params()], notify=["default"])
+                await transaction.jobs.insert_many([insert_params()], notify=["default"])
+                await transaction.jobs.insert_many_fast([insert_params()], notify=["default"])
                 raise ZeroDivisionError
     assert heard == []
     assert await make.rows("select from river_job") == []
@@ -382,7 +382,7 @@ async def test_what_the_table_refuses(way: Way) -> None:
     with cases() as case:
         for params in ({"priority": 5}, {"kind": ""}, {"tags": ("x" * 256,)}, {"queue": "q" * 128}):
             with case(str(params)[:40]), pytest.raises(DatabaseError):
-                await way.executor.job_insert_many([insert_params(**params)])
+                await way.executor.jobs.insert_many([insert_params(**params)])
 
 
 async def test_two_who_insert_the_same_key_at_once(driver: Driver, make: Make) -> None:
@@ -390,7 +390,7 @@ async def test_two_who_insert_the_same_key_at_once(driver: Driver, make: Make) -
 
     async def insert() -> list[InsertResult]:
         async with driver.autocommit() as executor:
-            return list(await executor.job_insert_many(jobs))
+            return list(await executor.jobs.insert_many(jobs))
 
     answers = await asyncio.gather(*(insert() for _ in range(4)))
     rows = await make.rows("select id from river_job")
@@ -410,11 +410,11 @@ async def two_urls(database_url: str) -> AsyncIterator[AsyncConnection[Any]]:
 async def test_a_key_that_is_not_committed(driver: Driver, two_urls: AsyncConnection[Any]) -> None:
     job = insert_params(unique_key=KEY, unique_states=USUAL)
     other = await driver.adopt(two_urls)
-    (first,) = await other.job_insert_many([job])
+    (first,) = await other.jobs.insert_many([job])
 
     async def insert() -> InsertResult:
         async with driver.autocommit() as executor:
-            return (await executor.job_insert_many([job]))[0]
+            return (await executor.jobs.insert_many([job]))[0]
 
     waiting = asyncio.create_task(insert())
     await asyncio.sleep(0.1)
@@ -437,7 +437,7 @@ async def test_inserts_of_the_same_keys_do_not_deadlock(driver: Driver, make: Ma
 
     async def insert(at: int) -> Sequence[InsertResult]:
         async with driver.transaction() as tx:
-            return await tx.job_insert_many(jobs(at))
+            return await tx.jobs.insert_many(jobs(at))
 
     for _ in range(5):
         for found in await asyncio.gather(*(insert(at) for at in range(4))):
@@ -451,7 +451,7 @@ async def test_ids_and_answers_come_in_the_order_of_the_jobs(way: Way) -> None:
         insert_params(args=f'{{"n":{n}}}', unique_key=key, unique_states=USUAL if key else 0)
         for n, key in enumerate(keys)
     ]
-    inserted = await way.executor.job_insert_many(jobs)
+    inserted = await way.executor.jobs.insert_many(jobs)
     fresh = [answer for answer in inserted if not answer.unique_skipped_as_duplicate]
     assert [answer.unique_skipped_as_duplicate for answer in inserted] == [
         n == 3 for n in range(len(keys))

@@ -80,8 +80,8 @@ ERRORS = st.lists(
 async def _job(driver: PostgresDriver, job_id: int) -> str | None:
     """Return the job in JSON, once it was compared with that of Python."""
     async with driver.reading() as executor:
-        job = await executor.job_json_get(job_id)
-        row = await executor.job_text_get(job_id)
+        job = await executor.jobs.json_get(job_id)
+        row = await executor.jobs.text_get(job_id)
     if job is not None:
         assert row is not None
         assert job == msgspec.json.encode(Job.of_text(row)).decode()
@@ -91,8 +91,8 @@ async def _job(driver: PostgresDriver, job_id: int) -> str | None:
 async def _page(driver: PostgresDriver, params: JobPageParams) -> JobJsonPage | None:
     """Return the page in JSON, once it was compared with that of Python."""
     async with driver.reading() as executor:
-        page = await executor.job_json_list(params, args=ARGS)
-        texts = await executor.job_text_list(params, args=ARGS)
+        page = await executor.jobs.json_list(params, args=ARGS)
+        texts = await executor.jobs.text_list(params, args=ARGS)
     if page is not None:
         written = msgspec.json.encode([JobMinimal.of(row) for row in texts.rows]).decode()
         assert f"[{page.jobs}]" == written

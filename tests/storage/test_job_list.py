@@ -388,7 +388,7 @@ async def test_full_page_is_no_search_however_small_the_window(driver: Driver, m
 async def test_cutoff_keeps_out_what_came_later(driver: Driver, make: Make) -> None:
     kept = [await make.job(state.value) for state in JobState]
     async with driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
+        cutoff = await executor.jobs.cutoff()
     assert cutoff.id == kept[-1]
     later = cutoff.at + timedelta(seconds=1)
     await make.job("available")
@@ -412,7 +412,7 @@ async def test_cutoff_keeps_out_what_came_later(driver: Driver, make: Make) -> N
             kept
         )
     async with driver.reading() as executor:
-        assert (await executor.job_count(JobFilter(), cap=100, cutoff=cutoff)).value == len(kept)
+        assert (await executor.jobs.count(JobFilter(), cap=100, cutoff=cutoff)).value == len(kept)
 
 
 async def test_row_holds_what_a_list_shows(driver: Driver, make: Make) -> None:
@@ -492,7 +492,7 @@ async def test_values_that_no_column_can_hold_match_nothing(driver: Driver, make
                 opposite = Term(field=term.field, op=term.op, values=term.values, negated=True)
                 assert _ids((await one_page(driver, terms=[opposite])).rows) == [job_id]
                 async with driver.reading() as executor:
-                    assert (await executor.job_count(JobFilter(terms=(term,)), cap=10)).value == 0
+                    assert (await executor.jobs.count(JobFilter(terms=(term,)), cap=10)).value == 0
 
 
 async def test_json_that_the_database_cannot_read_is_a_bad_request(driver: Driver) -> None:

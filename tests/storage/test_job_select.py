@@ -21,7 +21,7 @@ STATES = tuple(state.value for state in JobState)
 
 
 async def _ids(way: Way, **params: Any) -> list[int]:
-    return [row.id for row in await way.executor.job_row_list(JobSelectParams(**params))]
+    return [row.id for row in await way.executor.jobs.row_list(JobSelectParams(**params))]
 
 
 async def _all(way: Way, limit: int, **params: Any) -> list[JobRow]:
@@ -29,7 +29,7 @@ async def _all(way: Way, limit: int, **params: Any) -> list[JobRow]:
     rows: list[JobRow] = []
     after = None
     while True:
-        page = await way.executor.job_row_list(JobSelectParams(limit=limit, after=after, **params))
+        page = await way.executor.jobs.row_list(JobSelectParams(limit=limit, after=after, **params))
         rows += page
         if len(page) < limit:
             return rows
@@ -73,14 +73,14 @@ async def test_states_of_a_later_river(driver: Driver, make: Make) -> None:
     await make.connection.execute("alter type river_job_state add value 'sleeping'")
     asleep, known = await make.job("sleeping"), await make.job("running")
     async with driver.autocommit() as executor:
-        assert [row.id for row in await executor.job_row_list(JobSelectParams())] == [known]
-        assert await executor.job_row_get(asleep) is None
+        assert [row.id for row in await executor.jobs.row_list(JobSelectParams())] == [known]
+        assert await executor.jobs.row_get(asleep) is None
 
 
 async def test_delete_passes_over_locked_jobs(driver: Driver, make: Make) -> None:
     held, free = await make.job(), await make.job()
     async with driver.transaction() as transaction:
-        await transaction.job_cancel_many([held])
+        await transaction.jobs.cancel_many([held])
         async with driver.autocommit() as executor:
-            rows = await executor.job_row_delete_many(JobSelectParams())
+            rows = await executor.jobs.row_delete_many(JobSelectParams())
     assert [row.id for row in rows] == [free]

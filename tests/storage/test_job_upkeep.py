@@ -49,7 +49,7 @@ async def test_schedule_goes_by_priority_time_and_id(way: Way) -> None:
     ]
     order: list[int] = []
     for limit in (1, 2, 1, 5):
-        found = await way.executor.job_schedule(now=NOW, limit=limit)
+        found = await way.executor.work.schedule(now=NOW, limit=limit)
         assert len(found) == min(limit, 6 - len(order))
         order += sorted((row.id for row in found), key=[ids[p] for p in (4, 3, 1, 2, 5, 0)].index)
     assert order == [ids[place] for place in (4, 3, 1, 2, 5, 0)]
@@ -68,7 +68,7 @@ async def _schedule_unique(
             **{"unique_key": KEY, "scheduled_at": before(minutes=1), "metadata": {"kept": 1}}
             | columns,
         )
-    scheduled = await way.executor.job_schedule(now=NOW, limit=100)
+    scheduled = await way.executor.work.schedule(now=NOW, limit=100)
     rows = {name: dict(await way.make.row(job_id)) for name, job_id in ids.items()}
     for row in scheduled:
         state = rows[next(name for name, job_id in ids.items() if job_id == row.id)]["state"]
@@ -154,7 +154,7 @@ async def test_many_queues(way: Way) -> None:
         )
         for n in range(60)
     ]
-    found = await way.executor.job_schedule(now=before(minutes=30), limit=1000)
+    found = await way.executor.work.schedule(now=before(minutes=30), limit=1000)
     assert [row.id for row in found] == ids[30:]
 
 
@@ -188,7 +188,7 @@ async def test_rescue(way: Way) -> None:
                 ]
                 rows = {job_id: await way.make.row(job_id) for job_id in ids}
                 later = NOW + timedelta(hours=1)
-                changed = await way.executor.job_rescue_many(
+                changed = await way.executor.work.rescue_many(
                     [
                         JobRescueParams(ids[0], JobState.RETRYABLE, ERROR, later),
                         JobRescueParams(ids[1], JobState.DISCARDED, ERROR, NOW, NOW),
@@ -223,9 +223,11 @@ async def test_rescue_leaves_alone_what_moved_on(way: Way) -> None:
         JobRescueParams(job_id, JobState.DISCARDED, ERROR, NOW, NOW)
         for job_id in [*ids, ids[-1] + 9]
     ]
-    assert list(await way.executor.job_rescue_many(rescues, attempted_before=before(hours=1))) == []
+    assert (
+        list(await way.executor.work.rescue_many(rescues, attempted_before=before(hours=1))) == []
+    )
     assert [await way.make.row(job_id) for job_id in ids] == rows
-    assert list(await way.executor.job_rescue_many([], attempted_before=NOW)) == []
+    assert list(await way.executor.work.rescue_many([], attempted_before=NOW)) == []
 
 
 # Cleaning
@@ -248,13 +250,13 @@ async def test_delete_before(way: Way) -> None:
         return [row["id"] for row in await way.make.rows("select id from river_job order by id")]
 
     params: dict[str, Any] = {f"{state}_before": None for state in horizons} | {"limit": 100}
-    assert await way.executor.job_delete_before(JobDeleteBeforeParams(**params)) == 0
+    assert await way.executor.work.delete_before(JobDeleteBeforeParams(**params)) == 0
     params["completed_before"] = horizons["completed"]
-    assert await way.executor.job_delete_before(JobDeleteBeforeParams(**params)) == 1
+    assert await way.executor.work.delete_before(JobDeleteBeforeParams(**params)) == 1
     assert await left() == sorted([old["cancelled"], old["discarded"], *kept])
     for state, at in horizons.items():
         params[f"{state}_before"] = at
-    assert await way.executor.job_delete_before(JobDeleteBeforeParams(**params)) == 2
+    assert await way.executor.work.delete_before(JobDeleteBeforeParams(**params)) == 2
     assert await left() == sorted(kept)
 
 
@@ -273,7 +275,7 @@ async def test_delete_before_of_some_queues_alone(way: Way) -> None:
                     queues_excluded=excluded,
                     queues_included=("a", "b"),
                 )
-                assert await way.executor.job_delete_before(params) == 2 - len(excluded)
+                assert await way.executor.work.delete_before(params) == 2 - len(excluded)
                 rows = await way.make.rows("select queue from river_job order by queue")
                 assert [row["queue"] for row in rows] == [*excluded, "c"]
 
@@ -286,10 +288,10 @@ async def test_what_is_retried_meanwhile_is_not_cleaned(driver: Driver, make: Ma
 
     async def clean() -> int:
         async with driver.autocommit() as executor:
-            return await executor.job_delete_before(params)
+            return await executor.work.delete_before(params)
 
     async with driver.transaction() as transaction:
-        await transaction.job_retry_many([job_id])
+        await transaction.jobs.retry_many([job_id])
         cleaning = asyncio.create_task(clean())
         await asyncio.sleep(0.1)
         assert not cleaning.done()

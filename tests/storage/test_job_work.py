@@ -52,7 +52,7 @@ async def test_fetch(way: Way) -> None:
     )
     before = await way.make.row(job_id)
     started = datetime.now(UTC)
-    (row,) = await way.executor.job_get_available(fetch("q"))
+    (row,) = await way.executor.work.get_available(fetch("q"))
     after = await way.make.row(job_id)
     assert abs(after["attempted_at"] - started) < timedelta(seconds=5)
     assert after == {
@@ -82,7 +82,7 @@ async def test_fetch(way: Way) -> None:
         unique_key=None,
         unique_states=None,
     )
-    assert row == await way.executor.job_row_get(job_id)
+    assert row == await way.executor.jobs.row_get(job_id)
     assert isinstance(row.state, JobState)
 
 
@@ -96,7 +96,7 @@ async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
         unique_key=b"\x00\xff",
         unique_states="11110101",
     )
-    (row,) = await way.executor.job_get_available(fetch())
+    (row,) = await way.executor.work.get_available(fetch())
     assert row.attempt == 3
     assert row.attempted_by == ("a", "b", "me")
     assert row.errors == (
@@ -108,27 +108,27 @@ async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
         ),
     )
     assert (row.unique_key, row.unique_states) == (b"\x00\xff", 245)
-    assert row == await way.executor.job_row_get(job_id)
+    assert row == await way.executor.jobs.row_get(job_id)
 
 
 @every_way
 async def test_fetch_of_some_kinds(way: Way) -> None:
     ids = [await way.make.job(kind=kind) for kind in ("a", "b", 'c"\\,{}', "b")]
-    assert ids_of(await way.executor.job_get_available(fetch(kinds=()))) == []
-    assert ids_of(await way.executor.job_get_available(fetch(kinds=("b", "unknown")))) == [
+    assert ids_of(await way.executor.work.get_available(fetch(kinds=()))) == []
+    assert ids_of(await way.executor.work.get_available(fetch(kinds=("b", "unknown")))) == [
         ids[1],
         ids[3],
     ]
-    assert ids_of(await way.executor.job_get_available(fetch(kinds=('c"\\,{}',)))) == [ids[2]]
-    assert ids_of(await way.executor.job_get_available(fetch(kinds=None))) == [ids[0]]
+    assert ids_of(await way.executor.work.get_available(fetch(kinds=('c"\\,{}',)))) == [ids[2]]
+    assert ids_of(await way.executor.work.get_available(fetch(kinds=None))) == [ids[0]]
 
 
 async def test_fetch_skips_locked_jobs(driver: PostgresDriver, make: Make) -> None:
     held, free = await make.job(), await make.job()
     async with driver.transaction() as transaction:
-        await transaction.job_cancel_many([held])
+        await transaction.jobs.cancel_many([held])
         async with driver.autocommit() as executor:
-            assert ids_of(await executor.job_get_available(fetch())) == [free]
+            assert ids_of(await executor.work.get_available(fetch())) == [free]
 
 
 # asyncpg reads such times itself, and cannot.
@@ -141,10 +141,10 @@ async def test_a_time_beyond_the_calendar_does_not_lose_jobs(way: Way) -> None:
                 await way.make.connection.execute("delete from river_job")
                 ids = [await way.make.job(scheduled_at=at) for _ in range(3)]
                 rest = [await way.make.job() for _ in range(3)]
-                found = await way.executor.job_get_available(fetch(limit=3))
+                found = await way.executor.work.get_available(fetch(limit=3))
                 assert ids_of(found) == ids
                 assert {row.scheduled_at for row in found} == {datetime.min.replace(tzinfo=UTC)}
-                assert ids_of(await way.executor.job_get_available(fetch(limit=3))) == rest
+                assert ids_of(await way.executor.work.get_available(fetch(limit=3))) == rest
 
 
 async def test_errors_of_any_shape(way: Way) -> None:
@@ -166,10 +166,10 @@ async def test_errors_of_any_shape(way: Way) -> None:
                     "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
                     [stored, ERROR, job_id],
                 )
-                (row,) = await way.executor.job_get_available(fetch())
+                (row,) = await way.executor.work.get_available(fetch())
                 assert row.errors[0] == expected
                 assert row.errors[1].error == "it broke"
-                assert row == await way.executor.job_row_get(job_id)
+                assert row == await way.executor.jobs.row_get(job_id)
 
 
 async def test_errors_that_python_does_not_read(way: Way) -> None:
@@ -182,7 +182,7 @@ async def test_errors_that_python_does_not_read(way: Way) -> None:
                     "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
                     [stored, ERROR, job_id],
                 )
-                (row,) = await way.executor.job_get_available(fetch())
+                (row,) = await way.executor.work.get_available(fetch())
                 assert len(row.errors) == 2
                 assert row.errors[1].error == "it broke"
 
@@ -196,7 +196,7 @@ async def test_complete(way: Way) -> None:
     before = {state: await way.make.row(job_id) for state, job_id in ids.items()}
     gone = max(ids.values()) + 1
     asked = [*reversed(ids.values()), gone]
-    done = await way.executor.job_complete_many(asked, [NOW] * len(asked))
+    done = await way.executor.work.complete_many(asked, [NOW] * len(asked))
     assert list(done) == [ids["running"]]
     for state, job_id in ids.items():
         ended = {"state": "completed", "finalized_at": NOW} if state == "running" else {}
@@ -208,7 +208,9 @@ async def test_complete_each_at_its_time(way: Way) -> None:
     ids = [await way.make.job("running") for _ in range(30)]
     times = {job_id: NOW + timedelta(microseconds=37 * job_id) for job_id in ids}
     asked = [*ids[::2], *ids[::-2], 10**12]
-    done = await way.executor.job_complete_many(asked, [times.get(job_id, NOW) for job_id in asked])
+    done = await way.executor.work.complete_many(
+        asked, [times.get(job_id, NOW) for job_id in asked]
+    )
     assert sorted(done) == ids
     assert {
         row["id"]: row["finalized_at"] for row in await way.make.rows("select * from river_job")
@@ -218,9 +220,9 @@ async def test_complete_each_at_its_time(way: Way) -> None:
 async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
     """As River's statement does: what has been done has been done."""
     job_id = await way.make.job("running", metadata=CANCEL_REQUESTED)
-    await way.executor.job_complete_many([job_id], [NOW])
+    await way.executor.work.complete_many([job_id], [NOW])
     assert (await way.make.row(job_id))["state"] == "completed"
-    assert list(await way.executor.job_complete_many([], [])) == []
+    assert list(await way.executor.work.complete_many([], [])) == []
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -233,7 +235,7 @@ async def test_complete_at_the_right_attempt(way: Way, *, mixed: bool, at_once: 
     asked = [*again[::-1], *still[::-1]]
     times = [NOW] * 6 if at_once else [NOW + timedelta(seconds=n) for n in range(6)]
     before = [await way.make.row(job_id) for job_id in again]
-    done = await way.executor.job_complete_many(
+    done = await way.executor.work.complete_many(
         asked, times, of_attempts=[*attempts[::-1], *attempts[::-1]]
     )
     assert sorted(done) == still
@@ -248,10 +250,10 @@ async def test_complete_at_the_right_attempt(way: Way, *, mixed: bool, at_once: 
 
 async def _end(way: Way, *changes: JobSetStateParams) -> dict[int, JobRow]:
     """End jobs; return the rows answered, which are the rows stored."""
-    rows = await way.executor.job_set_state_many(changes)
+    rows = await way.executor.work.set_state_many(changes)
     assert [row.id for row in rows] == ids_of(rows)
     for row in rows:
-        assert row == await way.executor.job_row_get(row.id)
+        assert row == await way.executor.jobs.row_get(row.id)
     return {row.id: row for row in rows}
 
 
@@ -419,7 +421,7 @@ async def test_many_endings_at_once(way: Way) -> None:
     }
     assert (await way.make.row(running[2]))["state"] == "running"
     assert rows[running[3]].finalized_at == later
-    assert list(await way.executor.job_set_state_many([])) == []
+    assert list(await way.executor.work.set_state_many([])) == []
 
 
 @every_way
@@ -442,7 +444,7 @@ async def test_errors_that_cannot_be_stored(way: Way) -> None:
             with case(repr(error)):
                 job_id = await way.make.job("running")
                 with pytest.raises(BadRequest):
-                    await way.executor.job_set_state_many(
+                    await way.executor.work.set_state_many(
                         [JobSetStateParams(job_id, JobState.RETRYABLE, error=error)]
                     )
                 assert (await way.make.row(job_id))["state"] == "running"
@@ -454,15 +456,15 @@ async def test_errors_that_cannot_be_stored(way: Way) -> None:
 @every_way
 async def test_no_such_job(way: Way) -> None:
     for job_id in (1, 2**63, -(2**63) - 1, 10**30):
-        assert await way.executor.job_row_get(job_id) is None
-        assert await way.executor.job_update(job_id, metadata="{}") is None
+        assert await way.executor.jobs.row_get(job_id) is None
+        assert await way.executor.jobs.update(job_id, metadata="{}") is None
 
 
 @every_way
 async def test_numbers_stay_exact(way: Way) -> None:
     text = '{"a": 12345678901234567890.123456789, "b": 1e400}'
     job_id = await way.make.job(args=text)
-    row = await way.executor.job_row_get(job_id)
+    row = await way.executor.jobs.row_get(job_id)
     assert row is not None
     assert row.args == '{"a": 12345678901234567890.123456789, "b": 1' + "0" * 400 + "}"
 
@@ -482,9 +484,9 @@ async def test_times_are_utc_in_any_zone(make: Make, database_url: str, hosted: 
             zone = await executor.ask("zone", "show timezone", ())
             # The sessions of a pool that is the host's keep its settings.
             assert zone.value() == ("America/New_York" if hosted else "UTC")
-            found = await executor.job_row_get(job_id)
-            queue = await executor.queue_upsert("q")
-            (fetched,) = await executor.job_get_available(fetch())
+            found = await executor.jobs.row_get(job_id)
+            queue = await executor.queues.upsert("q")
+            (fetched,) = await executor.work.get_available(fetch())
         await driver.close()
     assert found is not None
     assert (found.scheduled_at, found.scheduled_at.tzinfo) == (NOW, UTC)

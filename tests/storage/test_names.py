@@ -16,13 +16,13 @@ async def test_kinds(driver: PostgresDriver, make: Make) -> None:
     for kind in ("mail_send", "MAIL_bounce", "other", "other", "a%b"):
         await make.job(kind=kind)
     async with driver.reading() as executor:
-        assert await executor.job_kind_list() == ["MAIL_bounce", "a%b", "mail_send", "other"]
-        assert await executor.job_kind_list(match="mail") == ["MAIL_bounce", "mail_send"]
-        assert await executor.job_kind_list(match="%") == ["a%b"]
-        assert await executor.job_kind_list(match="*mail*") == ["MAIL_bounce", "mail_send"]
-        assert await executor.job_kind_list(limit=1) == ["MAIL_bounce"]
-        assert await executor.job_kind_list(match="\0") == []
-        assert await executor.job_kind_list(match="\ud800") == []
+        assert await executor.jobs.kind_list() == ["MAIL_bounce", "a%b", "mail_send", "other"]
+        assert await executor.jobs.kind_list(match="mail") == ["MAIL_bounce", "mail_send"]
+        assert await executor.jobs.kind_list(match="%") == ["a%b"]
+        assert await executor.jobs.kind_list(match="*mail*") == ["MAIL_bounce", "mail_send"]
+        assert await executor.jobs.kind_list(limit=1) == ["MAIL_bounce"]
+        assert await executor.jobs.kind_list(match="\0") == []
+        assert await executor.jobs.kind_list(match="\ud800") == []
 
 
 async def test_tags(driver: PostgresDriver, make: Make) -> None:
@@ -82,8 +82,8 @@ async def test_paths(driver: PostgresDriver, make: Make) -> None:
 async def test_of_an_empty_table(driver: PostgresDriver) -> None:
     async with driver.reading() as executor:
         names = SuggestionStore(executor)
-        assert list(await executor.job_kind_list()) == []
-        assert list(await executor.queue_name_list()) == []
+        assert list(await executor.jobs.kind_list()) == []
+        assert list(await executor.queues.name_list()) == []
         assert list(await names.job_tag_list()) == []
         assert list(await names.job_worker_list()) == []
         assert list(await SuggestionStore(executor).job_path_list("args")) == []

@@ -51,16 +51,16 @@ async def _work(driver: PostgresDriver, make: Make) -> None:
             rows = await all_pages(driver, order=order, terms=[args], limit=3)
             assert sorted(row.id for row in rows) == ids
         async with driver.reading() as executor:
-            assert (await executor.job_count(JobFilter(), cap=100)).value == 8
-            await executor.job_count_by_state(cap=10)
-            await executor.queue_list(cap=10)
-            await executor.job_get(ids[0])
+            assert (await executor.jobs.count(JobFilter(), cap=100)).value == 8
+            await executor.jobs.count_by_state(cap=10)
+            await executor.queues.list(cap=10)
+            await executor.jobs.get(ids[0])
     async with driver.transaction() as transaction:
-        changes = await transaction.job_cancel_many(ids)
+        changes = await transaction.jobs.cancel_many(ids)
         assert len(changes.changed) == 4
         async with transaction.savepoint():
-            assert len((await transaction.job_retry_many(ids)).changed) == 7
-        assert await transaction.queue_pause("*") == ["default"]
+            assert len((await transaction.jobs.retry_many(ids)).changed) == 7
+        assert await transaction.queues.pause("*") == ["default"]
 
 
 async def test_everything_works_and_nothing_stays(bouncer_url: str, make: Make) -> None:
@@ -98,30 +98,30 @@ async def _engine(driver: PostgresDriver, make: Make) -> None:
     ]
     for way in ways * 3:
         async with way() as executor:
-            one, twin = await executor.job_insert_many([job, job], notify=["default"])
+            one, twin = await executor.jobs.insert_many([job, job], notify=["default"])
             assert twin.unique_skipped_as_duplicate
             assert not one.unique_skipped_as_duplicate
-            assert [row.id for row in await executor.job_get_available(fetch())] == [one.job.id]
+            assert [row.id for row in await executor.work.get_available(fetch())] == [one.job.id]
             retry = JobSetStateParams(one.job.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)
-            assert [row.id for row in await executor.job_set_state_many([retry])] == [one.job.id]
-            assert [row.id for row in await executor.job_schedule(now=NOW, limit=10)] == [
+            assert [row.id for row in await executor.work.set_state_many([retry])] == [one.job.id]
+            assert [row.id for row in await executor.work.schedule(now=NOW, limit=10)] == [
                 one.job.id
             ]
-            (row,) = await executor.job_get_available(fetch())
-            assert list(await executor.job_complete_many([row.id], [NOW])) == [row.id]
-            await executor.queue_upsert("default")
-            leader = await executor.leader_attempt_elect("me", ttl=timedelta(seconds=9))
+            (row,) = await executor.work.get_available(fetch())
+            assert list(await executor.work.complete_many([row.id], [NOW])) == [row.id]
+            await executor.queues.upsert("default")
+            leader = await executor.leader.attempt_elect("me", ttl=timedelta(seconds=9))
             assert leader is not None
-            assert await executor.leader_resign("me", elected_at=leader.elected_at)
+            assert await executor.leader.resign("me", elected_at=leader.elected_at)
             old = JobDeleteBeforeParams(
                 cancelled_before=None,
                 completed_before=NOW + timedelta(seconds=1),
                 discarded_before=None,
                 limit=10,
             )
-            assert await executor.job_delete_before(old) == 1
+            assert await executor.work.delete_before(old) == 1
     async with driver.transaction() as transaction:
-        assert await transaction.job_insert_many_fast([job], notify=["default"]) == 1
+        assert await transaction.jobs.insert_many_fast([job], notify=["default"]) == 1
     assert len(await make.rows("select from river_job")) == 1
 
 

@@ -20,8 +20,8 @@ async def _stored(way: Way, name: str) -> dict[str, Any]:
 
 async def test_upsert_keeps_what_others_have_set(way: Way) -> None:
     await way.make.queue("q", paused_at=NOW, metadata='{"a": 1}', created_at=NOW, updated_at=NOW)
-    (same,) = await way.executor.queue_upsert_many(["q"])
-    queue = await way.executor.queue_upsert("q")
+    (same,) = await way.executor.queues.upsert_many(["q"])
+    queue = await way.executor.queues.upsert("q")
     assert queue == replace(same, updated_at=queue.updated_at)
     assert (queue.paused_at, queue.created_at, queue.metadata.text) == (NOW, NOW, '{"a": 1}')
 
@@ -29,8 +29,8 @@ async def test_upsert_keeps_what_others_have_set(way: Way) -> None:
 async def test_update(way: Way) -> None:
     await way.make.queue("q", updated_at=NOW, metadata='{"old": 1}')
     async with hearing(way.driver, "river_control") as heard:
-        queue = await way.executor.queue_update("q", metadata='{"a": {"b": [1, 2]}}')
-    assert queue == await way.executor.queue_row_get("q")
+        queue = await way.executor.queues.update("q", metadata='{"a": {"b": [1, 2]}}')
+    assert queue == await way.executor.queues.row_get("q")
     stored = await _stored(way, "q")
     assert stored["metadata"] == {"a": {"b": [1, 2]}}
     assert stored["updated_at"] > NOW
@@ -45,14 +45,14 @@ async def test_update(way: Way) -> None:
 async def test_update_of_no_queue(way: Way) -> None:
     async with hearing(way.driver, "river_control") as heard:
         with pytest.raises(NotFound):
-            await way.executor.queue_update("q", metadata="{}")
+            await way.executor.queues.update("q", metadata="{}")
     assert heard == []
 
 
 async def test_update_with_more_than_a_notification_holds(way: Way) -> None:
     await way.make.queue("q", metadata='{"old": 1}')
     with pytest.raises(BadRequest):
-        await way.executor.queue_update("q", metadata=json.dumps({"a": "x" * 9000}))
+        await way.executor.queues.update("q", metadata=json.dumps({"a": "x" * 9000}))
     assert (await _stored(way, "q"))["metadata"] == {"old": 1}
 
 

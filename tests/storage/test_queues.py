@@ -36,16 +36,16 @@ async def test_list_by_part_of_the_name(driver: PostgresDriver, make: Make) -> N
         await make.queue(name)
     await make.job(queue="xMAIL")
     async with driver.reading() as executor:
-        rows = await executor.queue_list(match="mail", cap=1)
+        rows = await executor.queues.list(match="mail", cap=1)
         assert [row.queue.name for row in rows] == ["Mail_out", "mail-in", "xMAIL"]
-        assert [row.queue.name for row in await executor.queue_list(match="l_o", cap=1)] == [
+        assert [row.queue.name for row in await executor.queues.list(match="l_o", cap=1)] == [
             "Mail_out"
         ]
-        assert [row.queue.name for row in await executor.queue_list(cap=1, limit=2)] == [
+        assert [row.queue.name for row in await executor.queues.list(cap=1, limit=2)] == [
             "Mail_out",
             "mail-in",
         ]
-        assert await executor.queue_list(match="\0", cap=1) == []
+        assert await executor.queues.list(match="\0", cap=1) == []
 
 
 async def test_any_name(driver: PostgresDriver, make: Make) -> None:
@@ -56,38 +56,38 @@ async def test_any_name(driver: PostgresDriver, make: Make) -> None:
                 await make.queue(name)
                 await make.queue("bystander")
                 async with driver.reading() as executor:
-                    row = await executor.queue_get(name, cap=5)
+                    row = await executor.queues.get(name, cap=5)
                     assert row is not None
                     assert row.queue.name == name
-                    assert (await executor.queue_row_get(name)) == row.queue
-                    assert await executor.queue_kind_count(name, cap=5) == []
+                    assert (await executor.queues.row_get(name)) == row.queue
+                    assert await executor.queues.kind_count(name, cap=5) == []
                 async with driver.transaction() as transaction:
                     expected = ["*", "bystander"] if name == "*" else [name]
-                    assert sorted(await transaction.queue_pause(name)) == expected
+                    assert sorted(await transaction.queues.pause(name)) == expected
 
 
 async def test_unknown_queue(driver: PostgresDriver) -> None:
     async with driver.reading() as executor:
         for name in ("nope", "\0", "\ud800"):
-            assert await executor.queue_get(name, cap=5) is None
-            assert await executor.queue_row_get(name) is None
-            assert await executor.queue_kind_count(name, cap=5) == []
-            assert await executor.queue_failure_list(name) == []
+            assert await executor.queues.get(name, cap=5) is None
+            assert await executor.queues.row_get(name) is None
+            assert await executor.queues.kind_count(name, cap=5) == []
+            assert await executor.queues.failure_list(name) == []
     for name in ("nope", "\0"):
-        for verb in ("queue_pause", "queue_resume"):
+        for verb in ("pause", "resume"):
             with pytest.raises(NotFound):
                 async with driver.transaction() as transaction:
-                    await getattr(transaction, verb)(name)
+                    await getattr(transaction.queues, verb)(name)
 
 
 async def test_queue_that_only_has_jobs(driver: PostgresDriver, make: Make) -> None:
     await make.job("pending", queue="only_pending")
     await make.job("completed", queue="only_done")
     async with driver.reading() as executor:
-        row = await executor.queue_get("only_pending", cap=5)
+        row = await executor.queues.get("only_pending", cap=5)
         assert row is not None
         assert not row.queue.served
-        done = await executor.queue_get("only_done", cap=5)
+        done = await executor.queues.get("only_done", cap=5)
         assert done is not None
         assert (done.available, done.running) == (0, 0)
 
@@ -99,11 +99,11 @@ async def test_pause_and_resume_notify(driver: PostgresDriver, make: Make) -> No
     first = asyncio.ensure_future(anext(stream))
     while not first.done():
         async with driver.transaction() as transaction:
-            await transaction.queue_pause('quo"te')
+            await transaction.queues.pause('quo"te')
         await asyncio.sleep(0.02)
     assert await first == ("river_control", '{"action":"pause","queue":"quo\\"te"}')
     async with driver.transaction() as transaction:
-        await transaction.queue_resume("*")
+        await transaction.queues.resume("*")
     while (heard := await anext(stream))[1] == '{"action":"pause","queue":"quo\\"te"}':
         pass
     assert heard == ("river_control", '{"action":"resume","queue":"*"}')
@@ -124,10 +124,10 @@ async def test_newest_failures(driver: PostgresDriver, make: Make) -> None:
     await make.job("discarded", queue="other")
     await make.job("cancelled", queue="q")
     async with driver.reading() as executor:
-        rows = await executor.queue_failure_list("q")
+        rows = await executor.queues.failure_list("q")
         assert [row.id for row in rows] == [new, soon, old]
         assert rows[0].last_error == "it broke"
-        assert [row.id for row in await executor.queue_failure_list("q", limit=1)] == [new]
+        assert [row.id for row in await executor.queues.failure_list("q", limit=1)] == [new]
 
 
 async def test_server(driver: PostgresDriver, make: Make) -> None:

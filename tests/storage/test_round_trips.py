@@ -15,7 +15,7 @@ async def test_what_was_prepared_may_no_longer_hold(database_url: str, make: Mak
 
     async def kind() -> str | None:
         async with driver.reading() as executor:
-            job = await executor.job_text_get(job_id)
+            job = await executor.jobs.text_get(job_id)
         return job and job.kind
 
     assert await kind() == "mail"
@@ -42,7 +42,7 @@ async def test_repeated_lists_are_planned_for_values(database_url: str, make: Ma
         term = Term(field=Field.KIND, op=Op.EQ, values=kinds)
         wanted = JobFilter(states=(JobState.COMPLETED,), terms=(term,))
         async with driver.reading() as executor:
-            page = await executor.job_list(JobPageParams(filter=wanted))
+            page = await executor.jobs.list(JobPageParams(filter=wanted))
         return {row.id for row in page.rows}
 
     async def plans() -> int:

@@ -92,15 +92,15 @@ async def test_only_hot_statements_are_prepared(postgres: PostgresDriver, make: 
         await make.job()
     async with postgres.session(timeout=SECOND) as executor:
         for _ in range(3):
-            (row,) = await executor.job_get_available(JobFetchParams("me", "default", 1))
-            await executor.job_complete_many([row.id], [NOW])
-            await executor.job_row_get(row.id)
-            await executor.job_insert_many([insert_params(queue="other")])
+            (row,) = await executor.work.get_available(JobFetchParams("me", "default", 1))
+            await executor.work.complete_many([row.id], [NOW])
+            await executor.jobs.row_get(row.id)
+            await executor.jobs.insert_many([insert_params(queue="other")])
         hot = ["insert into", "set state = 'completed'", "set state = 'running'"]
         assert await _prepared(executor, *hot) == hot
     async with postgres.autocommit() as executor:
-        await executor.job_insert_many([insert_params(queue="other")])
-        await executor.job_row_get(1)
+        await executor.jobs.insert_many([insert_params(queue="other")])
+        await executor.jobs.row_get(1)
         assert await _prepared(executor, *hot) == ["insert into"]
 
 
@@ -114,17 +114,17 @@ async def test_a_failed_call_does_not_spoil_the_next(postgres: PostgresDriver) -
     jobs = [insert_params(unique_key=b"k", unique_states=245)]
     for way in (postgres.autocommit(), postgres.session(timeout=SECOND)):
         async with way as executor:
-            await executor.job_insert_many(jobs)
+            await executor.jobs.insert_many(jobs)
             with pytest.raises(UniqueConflict):
-                await executor.job_insert_many_fast(jobs)
-            assert (await executor.job_insert_many(jobs))[0].unique_skipped_as_duplicate
+                await executor.jobs.insert_many_fast(jobs)
+            assert (await executor.jobs.insert_many(jobs))[0].unique_skipped_as_duplicate
 
 
 async def test_a_session_stops_what_takes_too_long(postgres: PostgresDriver) -> None:
     async with postgres.session(timeout=timedelta(milliseconds=200)) as executor:
         with pytest.raises(QueryTimeout):
             await executor.ask("slow", "select pg_sleep(30)", ())
-        assert await executor.job_row_get(1) is None
+        assert await executor.jobs.row_get(1) is None
 
 
 async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, make: Make) -> None:
@@ -132,7 +132,7 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
     async with postgres.autocommit(timeout=timedelta(milliseconds=200)) as executor:
         with pytest.raises(QueryTimeout):
             await executor.ask("slow", "select pg_sleep(30)", ())
-        assert await executor.job_row_get(1) is None
+        assert await executor.jobs.row_get(1) is None
     assert time.monotonic() - started < 10
     running = await make.rows(
         "select from pg_stat_activity where query like '%pg_sleep(30)%' and state = 'active'"
@@ -159,9 +159,9 @@ async def test_a_lost_session(postgres: PostgresDriver, database_url: str) -> No
     async with postgres.session(timeout=SECOND) as executor:
         await _end(database_url)
         with pytest.raises(DatabaseUnavailable):
-            await executor.job_row_get(1)
+            await executor.jobs.row_get(1)
     async with postgres.session(timeout=SECOND) as executor:
-        assert await executor.job_row_get(1) is None
+        assert await executor.jobs.row_get(1) is None
 
 
 @pytest.mark.parametrize("hosts", [False, True])
@@ -175,7 +175,7 @@ async def test_dead_connections_of_the_pool_are_passed_over(database_url: str, h
 
         async def insert() -> None:
             async with driver.autocommit() as executor:
-                await executor.job_insert_many([insert_params()])
+                await executor.jobs.insert_many([insert_params()])
 
         await asyncio.gather(*(insert() for _ in range(3)))
         await _end(database_url)
@@ -188,25 +188,25 @@ async def test_a_hosts_connections_come_back_as_they_were(database_url: str) -> 
     async with AsyncConnectionPool(database_url, min_size=1, max_size=1, open=False) as pool:
         driver = connect(pool=pool)
         async with driver.autocommit() as executor:
-            await executor.job_insert_many([insert_params()])
+            await executor.jobs.insert_many([insert_params()])
         async with pool.connection() as connection:
             assert not connection.autocommit
             cursor = await connection.execute("select count(*) from river_job")
             assert await cursor.fetchone() == (1,)
         async with driver.session(timeout=SECOND) as executor:
-            assert await executor.job_row_get(10**9) is None
+            assert await executor.jobs.row_get(10**9) is None
 
 
 async def test_actions_without_a_transaction(postgres: PostgresDriver, make: Make) -> None:
     ids = [await make.job() for _ in range(3)]
     async with postgres.autocommit() as executor:
-        assert (await executor.job_cancel_many(ids[:1])).changed == (ids[0],)
-        assert (await executor.job_retry_many(ids[:1])).changed == (ids[0],)
-        assert (await executor.job_delete_many([*ids[:1], 99])).skipped == (
+        assert (await executor.jobs.cancel_many(ids[:1])).changed == (ids[0],)
+        assert (await executor.jobs.retry_many(ids[:1])).changed == (ids[0],)
+        assert (await executor.jobs.delete_many([*ids[:1], 99])).skipped == (
             (99, SkipReason.NOT_FOUND),
         )
         await make.queue("q")
-        assert await executor.queue_pause("q") == ["q"]
+        assert await executor.queues.pause("q") == ["q"]
         await IndexStore(executor).job_truncate()
     assert await make.rows("select from river_job") == []
 
@@ -214,7 +214,7 @@ async def test_actions_without_a_transaction(postgres: PostgresDriver, make: Mak
 async def test_tasks_may_share_a_session(postgres: PostgresDriver, make: Make) -> None:
     ids = [await make.job(kind=f"kind_{n}") for n in range(40)]
     async with postgres.session(timeout=timedelta(seconds=10)) as executor:
-        rows = await asyncio.gather(*(executor.job_row_get(job_id) for job_id in ids))
+        rows = await asyncio.gather(*(executor.jobs.row_get(job_id) for job_id in ids))
     assert [row.id if row else None for row in rows] == ids
 
 
@@ -225,7 +225,7 @@ async def test_a_cancelled_call_leaves_a_session_usable(postgres: PostgresDriver
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow
-        assert await executor.job_row_get(1) is None
+        assert await executor.jobs.row_get(1) is None
 
 
 @pytest.mark.parametrize("turns", range(8))
@@ -285,14 +285,14 @@ async def test_no_tables_and_old_tables(empty_database_url: str) -> None:
     for way in ways():
         with pytest.raises(SchemaMissing):
             async with way as executor:
-                await executor.job_insert_many([insert_params(unique_key=b"k", unique_states=245)])
+                await executor.jobs.insert_many([insert_params(unique_key=b"k", unique_states=245)])
     await migrate(driver, "up", target_version=5)
     for way in ways():
         with pytest.raises(SchemaTooOld, match="migration 6"):
             async with way as executor:
-                await executor.job_insert_many([insert_params(unique_key=b"k", unique_states=245)])
+                await executor.jobs.insert_many([insert_params(unique_key=b"k", unique_states=245)])
     for way in ways():
         with pytest.raises(SchemaTooOld, match="migration 6"):
             async with way as executor:
-                await executor.job_get_available(JobFetchParams("me", "default", 1))
+                await executor.work.get_available(JobFetchParams("me", "default", 1))
     await driver.close()

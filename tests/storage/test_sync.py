@@ -198,7 +198,7 @@ def test_more_than_one_statement_is_still_all_or_nothing(
 
     async def insert(*parts: list[JobInsertParams]) -> list[int]:
         async with sync_driver.transaction() as executor:
-            return [len(await executor.job_insert_many(part)) for part in parts]
+            return [len(await executor.jobs.insert_many(part)) for part in parts]
 
     assert at_once(insert(jobs)) == [5001]
     with pytest.raises(Exception, match="priority_in_range"):
@@ -276,10 +276,10 @@ def test_a_short_limit_counts_beside_a_long_one(database_url: str) -> None:
 
     async def look_twice(holder: psycopg.Connection[Any]) -> None:
         async with driver.autocommit() as patient:
-            assert await patient.job_row_get(1) is None
+            assert await patient.jobs.row_get(1) is None
             holder.execute("lock table river_job in access exclusive mode")
             async with driver.autocommit(timeout=timedelta(milliseconds=100)) as hasty:
-                await hasty.job_row_get(1)
+                await hasty.jobs.row_get(1)
 
     with psycopg.connect(database_url) as holder, pytest.raises(QueryTimeout):
         at_once(look_twice(holder))

@@ -14,7 +14,7 @@ from tests.factory import Make
 
 async def piece(driver: Driver, job_id: int, field: str, start: int, size: int) -> TextPiece | None:
     async with driver.reading() as executor:
-        return await executor.job_text_piece(job_id, field, start=start, size=size)
+        return await executor.jobs.text_piece(job_id, field, start=start, size=size)
 
 
 async def test_pieces_join_to_the_whole_text(driver: Driver, make: Make) -> None:
@@ -65,7 +65,7 @@ async def test_logs_that_name_no_attempt_are_those_of_attempt_0(driver: Driver, 
     job_id = await make.job(metadata={"river:log": entries})
     async with driver.reading() as executor:
         found = {
-            attempt: await executor.job_log_piece(job_id, attempt, size=1_000)
+            attempt: await executor.jobs.log_piece(job_id, attempt, size=1_000)
             for attempt in (0, -1, 3, 1, 7)
         }
     texts = {attempt: piece.data.decode() if piece else None for attempt, piece in found.items()}

@@ -58,39 +58,41 @@ async def _use_everything(driver: PostgresDriver, make: Make) -> None:
         for order in JobOrder:
             for states in ((), tuple(JobState), (JobState.RUNNING,)):
                 for chosen in ((), terms):
-                    page = await executor.job_list(
+                    page = await executor.jobs.list(
                         JobPageParams(filter=JobFilter(states=states, terms=chosen), order=order)
                     )
                     assert len(page.rows) == (1 if len(states) == 1 else 8)
-        assert (await executor.job_count(JobFilter(terms=terms), cap=100)).value == 8
-        assert {count.value for count in (await executor.job_count_by_state(cap=5)).values()} == {1}
-        assert (await executor.job_count_exact(JobState.RUNNING)).value == 1
-        cutoff = await executor.job_cutoff()
+        assert (await executor.jobs.count(JobFilter(terms=terms), cap=100)).value == 8
+        assert {count.value for count in (await executor.jobs.count_by_state(cap=5)).values()} == {
+            1
+        }
+        assert (await executor.jobs.count_exact(JobState.RUNNING)).value == 1
+        cutoff = await executor.jobs.cutoff()
         assert cutoff.id == ids[-1]
         for job_id in ids:
-            job = await executor.job_get(job_id)
+            job = await executor.jobs.get(job_id)
             assert job is not None
             assert job.unique_states == ()
-            assert await executor.job_text_piece(job_id, "job", size=10) is not None
-            assert await executor.job_log_piece(job_id, 1, size=10) is None
-        assert await executor.job_kind_list() == ["test_kind"]
+            assert await executor.jobs.text_piece(job_id, "job", size=10) is not None
+            assert await executor.jobs.log_piece(job_id, 1, size=10) is None
+        assert await executor.jobs.kind_list() == ["test_kind"]
         assert list(await SuggestionStore(executor).job_path_list("args")) == []
         assert await SuggestionStore(executor).job_tag_list() == ["t"]
         assert await SuggestionStore(executor).job_worker_list() == [factory.WORKER]
-        leader = await executor.leader_get()
+        leader = await executor.leader.get()
         assert leader is not None
-        assert [row.queue.name for row in await executor.queue_list(cap=10)] == ["q"]
-        assert await executor.queue_get("q", cap=10) is not None
-        assert [kind for kind, _ in await executor.queue_kind_count("q", cap=10)] == ["test_kind"]
-        assert len(await executor.queue_failure_list("q")) == 2
-        assert await executor.queue_name_list() == ["q"]
+        assert [row.queue.name for row in await executor.queues.list(cap=10)] == ["q"]
+        assert await executor.queues.get("q", cap=10) is not None
+        assert [kind for kind, _ in await executor.queues.kind_count("q", cap=10)] == ["test_kind"]
+        assert len(await executor.queues.failure_list("q")) == 2
+        assert await executor.queues.name_list() == ["q"]
         assert (await ServerStore(executor).server_get()).job_bytes > 0
     async with driver.transaction() as transaction:
-        assert len((await transaction.job_cancel_many(ids)).changed) == 4
-        assert len((await transaction.job_retry_many(ids)).changed) == 7
-        assert len((await transaction.job_delete_many(ids)).changed) == 7
-        assert await transaction.queue_pause("q") == ["q"]
-        assert await transaction.queue_resume("*") == ["q"]
+        assert len((await transaction.jobs.cancel_many(ids)).changed) == 4
+        assert len((await transaction.jobs.retry_many(ids)).changed) == 7
+        assert len((await transaction.jobs.delete_many(ids)).changed) == 7
+        assert await transaction.queues.pause("q") == ["q"]
+        assert await transaction.queues.resume("*") == ["q"]
     await driver.ping()
 
 
@@ -98,48 +100,48 @@ async def _work(driver: PostgresDriver, make: Make) -> None:
     """Call every operation of an engine once."""
     job = insert_params(unique_key=b"k", unique_states=245, queue="w")
     async with driver.session(timeout=timedelta(seconds=10)) as executor:
-        one, twin = await executor.job_insert_many([job, job], notify=["w"])
+        one, twin = await executor.jobs.insert_many([job, job], notify=["w"])
         assert twin.job.id == one.job.id
-        assert (await executor.job_insert_many([job]))[0].unique_skipped_as_duplicate
-        assert await executor.job_insert_many_fast([insert_params(queue="x")], notify=["x"]) == 1
-        (row,) = await executor.job_get_available(fetch("w", kinds=("test_kind",)))
-        assert row == await executor.job_row_get(one.job.id)
-        (row,) = await executor.job_set_state_many(
+        assert (await executor.jobs.insert_many([job]))[0].unique_skipped_as_duplicate
+        assert await executor.jobs.insert_many_fast([insert_params(queue="x")], notify=["x"]) == 1
+        (row,) = await executor.work.get_available(fetch("w", kinds=("test_kind",)))
+        assert row == await executor.jobs.row_get(one.job.id)
+        (row,) = await executor.work.set_state_many(
             [JobSetStateParams(row.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)]
         )
-        assert [moved.id for moved in await executor.job_schedule(now=NOW, limit=9)] == [row.id]
-        (row,) = await executor.job_get_available(fetch("w"))
+        assert [moved.id for moved in await executor.work.schedule(now=NOW, limit=9)] == [row.id]
+        (row,) = await executor.work.get_available(fetch("w"))
         future = datetime.now(UTC) + timedelta(hours=1)
-        stuck = await executor.job_get_stuck(attempted_before=future, after_id=0, limit=10_000)
+        stuck = await executor.work.get_stuck(attempted_before=future, after_id=0, limit=10_000)
         assert row in stuck
         rescue = JobRescueParams(row.id, JobState.RETRYABLE, "{}", NOW)
-        assert list(await executor.job_rescue_many([rescue], attempted_before=future)) == [row.id]
-        assert await executor.job_cancel_requested([row.id]) == []
-        assert await executor.job_update(row.id, metadata='{"a": 1}') is not None
-        assert [r.id for r in await executor.job_row_list(JobSelectParams(queues=("w",)))] == [
+        assert list(await executor.work.rescue_many([rescue], attempted_before=future)) == [row.id]
+        assert await executor.work.cancel_requested([row.id]) == []
+        assert await executor.jobs.update(row.id, metadata='{"a": 1}') is not None
+        assert [r.id for r in await executor.jobs.row_list(JobSelectParams(queues=("w",)))] == [
             row.id
         ]
         assert [
-            r.id for r in await executor.job_row_delete_many(JobSelectParams(queues=("w",)))
+            r.id for r in await executor.jobs.row_delete_many(JobSelectParams(queues=("w",)))
         ] == [row.id]
-        (row,) = await executor.job_get_available(fetch("x"))
-        assert list(await executor.job_complete_many([row.id], [NOW])) == [row.id]
-        await executor.job_delete_before(
+        (row,) = await executor.work.get_available(fetch("x"))
+        assert list(await executor.work.complete_many([row.id], [NOW])) == [row.id]
+        await executor.work.delete_before(
             JobDeleteBeforeParams(
                 cancelled_before=NOW, completed_before=future, discarded_before=NOW, limit=99
             )
         )
-        await executor.queue_upsert("w")
-        await executor.queue_update("w", metadata='{"a": 1}')
-        assert "w" in [queue.name for queue in await executor.queue_row_list()]
-        assert "w" in await executor.queue_delete_expired(updated_before=future, limit=99)
+        await executor.queues.upsert("w")
+        await executor.queues.update("w", metadata='{"a": 1}')
+        assert "w" in [queue.name for queue in await executor.queues.row_list()]
+        assert "w" in await executor.queues.delete_expired(updated_before=future, limit=99)
         await make.connection.execute("delete from river_leader")
-        leader = await executor.leader_attempt_elect("me", ttl=timedelta(seconds=9))
+        leader = await executor.leader.attempt_elect("me", ttl=timedelta(seconds=9))
         assert leader is not None
-        assert await executor.leader_attempt_reelect(
+        assert await executor.leader.attempt_reelect(
             "me", elected_at=leader.elected_at, ttl=timedelta(seconds=9)
         )
-        assert await executor.leader_resign("me", elected_at=leader.elected_at)
+        assert await executor.leader.resign("me", elected_at=leader.elected_at)
         assert "river_job_kind" in await IndexStore(executor).index_list()
         await IndexStore(executor).index_reindex("river_job_kind")
         await IndexStore(executor).index_drop("river_job_of_another_time")
@@ -201,8 +203,8 @@ async def test_an_unknown_state_breaks_no_list(empty_database_url: str, make_emp
     await make_empty.job("sleeping")
     known = await make_empty.job("running")
     async with driver.reading() as executor:
-        page = await executor.job_list(JobPageParams())
-        counts = await executor.job_count_by_state(cap=10)
+        page = await executor.jobs.list(JobPageParams())
+        counts = await executor.jobs.count_by_state(cap=10)
     assert [row.id for row in page.rows] == [known]
     assert set(counts) == set(JobState)
     await driver.close()

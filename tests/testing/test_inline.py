@@ -361,10 +361,10 @@ async def test_a_job_that_removes_itself() -> None:
     class Remover(Worker[Later]):
         async def work(self, job: Job[Later]) -> None:
             async with database.transaction() as tx:
-                row = await tx.job_row_get(job.id)
+                row = await tx.jobs.row_get(job.id)
                 assert row is not None
-                await tx.job_complete_many([job.id], [row.created_at])
-                await tx.job_delete_many([job.id])
+                await tx.work.complete_many([job.id], [row.created_at])
+                await tx.jobs.delete_many([job.id])
 
     database = MemoryDatabase()
     river = InlineClient(Remover(), database)

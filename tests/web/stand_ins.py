@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -81,9 +82,7 @@ class DeadDriver:
 
 
 class SlowDriver:
-    """A driver whose operations and statements of these names are stopped by their time limit, or
-    by `error`.
-    """
+    """A driver whose statements of these names are stopped by their time limit, or by `error`."""
 
     def __init__(self, driver: Driver, *slow: str, error: type[Exception] = QueryTimeout) -> None:
         self._driver = driver
@@ -96,19 +95,14 @@ class SlowDriver:
     @asynccontextmanager
     async def reading(self, **given: Any) -> AsyncIterator[Any]:
         async with self._driver.reading(**given) as lent:
-            executor: Any = lent
-            rows = executor.rows
-            for name in self.slow:
-                setattr(executor, name, self._stop)
+            for way in ("rows", "prepared", "planned"):
+                setattr(lent, way, partial(self._run, getattr(lent, way)))
+            yield lent
 
-            async def statement(block: str, *values: Any, **slots: Any) -> Any:
-                return await (self._stop() if block in self.slow else rows(block, *values, **slots))
-
-            executor.rows = statement
-            yield executor
-
-    async def _stop(self, *_: Any, **__: Any) -> Any:
-        raise self._error
+    async def _run(self, run: Callable[..., Any], block: str, *values: Any, **slots: Any) -> Any:
+        if block in self.slow:
+            raise self._error
+        return await run(block, *values, **slots)
 
 
 def browser(

@@ -149,9 +149,9 @@ async def open_connections(driver: Driver, *, quiet: bool = False) -> None:
 
     async def read() -> None:
         async with driver.reading() as db:
-            await db.job_list(JobPageParams(limit=1))
-            await db.job_list(JobPageParams(filter=running, order=JobOrder.TIME, limit=1))
-            await db.job_count_by_state(cap=1)
+            await db.jobs.list(JobPageParams(limit=1))
+            await db.jobs.list(JobPageParams(filter=running, order=JobOrder.TIME, limit=1))
+            await db.jobs.count_by_state(cap=1)
 
     try:
         await asyncio.gather(read(), read())

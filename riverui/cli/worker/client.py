@@ -161,7 +161,7 @@ async def run(client: Client, config: WorkerConfig) -> None:
     """
     try:
         async with client.driver.reading() as db:
-            await db.queue_row_get("default")
+            await db.queues.row_get("default")
         await _work(client, config)
     finally:
         # Also closes the connections if it could not start.

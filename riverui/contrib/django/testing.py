@@ -112,7 +112,7 @@ def _next(kinds: tuple[str, ...], queues: tuple[str, ...], seen: Collection[int]
     states = (JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED)
     params = JobSelectParams(kinds=kinds, queues=queues, states=states, limit=_MOST_WORKED)
     now = datetime.now(UTC)
-    rows = at_once(_executor().job_row_list(params)) if kinds else ()
+    rows = at_once(_executor().jobs.row_list(params)) if kinds else ()
     due = (row for row in rows if row.scheduled_at <= now and row.id not in seen)
     return min(due, key=lambda row: (row.priority, row.scheduled_at, row.id), default=None)
 

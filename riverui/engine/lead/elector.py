@@ -273,7 +273,7 @@ class Elector:
     async def _elect(self) -> LeaderRow | None:
         if (lapsed := self._lapsed) is not None:
             resumed = await self._connection.call(
-                lambda executor: executor.leader_resume(
+                lambda executor: executor.leader.resume(
                     lapsed.leader_id, elected_at=lapsed.elected_at, ttl=self._terms.ttl
                 )
             )
@@ -281,12 +281,12 @@ class Elector:
                 return resumed
             self._lapsed = None
         return await self._connection.call(
-            lambda executor: executor.leader_attempt_elect(self._client_id, ttl=self._terms.ttl)
+            lambda executor: executor.leader.attempt_elect(self._client_id, ttl=self._terms.ttl)
         )
 
     async def _renew(self, term: LeaderTerm) -> LeaderRow | None:
         return await self._connection.call(
-            lambda executor: executor.leader_attempt_reelect(
+            lambda executor: executor.leader.attempt_reelect(
                 term.leader_id, elected_at=term.elected_at, ttl=self._terms.ttl
             )
         )
@@ -305,7 +305,7 @@ class Elector:
 
     async def _give_up(self, term: LeaderTerm) -> None:
         await self._connection.call(
-            lambda executor: executor.leader_resign(term.leader_id, elected_at=term.elected_at)
+            lambda executor: executor.leader.resign(term.leader_id, elected_at=term.elected_at)
         )
 
     def _trusted_until(self, started: float) -> float:

@@ -240,7 +240,7 @@ class CandidateFetch:
         """
         choosers = [chooser for chooser in self._choosers if chooser.active]
         if not choosers:
-            return await executor.job_get_available(params)
+            return await executor.work.get_available(params)
         self._chosen = {chooser: [] for chooser in choosers}
         self._loses = False
         for chooser in choosers:
@@ -250,7 +250,7 @@ class CandidateFetch:
             chosen = await self._choose([_UNKNOWN] * params.limit, params.limit)
             if not chosen:
                 return ()
-            return await executor.job_get_available(params._replace(limit=len(chosen)))
+            return await executor.work.get_available(params._replace(limit=len(chosen)))
         candidates = CandidateStore(executor)
         if self._lost:
             now = time.monotonic()

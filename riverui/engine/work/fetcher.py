@@ -221,7 +221,7 @@ class Fetcher:
             return self._choice.tried[0]
         params = self._params._replace(except_ids=self._aside.ids)
         return await self._parts.connection.call(
-            lambda executor: executor.job_first_available(params)
+            lambda executor: executor.work.first_available(params)
         )
 
     async def _fetch(self, limit: int, connection: DedicatedConnection | None = None) -> int:
@@ -261,7 +261,7 @@ class Fetcher:
             return connection.call(
                 lambda executor: self._choice.fetch(executor, params, at_once=True)
             )
-        return connection.call(lambda executor: executor.job_get_available(params))
+        return connection.call(lambda executor: executor.work.get_available(params))
 
     async def _fetch_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:
         """Fetch up to so many jobs for a batch, which take no slots; return their attempts.
@@ -279,7 +279,7 @@ class Fetcher:
             try:
                 with self._parts.lost.fetching():
                     rows = await self._parts.connection.call(
-                        lambda executor, params=params: executor.job_get_available(params)  # type: ignore[misc]
+                        lambda executor, params=params: executor.work.get_available(params)  # type: ignore[misc]
                     )
             except RiveruiError as error:
                 # What can be fetched at all is found by the next plain fetch.

@@ -120,7 +120,7 @@ class JobLogs(logging.Handler):
         log.writing = self._loop.create_future()
         try:
             async with self._client.driver.autocommit() as executor:
-                await executor.job_update(attempt.row.id, metadata=f'{{"{KEY}":{text}}}')
+                await executor.jobs.update(attempt.row.id, metadata=f'{{"{KEY}":{text}}}')
         except DatabaseError as error:
             self._client.logger.debug(
                 "the log of job %s could not be written yet: %s", attempt.row.id, error

@@ -152,7 +152,7 @@ class LostFetches:
             for queue in self._queues.values():
                 held.update(queue.slots.attempts)
             running = await connection.call(
-                lambda executor: executor.job_running_list(self._client.id)
+                lambda executor: executor.work.running_list(self._client.id)
             )
             most = steady_clock() - self._since
             for queue in tuple(self._queues.values()):
@@ -170,7 +170,7 @@ class LostFetches:
         """Make jobs available that are still at that attempt; return how many by queue."""
         params = JobSelectParams(ids=tuple(lost), states=(JobState.RUNNING,), limit=len(lost))
         async with self._client.driver.transaction() as transaction:
-            rows = await transaction.job_row_list(params)
+            rows = await transaction.jobs.row_list(params)
             ends = [JobEnd(row, not_begun(row)) for row in rows if row.attempted_at == lost[row.id]]
             written = await self._client.pilot.set_state_if_running_many(transaction, ends)
         return Counter(

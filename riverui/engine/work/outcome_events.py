@@ -92,7 +92,7 @@ class OutcomeEvents:
         # Something else has ended these, perhaps the job itself in a transaction of its own.
         params = JobSelectParams(ids=tuple(batch), limit=len(batch))
         try:
-            rows = await self._connection.call(lambda executor: executor.job_row_list(params))
+            rows = await self._connection.call(lambda executor: executor.jobs.row_list(params))
         except RiveruiError as error:
             self._logger.warning("subscribers missed %s events: %s", len(batch), error)
             return

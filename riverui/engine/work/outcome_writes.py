@@ -43,7 +43,7 @@ class OutcomeWrites:
             written = await _remove(connection, attempts, ended_at)
         else:
             written = await connection.call(
-                lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
+                lambda executor: executor.work.complete_many(ids, ended_at, of_attempts=of_attempts)
             )
         if self.tallies is not None:
             self.tallies.completed(attempts, ended_at, written)
@@ -94,7 +94,7 @@ class OutcomeWrites:
             removes = any(each.ephemeral for each in params)
             connection = self._connection
             call = connection.call_in_transaction if removes else connection.call
-            rows = await call(lambda executor: executor.job_set_state_many(params))
+            rows = await call(lambda executor: executor.work.set_state_many(params))
         if self.tallies is not None:
             self.tallies.ended(changes, rows)
         return rows
@@ -116,13 +116,13 @@ async def _remove(
     of_attempts = [attempt.row.attempt for attempt in removed]
 
     async def remove(executor: Executor) -> Sequence[int]:
-        return await executor.job_delete_completed_many(ids, of_attempts=of_attempts)
+        return await executor.work.delete_completed_many(ids, of_attempts=of_attempts)
 
     if not kept:
         return await connection.call(remove)
 
     async def both(executor: Executor) -> Sequence[int]:
-        written = await executor.job_complete_many(
+        written = await executor.work.complete_many(
             [attempt.row.id for attempt, _ in kept],
             [at for _, at in kept],
             of_attempts=[attempt.row.attempt for attempt, _ in kept],

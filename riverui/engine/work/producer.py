@@ -176,9 +176,9 @@ class Producer:
         driver, pilot = self.client.driver, self.client.pilot
         if not pilot.starts:
             async with driver.autocommit() as executor:
-                return await executor.queue_upsert(self.name)
+                return await executor.queues.upsert(self.name)
         async with driver.transaction() as transaction:
-            row = await transaction.queue_upsert(self.name)
+            row = await transaction.queues.upsert(self.name)
             await pilot.producer_start(transaction, self.status)
             return row
 

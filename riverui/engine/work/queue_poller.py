@@ -64,7 +64,7 @@ class QueuePoller:
             names = sorted(queue.name for queue in waiting)
             try:
                 found = await self._connection.call(
-                    lambda executor: executor.queue_with_available_list(names)
+                    lambda executor: executor.queues.with_available_list(names)
                 )
             except RiveruiError:
                 # All would get the same error: one does, and logs it.

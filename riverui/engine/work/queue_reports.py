@@ -76,9 +76,9 @@ class QueueReports:
         rows: dict[str, QueueRow] = {}
         async with self._driver.autocommit() as executor:
             if not report:
-                rows = {row.name: row for row in await executor.queue_row_get_many(list(queues))}
+                rows = {row.name: row for row in await executor.queues.row_get_many(list(queues))}
             if missing := [name for name in queues if name not in rows]:
-                rows |= {row.name: row for row in await executor.queue_upsert_many(missing)}
+                rows |= {row.name: row for row in await executor.queues.upsert_many(missing)}
         for name, queue in queues.items():
             queue.learn(rows[name])
 
@@ -88,5 +88,5 @@ class QueueReports:
         ids = list(attempts)
         for at in range(0, len(ids), _IDS_AT_ONCE):
             async with self._driver.autocommit() as executor:
-                for job_id in await executor.job_cancel_requested(ids[at : at + _IDS_AT_ONCE]):
+                for job_id in await executor.work.cancel_requested(ids[at : at + _IDS_AT_ONCE]):
                     attempts[job_id].end(Cause.REMOTE)

@@ -123,7 +123,7 @@ async def _set_step_tx(tx: object, job: Job[A], cursor: dict[str, Any]) -> Job[A
         )
     cursors = progress.cursors | cursor
     executor = await own_client().driver.adopt(tx)
-    row = await executor.job_update(
+    row = await executor.jobs.update(
         job.id, metadata=json_text({STEP: progress.step, CURSOR: cursors or None})
     )
     if row is None:

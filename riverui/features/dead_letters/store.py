@@ -185,7 +185,7 @@ class DeadLetterStore(Store):
         self, id: int, *, cut: int = 200_000, lean: bool = False
     ) -> DeadJobShowRow | None:
         """Return one dead letter, its long texts cut as `job_get` cuts them, or None."""
-        job = await self._jobs.job_show(id, cut=cut, lean=lean, unknown=_UNKNOWN, table=_TABLE)
+        job = await self._jobs.jobs.show(id, cut=cut, lean=lean, unknown=_UNKNOWN, table=_TABLE)
         if job is None:
             return None
         row = await self._sql.row("dead_job_death", {"id": id})
@@ -195,7 +195,7 @@ class DeadLetterStore(Store):
         """Return one dead letter with its JSON as text, as far as an answer may hold it, as
         `job_text_get` does; or None.
         """
-        row = await self._jobs.job_text(id, unknown=_UNKNOWN, table=_TEXT_TABLE)
+        row = await self._jobs.jobs.text(id, unknown=_UNKNOWN, table=_TEXT_TABLE)
         if row is None:
             return None
         death = await self._sql.row("dead_job_death", {"id": id})
@@ -244,7 +244,7 @@ class DeadLetterStore(Store):
             raise BadRequest(f"A dead letter has no text “{field}”.")
         if not is_bigint(id):
             return None
-        return await self._jobs.piece(
+        return await self._jobs.jobs.piece(
             Fragment("dead_job_text", {"id": id, "field": field}), start, size
         )
 

@@ -166,25 +166,36 @@ async def delete_jobs(
             changes = await jobs.apply_tx(
                 cast(Transaction, keeping), DELETE, ids, pilot=pilot, time_limit=time_limit
             )
-        return Deletion(changes=changes, died_at=keeping.died_at)
+        return Deletion(changes=changes, died_at=keeping.jobs.died_at)
 
 
 class _Keeping:
-    """A transaction in which jobs that are deleted are kept: what takes part in deleting comes
-    before it as ever, and locks what it locks in the same order.
+    """A transaction that keeps the jobs that are deleted in it: features take part in deleting as
+    usual, and locks are taken in the same order.
     """
 
+    def __init__(self, transaction: Transaction, user: str) -> None:
+        self._transaction = transaction
+        self.jobs = _KeepingJobs(transaction, user)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transaction, name)
+
+
+class _KeepingJobs:
+    """The operations on jobs of that transaction."""
+
     died_at: datetime | None = None
-    """When jobs were kept; None where none was."""
+    """When jobs were kept; None if none was."""
 
     def __init__(self, transaction: Transaction, user: str) -> None:
         self._transaction = transaction
         self._user = user
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._transaction, name)
+        return getattr(self._transaction.jobs, name)
 
-    async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+    async def delete_many(self, ids: Sequence[int]) -> JobChanges:
         """Delete jobs that are not running, and keep them."""
         letters = DeadLetterStore(self._transaction)
         kept = await letters.dead_job_keep_many(ids, user=self._user)
@@ -192,7 +203,7 @@ class _Keeping:
         if not kept.changes.changed:
             return skipped
         self.died_at = kept.died_at
-        gone = await self._transaction.job_delete_many(kept.changes.changed)
+        gone = await self._transaction.jobs.delete_many(kept.changes.changed)
         # What still is a job is no dead letter.
         if left := [job_id for job_id, _ in gone.skipped]:
             await letters.dead_job_delete_many(left)

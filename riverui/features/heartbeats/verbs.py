@@ -102,7 +102,7 @@ async def rescue_client(
             now = datetime.now(UTC)
             rescues = [by_default(row, now) for row in rows_held]
             changed = set(
-                await executor.job_rescue_many(rescues, attempted_before=dead.attempted_before)
+                await executor.work.rescue_many(rescues, attempted_before=dead.attempted_before)
             )
         states.update(rescue.state for rescue in rescues if rescue.id in changed)
         full = len(rows_held) == _AT_ONCE

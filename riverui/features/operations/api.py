@@ -218,11 +218,11 @@ async def start_matching(
     """Start to act on every job that matches now, and answer 202 with the operation."""
     board = dashboard(request)
     async with board.driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
+        cutoff = await executor.jobs.cutoff()
     try:
         async with board.driver.reading() as executor:
             cap = board.config.count_cap
-            total = await executor.job_count(matching, cap=cap, cutoff=cutoff)
+            total = await executor.jobs.count(matching, cap=cap, cutoff=cutoff)
     except QueryTimeout:
         total = JobCount(value=0, kind=CountKind.AT_LEAST)
     operation = await start(

@@ -47,7 +47,7 @@ class PaceKeeper:
         watch = self._operation.watch
         if watch is None or not changed:
             return watch
-        return watch.with_jobs(await transaction.job_outcome_list(changed))
+        return watch.with_jobs(await transaction.jobs.outcome_list(changed))
 
     @property
     def due(self) -> bool:
@@ -60,7 +60,7 @@ class PaceKeeper:
         operation, watch = self._operation, self._operation.watch or Watch()
         self._looked = time.monotonic()
         if watch.pending:
-            watch = watch.with_outcomes(await executor.job_outcome_list(list(watch.pending)))
+            watch = watch.with_outcomes(await executor.jobs.outcome_list(list(watch.pending)))
         operation.watch = watch
         tried = operation.trying and operation.changed >= (self._pace.canary or 0)
         if reason := watch.reason_to_stop(self._pace, tried=tried):

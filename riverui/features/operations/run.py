@@ -292,7 +292,7 @@ class OperationRun:
             return
         params = self._params(self._filter, cursor=self._cursor, limit=self._search_size)
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
-            page = await executor.job_list(params)
+            page = await executor.jobs.list(params)
         by_time = self.operation.order in (JobOrder.TIME, JobOrder.TIME_DESC)
         self._found = [
             JobCursor(at=row.matters_at if by_time else None, id=row.id) for row in page.rows
@@ -330,7 +330,7 @@ class OperationRun:
         found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
         these = replace(self._filter, terms=(found, *self._filter.terms))
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
-            page = await executor.job_list(self._params(these, cursor=None, limit=len(ids)))
+            page = await executor.jobs.list(self._params(these, cursor=None, limit=len(ids)))
         return [row.id for row in page.rows]
 
     def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobPageParams:

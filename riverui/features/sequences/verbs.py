@@ -28,7 +28,7 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
     # Keys before jobs: so nobody who holds the one waits for the other.
     await sequences.sequence_lock(set(keys.values()))
     changes = await _others(ids, keys, do_inner)
-    retried = await executor.job_retry_many(list(keys), pending=True)
+    retried = await executor.jobs.retry_many(list(keys), pending=True)
     await sequences.sequence_requeue([(keys[job_id], job_id) for job_id in retried.changed])
     await sequences.sequence_advance(set(keys.values()))
     return merge(changes, retried)
@@ -60,7 +60,7 @@ async def retry_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) ->
     if not await sequences.sequence_hand_over(set(keys.values())):
         left = JobChanges(skipped=tuple((job_id, SkipReason.SEQUENCE) for job_id in keys))
         return merge(changes, left)
-    return merge(changes, await executor.job_retry_many(list(keys), pending=True))
+    return merge(changes, await executor.jobs.retry_many(list(keys), pending=True))
 
 
 async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
@@ -128,7 +128,7 @@ async def skip(
         sequences = SequenceStore(executor)
         found = (await sequences.sequence_key_get_many([job_id])).get(job_id)
         if found is None:
-            if await executor.job_row_get(job_id) is None:
+            if await executor.jobs.row_get(job_id) is None:
                 raise NotFound(f"Job not found: {job_id}.")
             raise BadRequest(f"Job {job_id} is in no sequence.")
         if not found.ours:

@@ -1,10 +1,10 @@
 """The interface between riverui and a database that holds River's tables.
 
-A `Driver` knows the database and an `Executor` its operations, named as River names them. A
-`Transaction` is an `Executor`: code written for an Executor runs inside a transaction or out of it,
-and no method commits.
+A `Driver` is a database, and an `Executor` has its operations in four parts, under River's names:
+`jobs`, `work`, `queues` and `leader`. A `Transaction` is an `Executor`: code that takes an Executor
+runs inside a transaction or out of it, and no method commits.
 
-Every driver has what `Driver` and `Executor` name: `engine`, `browse` and `admin`, by who asks.
+Every driver has what `Driver` and `Executor` name.
 The other modules are optional parts, each with its Protocol and a `Capability`. A driver names in
 `capabilities` those that it has; the program does without the others and says what is missing.
 
@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from riverui.storage.interface.admin import AdminExecutor
-from riverui.storage.interface.browse import BrowseExecutor
 from riverui.storage.interface.capabilities import SQL, Capability, Offering
 from riverui.storage.interface.driver import Driver, Executor, Transaction
-from riverui.storage.interface.engine import EngineExecutor
+from riverui.storage.interface.jobs import Jobs
+from riverui.storage.interface.leader import Leader
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
     MigrationDriver,
@@ -31,6 +30,7 @@ from riverui.storage.interface.notifications import (
     Listener,
     ListeningDriver,
 )
+from riverui.storage.interface.queues import Queues
 from riverui.storage.interface.sync_driver import (
     SyncDriver,
     SyncListener,
@@ -40,6 +40,7 @@ from riverui.storage.interface.sync_driver import (
     at_once,
     entered,
 )
+from riverui.storage.interface.work import Work
 from riverui.storage.interface.working import WORKING, WorkingDriver
 
 __all__ = [
@@ -48,23 +49,24 @@ __all__ = [
     "MIGRATIONS",
     "SQL",
     "WORKING",
-    "AdminExecutor",
-    "BrowseExecutor",
     "Capability",
     "Driver",
-    "EngineExecutor",
     "Executor",
+    "Jobs",
+    "Leader",
     "Listener",
     "ListeningDriver",
     "MigrationDriver",
     "MigrationSource",
     "MigrationSteps",
     "Offering",
+    "Queues",
     "SyncDriver",
     "SyncListener",
     "SyncListeningDriver",
     "Transaction",
     "TwoSidedDriver",
+    "Work",
     "WorkingDriver",
     "WouldWait",
     "at_once",

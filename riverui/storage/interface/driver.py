@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Protocol
 
-from riverui.storage.interface.admin import AdminExecutor
-from riverui.storage.interface.browse import BrowseExecutor
 from riverui.storage.interface.capabilities import Offering
-from riverui.storage.interface.engine import EngineExecutor
+from riverui.storage.interface.jobs import Jobs
+from riverui.storage.interface.leader import Leader
+from riverui.storage.interface.queues import Queues
 from riverui.storage.interface.sql import Sql
+from riverui.storage.interface.work import Work
 
 
-class Executor(EngineExecutor, BrowseExecutor, AdminExecutor, Protocol):
-    """The operations on River's tables that every driver has."""
+class Executor(Offering, Protocol):
+    """The operations on River's tables that every driver has, by what they are about."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """Return the operations on jobs: insert, read, count, change."""
+        ...
+
+    @property
+    def work(self) -> Work:
+        """Return the engine's operations on jobs: fetch, end, schedule, rescue, clean."""
+        ...
+
+    @property
+    def queues(self) -> Queues:
+        """Return the operations on queues."""
+        ...
+
+    @property
+    def leader(self) -> Leader:
+        """Return the operations on the row of the leader."""
+        ...
+
+    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Send each payload on the schema's channel of that topic."""
+        ...
 
     @property
     def sql(self) -> Sql:

@@ -9,9 +9,10 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
-from typing import Any
+from typing import Any, cast
 
 from riverui.errors import NotSupported
+from riverui.storage import interface
 from riverui.storage.interface import SQL, Capability
 from riverui.storage.interface.sql import Sql
 from riverui.storage.memory.browse import Browse
@@ -24,10 +25,41 @@ from riverui.storage.memory.statements import Clock, Pause
 from riverui.storage.memory.tables import Changes, Tables
 
 
+class _Part:
+    """The operations whose names begin alike: `jobs.get` is `job_get`."""
+
+    def __init__(self, operations: object, prefix: str) -> None:
+        self._operations = operations
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operations, f"{self._prefix}_{name}")
+
+
 class MemoryExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
     """All operations."""
 
     capabilities: Collection[Capability[Any]] = frozenset()
+
+    @property
+    def jobs(self) -> interface.Jobs:
+        """Return the operations on jobs: insert, read, count, change."""
+        return cast("interface.Jobs", _Part(self, "job"))
+
+    @property
+    def work(self) -> interface.Work:
+        """Return the engine's operations on jobs: fetch, end, schedule, rescue, clean."""
+        return cast("interface.Work", _Part(self, "job"))
+
+    @property
+    def queues(self) -> interface.Queues:
+        """Return the operations on queues."""
+        return cast("interface.Queues", _Part(self, "queue"))
+
+    @property
+    def leader(self) -> interface.Leader:
+        """Return the operations on the row of the leader."""
+        return cast("interface.Leader", _Part(self, "leader"))
 
     @property
     def sql(self) -> Sql:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,16 @@ from riverui.storage.interface import (
     WORKING,
     Capability,
 )
-from riverui.storage.postgres.admin.job_actions import JobActionStatements
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.admin.job_actions import JobActions
 from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
-from riverui.storage.postgres.browse.jobs import JobStatements
-from riverui.storage.postgres.browse.names import NameStatements
-from riverui.storage.postgres.browse.progress import ProgressStatements
-from riverui.storage.postgres.browse.queues import QueueStatements
+from riverui.storage.postgres.browse.jobs import JobReads
+from riverui.storage.postgres.browse.queues import PostgresQueues
+from riverui.storage.postgres.engine.job_insert import JobInsert
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
-from riverui.storage.postgres.engine.leader import Leader
+from riverui.storage.postgres.engine.leader import PostgresLeader
 from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.statements import Statements
 
@@ -37,29 +37,59 @@ EXECUTOR_CAPABILITIES: frozenset[Capability[Any]] = frozenset(CAPABILITIES) - {
 """What an executor offers: all but what the driver does by itself."""
 
 
-class EngineOperations(JobWork, JobSelect, JobUpkeep, Leader):
-    """What the engine needs: EngineExecutor."""
+class PostgresJobs(JobInsert, JobReads, JobTexts, JobJson, JobSelect, JobActions):
+    """Jobs as programs and pages see them."""
+
+    __slots__ = ()
 
 
-class PageOperations(
-    JobStatements,
-    JobActionStatements,
-    JobJson,
-    JobTexts,
-    QueueStatements,
-    NameStatements,
-    ProgressStatements,
-):
-    """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
+class PostgresWork(JobWork, JobUpkeep):
+    """Jobs as the engine works them."""
+
+    __slots__ = ()
 
 
-class PostgresExecutor(PageOperations, EngineOperations):
-    """All operations, on one connection, in whatever transaction it is in."""
+class PostgresExecutor(Statements):
+    """All operations, on one connection, in whatever transaction it is in.
+
+    The parts are made when they are used: kept, they and the executor would wait for the garbage
+    collector, with the connection.
+    """
+
+    @property
+    def jobs(self) -> PostgresJobs:
+        """Return the operations on jobs: insert, read, count, change."""
+        return PostgresJobs(self)
+
+    @property
+    def work(self) -> PostgresWork:
+        """Return the engine's operations on jobs: fetch, end, schedule, rescue, clean."""
+        return PostgresWork(self)
+
+    @property
+    def queues(self) -> PostgresQueues:
+        """Return the operations on queues."""
+        return PostgresQueues(self)
+
+    @property
+    def leader(self) -> PostgresLeader:
+        """Return the operations on the row of the leader."""
+        return PostgresLeader(self)
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
         """See EXECUTOR_CAPABILITIES."""
         return EXECUTOR_CAPABILITIES
+
+    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Send each payload on the schema's channel of that topic."""
+        if payloads:
+            values = {
+                "schema": self.schema,
+                "topic": topic,
+                "payloads": array_literals.texts(payloads),
+            }
+            await self.rows("notify_many", values)
 
     @property
     def sql(self) -> Statements:

@@ -99,7 +99,7 @@ class EngineDriver:
     async def ping(self) -> None:
         """Run a trivial query; raises as any call does."""
         async with self._begun() as executor:
-            await executor.queue_row_get("default")
+            await executor.queues.row_get("default")
 
     async def close(self) -> None:
         """Do nothing: the engine is the program's."""

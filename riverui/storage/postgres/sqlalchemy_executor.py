@@ -31,7 +31,7 @@ class SqlAlchemyConnection(Protocol):
 class SqlAlchemyExecutor(PostgresTransaction):
     """All operations; a fast insert is an INSERT here, as SQLAlchemy has no COPY."""
 
-    _copies = False
+    copies = False
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ def _column_names(result: PGresult) -> tuple[str, ...]:
 class Statements:
     """What the groups of operations have in common: a connection, the SQL blocks and the schema."""
 
-    _copies = True
+    copies = True
     """Whether the driver has COPY."""
 
     def __init__(
@@ -104,9 +104,9 @@ class Statements:
         prepared: round_trips.Prepared | None = None,
     ) -> None:
         self._connection = connection
-        self._queries = queries
+        self.queries = queries
         self.schema = schema
-        self._limits = limits
+        self.limits = limits
         self._limit = limit
         """Seconds that a statement may take; None where there is no limit."""
         self._bounded = bounded
@@ -133,11 +133,11 @@ class Statements:
 
     def render(self, fragment: Fragment) -> tuple[str, Sequence[Any]]:
         """Return the text of a block with its slots filled, and the values of its parameters."""
-        return self._queries.render(fragment)
+        return self.queries.render(fragment)
 
     async def tables(self) -> frozenset[str]:
         """Return the names of the optional tables; see riverui.storage.tables."""
-        known = self._queries.known_tables
+        known = self.queries.known_tables
         if (names := known.names()) is None:
             values = {"schema": self.schema, "names": sorted(OWN_TABLES | PRO_TABLES)}
             names = frozenset((await self.rows("table_name_list", values)).values())
@@ -148,7 +148,7 @@ class Statements:
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
         """Return every row of one block, its slots filled and its parameters given."""
-        text, given = self._queries.render(Fragment(block, values, **slots))
+        text, given = self.queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given)
 
     async def prepared(
@@ -158,7 +158,7 @@ class Statements:
 
         For statements that run often and whose plan is the same whatever the table holds.
         """
-        text, given = self._queries.render(Fragment(block, values, **slots))
+        text, given = self.queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given, self._kept)
 
     async def planned(
@@ -167,7 +167,7 @@ class Statements:
         """Return what `_rows` does; where the same comes with the same values again and again, the
         connection keeps its plan.
         """
-        text, given = self._queries.render(Fragment(block, values, **slots))
+        text, given = self.queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given, Keep.PLAN)
 
     async def row(
@@ -261,7 +261,7 @@ class Statements:
             result = cursor.pgresult
             if result is None or not result.nfields:
                 return Rows()
-            names = self._queries.columns(text, lambda: _column_names(result))
+            names = self.queries.columns(text, lambda: _column_names(result))
             try:
                 return Rows(await cursor.fetchall(), names)
             except psycopg.DataError:
@@ -281,7 +281,7 @@ class Statements:
         """Return the rows of a statement in a transaction of its own."""
         connection = self._connection
         try:
-            grace = self._limits.grace_seconds
+            grace = self.limits.grace_seconds
             async with ClientTimeout(connection, settings.statement / 1000, grace=grace):
                 result = await round_trips.read(
                     connection,
@@ -293,7 +293,7 @@ class Statements:
                 )
             if not result.nfields:
                 return Rows()
-            names = self._queries.columns(text, lambda: _column_names(result))
+            names = self.queries.columns(text, lambda: _column_names(result))
             # By now the session has its own time zone again.
             if connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
                 if (kept := self._prepared_here) is not None:
@@ -312,10 +312,11 @@ class Statements:
             raise self._translated(error) from error
 
     def _timed(self) -> ClientTimeout:
-        grace = self._limits.grace_seconds
+        grace = self.limits.grace_seconds
         return ClientTimeout(self._connection, self._limit, stop=not self._bounded, grace=grace)
 
-    async def _copy(self, name: str, text: str, rows: str) -> None:
+    async def copy(self, name: str, text: str, rows: str) -> None:
+        """Run a COPY of rows in its text format; `name` is what a watcher gets."""
         if self._watch:
             self._watch(name, text, [])
         try:
@@ -331,5 +332,14 @@ class Statements:
         """Return riverui's own error."""
         translated = translate(error)
         if isinstance(translated, SchemaMissing):
-            self._queries.known_tables.forget()
+            self.queries.known_tables.forget()
         return translated
+
+
+class Part:
+    """Operations of an executor on one subject; each is made of its statements."""
+
+    __slots__ = ("_sql",)
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql

@@ -85,7 +85,8 @@ class _AtOnce(Statements):
             self._watch(name, text, values)
         return self._sync.ask(text, values)
 
-    async def _copy(self, name: str, text: str, rows: str) -> None:
+    async def copy(self, name: str, text: str, rows: str) -> None:
+        """See Statements."""
         if self._watch:
             self._watch(name, text, [])
         self._sync.copy(text, rows)

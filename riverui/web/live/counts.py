@@ -244,7 +244,7 @@ class Counts:
         try:
             async with self._driver.reading(timeout=self._config.page_timeout) as executor:
                 connected = self._clock()
-                counts = await executor.job_count_by_state(cap=self._config.count_cap)
+                counts = await executor.jobs.count_by_state(cap=self._config.count_cap)
                 self._cost = self._clock() - connected
         except DatabaseError as error:
             self._error = error
@@ -329,7 +329,7 @@ class Counts:
         found = before
         try:
             async with self._driver.reading(timeout=self._limits.exact_timeout) as executor:
-                value = (await executor.job_count_exact(state)).value
+                value = (await executor.jobs.count_exact(state)).value
             found = replace(before, value=value, at=datetime.now(UTC), counted=self._clock())
         except DatabaseError as error:
             log.info("could not count %s jobs exactly: %s", state.value, error)
@@ -343,7 +343,7 @@ class Counts:
         try:
             timeout = min(self._limits.matching_timeout, self._config.page_timeout)
             async with self._driver.reading(timeout=timeout) as executor:
-                count = await executor.job_count(filter, cap=self._config.count_cap)
+                count = await executor.jobs.count(filter, cap=self._config.count_cap)
         except RiveruiError as error:
             log.info("could not count matching jobs: %s", error)
         finally:

@@ -89,10 +89,10 @@ class Metrics:
     async def _read(self) -> Scraped:
         queues = await fact(
             self._driver,
-            lambda executor: executor.queue_list(cap=self._config.count_cap, limit=_QUEUES),
+            lambda executor: executor.queues.list(cap=self._config.count_cap, limit=_QUEUES),
         )
         finished = await fact(self._driver, _finished)
-        leader = await fact(self._driver, lambda executor: executor.leader_get())
+        leader = await fact(self._driver, lambda executor: executor.leader.get())
         errors = [found for found in (queues, finished, leader) if isinstance(found, DatabaseError)]
         scraped = Scraped(
             at=time.monotonic(),
@@ -121,7 +121,7 @@ async def _finished(executor: Executor) -> Sequence[tuple[JobState, int]]:
     since = datetime.now(UTC) - timedelta(minutes=1)
     ended = Term(field=Field.FINISHED, op=Op.GE, values=(since,))
     return [
-        (state, (await executor.job_count(_ended_filter(state, ended), cap=_FINISHED)).value)
+        (state, (await executor.jobs.count(_ended_filter(state, ended), cap=_FINISHED)).value)
         for state in JobState
         if state in FINALIZED
     ]

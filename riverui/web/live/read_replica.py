@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from inspect import iscoroutinefunction
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, cast
 
@@ -33,7 +34,7 @@ from riverui.web.live.cancelling import cancel_all
 log = logging.getLogger("riverui.replica")
 
 OF_THE_PRIMARY = frozenset(
-    {"dashboard_list", "error_group_list", "job_lock_get", "leader_get", "server_get"}
+    {"dashboard_list", "error_group_list", "job_lock_get", "leader.get", "server_get"}
 )
 """Operations and SQL blocks that must not run on the standby: they read about the server itself,
 its sessions, locks and unlogged tables, or write while reading.
@@ -323,8 +324,23 @@ class _StandbyExecutor:
         """The statements of features, which fall back on the primary as well."""
         return self
 
+    @property
+    def jobs(self) -> Any:
+        """The operations on jobs, which fall back on the primary as well."""
+        return _StandbyPart(self, "jobs")
+
+    @property
+    def queues(self) -> Any:
+        """The operations on queues."""
+        return _StandbyPart(self, "queues")
+
+    @property
+    def leader(self) -> Any:
+        """The operations on the row of the leader."""
+        return _StandbyPart(self, "leader")
+
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._executor, name)
+        found = attrgetter(name)(self._executor)
         return partial(self._call, name, found) if iscoroutinefunction(found) else found
 
     async def _call(
@@ -345,4 +361,15 @@ class _StandbyExecutor:
                 return answer
         if self._opened is None:
             self._opened = await self._primary()
-        return await getattr(self._opened, name)(*given, **named)
+        return await attrgetter(name)(self._opened)(*given, **named)
+
+
+class _StandbyPart:
+    """The operations of one part of a standby's executor."""
+
+    def __init__(self, executor: _StandbyExecutor, part: str) -> None:
+        self._executor = executor
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        return self._executor.__getattr__(f"{self._part}.{name}")

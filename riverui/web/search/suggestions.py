@@ -230,9 +230,9 @@ def _call(executor: Executor, field: Field) -> Callable[..., Awaitable[Sequence[
     if field in grammar.JSON:
         return lambda **given: SuggestionStore(executor).job_path_list(field.value, **given)
     if field is Field.KIND:
-        return executor.job_kind_list
+        return executor.jobs.kind_list
     if field is Field.QUEUE:
-        return executor.queue_name_list
+        return executor.queues.name_list
     found = SuggestionStore(executor)
     return found.job_tag_list if field is Field.TAG else found.job_worker_list
 

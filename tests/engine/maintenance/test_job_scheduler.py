@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
 from riverui.engine.lead.maintenance.service import BatchSize
-from riverui.storage.interface import EngineExecutor
+from riverui.storage.interface import Executor
 from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking
 from tests.factory import job
@@ -24,7 +24,7 @@ class Told:
     def __init__(self) -> None:
         self.queues: list[str] = []
 
-    async def __call__(self, executor: EngineExecutor, queues: Iterable[str]) -> None:
+    async def __call__(self, executor: Executor, queues: Iterable[str]) -> None:
         self.queues.extend(queues)
 
 

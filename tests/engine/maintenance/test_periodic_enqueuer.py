@@ -505,7 +505,7 @@ async def test_a_connection_cut_while_nothing_was_due_costs_no_job(
     driver: Driver, bench: Bench
 ) -> None:
     async with driver.autocommit() as executor:
-        assert await executor.leader_get() is None
+        assert await executor.leader.get() is None
     bench.jobs.add(every(60, run_on_start=True))
     await bench.connection.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"

@@ -218,7 +218,7 @@ async def test_what_the_dashboard_sets_holds_at_once_and_until_it_is_removed(
 
     async def override(concurrency: str | None) -> None:
         async with client.driver.transaction() as transaction:
-            await transaction.queue_set_metadata_key("default", "concurrency", concurrency)
+            await transaction.queues.set_metadata_key("default", "concurrency", concurrency)
         told = None if concurrency is None else {"local_limit": 0, **json.loads(concurrency)}
 
         async def heard() -> bool:
@@ -250,7 +250,7 @@ async def test_who_has_no_worker_free_counts_by_changed_limits_too(limited: Limi
     await limited.play.until(lambda: limited.running["wait"] == 2)
     by_value = {"global_limit": 2, "partition": {"by_args": ["value"], "by_kind": False}}
     async with first.driver.transaction() as transaction:
-        await transaction.queue_set_metadata_key("default", "concurrency", json.dumps(by_value))
+        await transaction.queues.set_metadata_key("default", "concurrency", json.dumps(by_value))
 
     async def heard() -> bool:
         rows = await limited.play.rows("select concurrency from riverui_producer")

@@ -27,7 +27,7 @@ LIMITS = ConcurrencyConfig(
 
 async def _read(driver: Driver, **params: Any) -> concurrency.QueueConcurrency:
     async with driver.reading() as executor:
-        row = await executor.queue_row_get("default")
+        row = await executor.queues.row_get("default")
         assert row is not None
         return await concurrency.read(executor, row, now=datetime.now(UTC), **params)
 
@@ -45,7 +45,7 @@ async def test_an_override_is_set_and_removed_and_nothing_else(
     assert found.override is None
     assert found.effective is None
     async with driver.reading() as executor:
-        row = await executor.queue_row_get("default")
+        row = await executor.queues.row_get("default")
     assert row is not None
     assert json.loads(row.metadata.text) == {"owner": "ann"}
     with pytest.raises(NotFound):
@@ -90,7 +90,7 @@ async def test_what_clients_keep_to_and_what_runs(
     ]
     assert found.more
     async with driver.reading() as executor:
-        queue = await executor.queue_row_get("default")
+        queue = await executor.queues.row_get("default")
         assert queue is not None
         rows = await concurrency.producers(executor, queue, now=datetime.now(UTC))
     assert [(row.client_id, row.queue_name, row.max_workers) for row in rows] == [
@@ -109,6 +109,6 @@ async def test_without_the_tables_no_client_is_known(
 ) -> None:
     await factory.queue(connection, "default")
     async with driver.reading() as executor:
-        queue = await executor.queue_row_get("default")
+        queue = await executor.queues.row_get("default")
         assert queue is not None
         assert await concurrency.producers(executor, queue, now=datetime.now(UTC)) == []

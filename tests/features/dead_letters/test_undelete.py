@@ -79,7 +79,7 @@ async def test_without_javascript_the_notice_comes_with_the_next_page(
 ) -> None:
     found = await job(connection, "completed")
     asked = await client.post("/jobs/delete", data={"ids": str(found)})
-    assert "kept among the dead letters" in asked.text
+    assert "to the dead letters and can be put back" in asked.text
     assert "cannot be undone" not in asked.text
     fields = {"ids": str(found), "next": f"/jobs/{found}", "confirmed": "1"}
     answer = await client.post("/jobs/delete", data=fields)

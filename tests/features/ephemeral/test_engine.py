@@ -185,19 +185,19 @@ async def test_the_worker_of_an_earlier_attempt_removes_nothing(
         for job_id in ids
     ]
     async with driver.transaction() as executor:
-        rows = {row.id: row for row in await executor.job_set_state_many(changes)}
+        rows = {row.id: row for row in await executor.work.set_state_many(changes)}
         assert list(rows) == ids
         assert [rows[job_id].state.value for job_id in ids] == [
             "running", "completed", "retryable", "completed", "completed",
         ]  # fmt: skip
         assert rows[ids[3]].metadata_dict == {"kept": 1, "output": 7}
         assert rows[ids[3]].finalized_at == now
-        assert await executor.job_delete_completed_many(ids, of_attempts=[1, 1, 1, 1, 1]) == []
-        assert await executor.job_delete_completed_many([], of_attempts=[]) == []
+        assert await executor.work.delete_completed_many(ids, of_attempts=[1, 1, 1, 1, 1]) == []
+        assert await executor.work.delete_completed_many([], of_attempts=[]) == []
     rest = await (await connection.execute("select id from river_job order by id")).fetchall()
     assert [row["id"] for row in rest] == [ids[0], ids[2], ids[4]]
     async with driver.transaction() as executor:
-        assert await executor.job_delete_completed_many(ids, of_attempts=[2, 9, 9, 9, 9]) == [
+        assert await executor.work.delete_completed_many(ids, of_attempts=[2, 9, 9, 9, 9]) == [
             ids[0]
         ]
 

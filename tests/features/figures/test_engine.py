@@ -313,7 +313,7 @@ async def test_the_rest_of_too_many_kinds_is_added_up(play: Playground) -> None:
     tallies = AttemptTallies(keep=MINUTE, clock=lambda: datetime.now(UTC))
     async with driver.autocommit() as db:
         for queue in ("default", "mail"):
-            jobs = await db.job_get_available(JobFetchParams("me", queue, 1000))
+            jobs = await db.work.get_available(JobFetchParams("me", queue, 1000))
             now = datetime.now(UTC)
             attempts = [Attempt(job, None, NoSlots()) for job in jobs]
             for _ in range(2):
@@ -337,7 +337,7 @@ async def test_of_many_that_end_at_once_all_are_counted_and_some_are_timed(
             await play.insert(kind=kind)
     driver = connect(play.database_url)
     async with driver.autocommit() as db:
-        jobs = await db.job_get_available(JobFetchParams("me", "default", 1000))
+        jobs = await db.work.get_available(JobFetchParams("me", "default", 1000))
     await driver.close()
     now = datetime.now(UTC)
     attempts = [Attempt(job, None, NoSlots()) for job in jobs]

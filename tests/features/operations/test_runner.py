@@ -118,7 +118,7 @@ async def test_retry_leaves_a_job_alone_that_failed_again_meanwhile(
     await fill(connection, 1)
     operations = dashboards()
     async with driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
+        cutoff = await executor.jobs.cutoff()
     await connection.execute("update river_job set attempted_at = now()")
     await start(operations, driver, cutoff=cutoff)
     found = await ended(operations)

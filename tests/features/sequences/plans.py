@@ -36,7 +36,7 @@ def sequence_cases() -> Mapping[str, Case]:
             2 * 500,
         ),
         "retry into a sequence": (
-            lambda x: x.job_retry_many(some, pending=True),
+            lambda x: x.jobs.retry_many(some, pending=True),
             {PKEY},
             4 * 1000,
         ),

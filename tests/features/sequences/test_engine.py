@@ -391,7 +391,7 @@ async def test_a_job_whose_worker_died_holds_its_key_until_it_is_rescued(
     opts = InsertOpts(sequence=SequenceOpts(**options), max_attempts=tries)
     await client.insert_many([InsertManyParams(Task(), opts)] * 2)
     async with client.driver.transaction() as executor:
-        fetched = await executor.job_get_available(JobFetchParams("dead", "default", 10))
+        fetched = await executor.work.get_available(JobFetchParams("dead", "default", 10))
     assert len(fetched) == 1
     scheduler = lines.scheduler(client)
     await scheduler.run_once()

@@ -129,8 +129,8 @@ def _cleaning_cases() -> Mapping[str, Case]:
         completed_behind=now - timedelta(hours=1),
     )
     calls = {
-        "clean what no open workflow holds": lambda x: x.job_delete_before(held),
-        "clean behind what is held": lambda x: x.job_delete_before(behind),
+        "clean what no open workflow holds": lambda x: x.work.delete_before(held),
+        "clean behind what is held": lambda x: x.work.delete_before(behind),
         "how far the held jobs reach": lambda x: WorkflowStore(x).workflow_held_reach(held),
     }
     return {

@@ -81,7 +81,7 @@ class History:
         try:
             async with driver.transaction() as transaction:
                 found = await ask(transaction, ids)
-                newest = await transaction.job_row_list(JobSelectParams(limit=10_000))
+                newest = await transaction.jobs.row_list(JobSelectParams(limit=10_000))
         except (NotFound, UniqueConflict) as error:
             return type(error)
         ids += [row.id for row in newest if row.id not in ids]
@@ -139,7 +139,7 @@ def places_of(ids: Sequence[int], found: Sequence[int]) -> list[int]:
 
 async def everything(transaction: Transaction, ids: Sequence[int]) -> Any:
     """Return all jobs."""
-    return await transaction.job_row_list(JobSelectParams(limit=10_000))
+    return await transaction.jobs.row_list(JobSelectParams(limit=10_000))
 
 
 def insert(history: History) -> Ask:
@@ -165,7 +165,7 @@ def insert(history: History) -> Ask:
         )
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        results = await transaction.job_insert_many(jobs, notify=["a"])
+        results = await transaction.jobs.insert_many(jobs, notify=["a"])
         return [(each.job.kind, each.unique_skipped_as_duplicate) for each in results]
 
     return ask
@@ -190,8 +190,8 @@ def fetch(history: History) -> Ask:
     )
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        first = await transaction.job_first_available(params) if alike is None else None
-        rows = await transaction.job_get_available(params)
+        first = await transaction.work.first_available(params) if alike is None else None
+        rows = await transaction.work.get_available(params)
         return first and ids.index(first), sorted(plain(list(rows), ids))
 
     return ask
@@ -219,7 +219,7 @@ def end(history: History) -> Ask:
         )
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        return await transaction.job_set_state_many(
+        return await transaction.work.set_state_many(
             [change._replace(id=ids_of(ids, [change.id])[0]) for change in changes]
         )
 
@@ -235,9 +235,9 @@ def complete(history: History) -> Ask:
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
         given = ids_of(ids, places)
         if removes:
-            gone = await transaction.job_delete_completed_many(given, of_attempts=attempts)
+            gone = await transaction.work.delete_completed_many(given, of_attempts=attempts)
             return places_of(ids, gone)
-        done = await transaction.job_complete_many(given, times, of_attempts=attempts)
+        done = await transaction.work.complete_many(given, times, of_attempts=attempts)
         return places_of(ids, done)
 
     return ask
@@ -254,11 +254,11 @@ def act(history: History) -> Ask:
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
         given = ids_of(ids, places)
         if verb == "move":
-            changes = await transaction.job_move_many(given, queue=queue, priority=priority)
+            changes = await transaction.jobs.move_many(given, queue=queue, priority=priority)
         elif verb == "retry_pending":
-            changes = await transaction.job_retry_many(given, pending=True)
+            changes = await transaction.jobs.retry_many(given, pending=True)
         else:
-            changes = await getattr(transaction, f"job_{verb}_many")(given)
+            changes = await getattr(transaction.jobs, f"{verb}_many")(given)
         skipped = {given.index(each): reason for each, reason in changes.skipped}
         return places_of(ids, changes.changed), places_of(ids, changes.requested), skipped
 
@@ -269,9 +269,9 @@ def note(history: History) -> Ask:
     (place, *_), metadata = history.some(), history.one_of('{"x": null}', '{"c": [1]}')
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        updated = await transaction.job_update(ids_of(ids, [place])[0], metadata=metadata)
-        asked = await transaction.job_cancel_requested(list(ids))
-        return updated, places_of(ids, asked), await transaction.job_outcome_list([])
+        updated = await transaction.jobs.update(ids_of(ids, [place])[0], metadata=metadata)
+        asked = await transaction.work.cancel_requested(list(ids))
+        return updated, places_of(ids, asked), await transaction.jobs.outcome_list([])
 
     return ask
 
@@ -280,7 +280,7 @@ def schedule(history: History) -> Ask:
     limit, now = history.one_of(1, 3, 100), history.now
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        moved = await transaction.job_schedule(now=now, limit=limit)
+        moved = await transaction.work.schedule(now=now, limit=limit)
         return [plain([ids.index(each.id), *each[1:]], ids) for each in moved]
 
     return ask
@@ -293,13 +293,13 @@ def rescue(history: History) -> Ask:
     error = '{"at": "2020-01-01T00:00:00Z", "error": "stuck", "attempt": 1, "trace": "t"}'
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        stuck = await transaction.job_get_stuck(attempted_before=before, after_id=0, limit=3)
-        first = await transaction.job_first_stuck(attempted_before=before, after_id=0)
+        stuck = await transaction.work.get_stuck(attempted_before=before, after_id=0, limit=3)
+        first = await transaction.work.first_stuck(attempted_before=before, after_id=0)
         rescues = [
             JobRescueParams(id=each, state=state, error=error, finalized_at=ends)
             for each in ids_of(ids, places)
         ]
-        changed = await transaction.job_rescue_many(rescues, attempted_before=before)
+        changed = await transaction.work.rescue_many(rescues, attempted_before=before)
         return stuck, first and ids.index(first), places_of(ids, changed)
 
     return ask
@@ -315,7 +315,7 @@ def clean(history: History) -> Ask:
     )
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        return await transaction.job_delete_before(params)
+        return await transaction.work.delete_before(params)
 
     return ask
 
@@ -337,12 +337,12 @@ def select(history: History) -> Ask:
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
         if removes:
-            return await transaction.job_row_delete_many(params)
-        rows = await transaction.job_row_list(params)
+            return await transaction.jobs.row_delete_many(params)
+        rows = await transaction.jobs.row_list(params)
         if params.order == "id" or not rows:
             return rows
         after = (getattr(rows[-1], params.order), rows[-1].id)
-        return rows, await transaction.job_row_list(
+        return rows, await transaction.jobs.row_list(
             JobSelectParams(order=params.order, descending=params.descending, after=after)
         )
 
@@ -367,17 +367,17 @@ def browse(history: History) -> Ask:
     params = JobPageParams(filter=chosen, order=history.one_of(*JobOrder), limit=5)
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
-        page = await transaction.job_list(params)
+        page = await transaction.jobs.list(params)
         # Times of their own clocks have no common order.
         order = [ids.index(row.id) for row in page.rows] if params.order.by_id else []
         return (
             order,
             len(page.rows),
             page.more,
-            (await transaction.job_count(chosen, cap=100)).value,
-            (await transaction.job_progress(chosen, window=1_000)).counts,
-            await transaction.job_count_by_state(cap=2),
-            await transaction.job_kind_list(),
+            (await transaction.jobs.count(chosen, cap=100)).value,
+            (await transaction.jobs.progress(chosen, window=1_000)).counts,
+            await transaction.jobs.count_by_state(cap=2),
+            await transaction.jobs.kind_list(),
         )
 
     return ask
@@ -389,14 +389,14 @@ def queues(history: History) -> Ask:
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
         if verb == "upsert":
-            return await transaction.queue_upsert(name.replace("*", "c"), now=now)
-        changed = await getattr(transaction, f"queue_{verb}")(name)
+            return await transaction.queues.upsert(name.replace("*", "c"), now=now)
+        changed = await getattr(transaction.queues, verb)(name)
         return (
             sorted(changed),
-            await transaction.queue_row_list(),
-            await transaction.queue_list(cap=3),
-            await transaction.queue_count_list(cap=2, limit=2),
-            sorted(await transaction.queue_name_list()),
+            await transaction.queues.row_list(),
+            await transaction.queues.list(cap=3),
+            await transaction.queues.count_list(cap=2, limit=2),
+            sorted(await transaction.queues.name_list()),
         )
 
     return ask

@@ -53,7 +53,7 @@ async def test_a_row_that_another_transaction_holds_is_waited_for(database: Memo
     client = Client(database)
     job_id = (await client.insert(Mail())).job.id
     async with database.transaction() as transaction:
-        await transaction.job_update(job_id, metadata='{"a": 1}')
+        await transaction.jobs.update(job_id, metadata='{"a": 1}')
         other = asyncio.create_task(client.job_update(job_id, output="b"))
         await asyncio.sleep(0.01)
         assert not other.done()
@@ -66,12 +66,12 @@ async def test_inserts_wait_for_a_unique_key(
 ) -> None:
     async def insert() -> bool:
         async with database.autocommit() as executor:
-            (result,) = await executor.job_insert_many([UNIQUE])
+            (result,) = await executor.jobs.insert_many([UNIQUE])
             return result.unique_skipped_as_duplicate
 
     async def insert_and_fail() -> None:
         async with database.transaction() as transaction:
-            await transaction.job_insert_many([UNIQUE])
+            await transaction.jobs.insert_many([UNIQUE])
             others.append(asyncio.create_task(insert()))
             await asyncio.sleep(0.01)
             assert not others[0].done()
@@ -90,29 +90,29 @@ async def test_who_waits_for_himself_is_told() -> None:
     client = Client(impatient)
     job_id = (await client.insert(Mail())).job.id
     async with impatient.transaction() as transaction:
-        await transaction.job_update(job_id, metadata='{"a": 1}')
+        await transaction.jobs.update(job_id, metadata='{"a": 1}')
         with pytest.raises(LockTimeout):
             await client.job_update(job_id, output="b")
         # An action does what it can.
         async with impatient.transaction() as second:
-            changes = await second.job_cancel_many([job_id])
+            changes = await second.jobs.cancel_many([job_id])
     assert changes.skipped == ((job_id, SkipReason.LOCKED),)
 
 
 async def test_a_failed_transaction_takes_no_more_statements(database: MemoryDatabase) -> None:
     async with database.transaction() as transaction:
-        await transaction.job_insert_many([UNIQUE])
+        await transaction.jobs.insert_many([UNIQUE])
         with pytest.raises(UniqueConflict):
             async with transaction.savepoint():
-                await transaction.job_insert_many_fast([UNIQUE])
-        await transaction.job_insert_many([UNIQUE._replace(kind="kept", unique_key=None)])
+                await transaction.jobs.insert_many_fast([UNIQUE])
+        await transaction.jobs.insert_many([UNIQUE._replace(kind="kept", unique_key=None)])
     async with database.transaction() as transaction:
         with pytest.raises(UniqueConflict):
-            await transaction.job_insert_many_fast([UNIQUE])
+            await transaction.jobs.insert_many_fast([UNIQUE])
         with pytest.raises(DatabaseError, match="can only be rolled back"):
-            await transaction.job_cutoff()
+            await transaction.jobs.cutoff()
     async with database.reading() as executor:
-        assert await executor.job_kind_list() == ["kept", "mail"]
+        assert await executor.jobs.kind_list() == ["kept", "mail"]
 
 
 async def test_notifications_come_with_the_commit(database: MemoryDatabase) -> None:
@@ -152,8 +152,8 @@ async def test_what_postgres_refuses_is_refused(database: MemoryDatabase) -> Non
     async with database.autocommit() as executor:
         for args in ("{", '{"a": "\\u0000"}', '{"a": "\\ud800"}'):
             with pytest.raises(BadRequest):
-                await executor.job_insert_many([UNIQUE._replace(args=args)])
-        assert (await executor.job_count_exact(JobState.AVAILABLE)).value == 0
+                await executor.jobs.insert_many([UNIQUE._replace(args=args)])
+        assert (await executor.jobs.count_exact(JobState.AVAILABLE)).value == 0
 
 
 async def test_what_it_has_not_is_told_in_words(database: MemoryDatabase) -> None:
@@ -223,14 +223,14 @@ async def test_the_next_job_is_found_whatever_there_is(database: MemoryDatabase)
     await client.insert_many([Mail(), Mail(), Mail()])
     async with database.transaction() as transaction:
         # What this transaction has changed comes in its place among what was there.
-        await transaction.job_insert_many([UNIQUE._replace(priority=1, scheduled_at=NOW)])
-        await transaction.job_move_many([1], priority=4)
-        await transaction.job_delete_many([2])
-        fetched = await transaction.job_get_available(params)
+        await transaction.jobs.insert_many([UNIQUE._replace(priority=1, scheduled_at=NOW)])
+        await transaction.jobs.move_many([1], priority=4)
+        await transaction.jobs.delete_many([2])
+        fetched = await transaction.work.get_available(params)
         assert sorted(row.id for row in fetched) == [3, 4]
         # Others see none of that, and leave alone what it holds.
         async with database.autocommit() as executor:
-            assert await executor.job_get_available(params) == []
-        assert [row.id for row in await transaction.job_get_available(params)] == [1]
+            assert await executor.work.get_available(params) == []
+        assert [row.id for row in await transaction.work.get_available(params)] == [1]
     async with database.autocommit() as executor:
-        assert await executor.job_first_available(params) is None
+        assert await executor.work.first_available(params) is None

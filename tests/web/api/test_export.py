@@ -175,4 +175,4 @@ async def test_who_hangs_up_ends_the_reading(app: Starlette, make: Make) -> None
     rows = sum(message.get("body", b"").count(b"\n") for message in sent)
     assert rows < 20_000
     async with app.state.dashboard.driver.reading() as executor:
-        assert await executor.job_cutoff()
+        assert await executor.jobs.cutoff()

@@ -109,7 +109,7 @@ async def test_it_looks_at_no_more_than_its_window(driver: Driver, make: Make) -
     group = JobFilter(terms=(Term(field=Field.TAG, op=Op.EQ, values=("a",)),))
     assert old < new
     async with driver.reading() as executor:
-        found = await executor.job_progress(group, window=5)
+        found = await executor.jobs.progress(group, window=5)
         assert (sum(found.counts.values()), found.exact) == (1, False)
-        found = await executor.job_progress(group, window=100)
+        found = await executor.jobs.progress(group, window=100)
         assert (sum(found.counts.values()), found.exact) == (2, True)

@@ -102,7 +102,7 @@ class SupervisedWorker:
         loop.add_signal_handler(signal.SIGTERM, self._stop_alone)
         try:
             async with self._client.driver.reading() as db:
-                await db.queue_row_get("default")
+                await db.queues.row_get("default")
             self.channel.send(messages.Ready(self._slots, self._share))
             if await self._first(self._lent_more):
                 await self._work()

@@ -71,11 +71,11 @@ class JobCleaner:
             async with self._context.transaction(self._cleaning.timeout) as transaction:
                 return await delete_before(transaction, params)
         async with self._context.executor(self._cleaning.timeout) as executor:
-            return await executor.job_delete_before(params)
+            return await executor.work.delete_before(params)
 
     async def _first(self) -> int | None:
         async with self._context.executor(self._cleaning.timeout) as executor:
-            return await executor.job_first_old(self._params(1))
+            return await executor.work.first_old(self._params(1))
 
     def _params(self, limit: int) -> JobDeleteBeforeParams:
         cleaning, now = self._cleaning, self._context.clock()

@@ -88,7 +88,7 @@ class JobRescuer:
             return await self._pilot.get_stuck(executor, StuckParams(before, last, limit))
 
         async def first(executor: Executor, last: int) -> int | None:
-            return await executor.job_first_stuck(attempted_before=before, after_id=last)
+            return await executor.work.first_stuck(attempted_before=before, after_id=last)
 
         return await self._rescue(_Stuck(before, read, first, self._decide))
 

@@ -55,13 +55,13 @@ class JobScheduler:
 
     async def _first(self) -> int | None:
         async with self._context.executor() as executor:
-            return await executor.job_first_due(
+            return await executor.work.first_due(
                 now=self._context.clock() + self.interval, except_ids=self._aside.ids
             )
 
     async def _move_some(self, limit: int) -> int:
         async with self._context.executor() as executor:
-            jobs = await executor.job_schedule(
+            jobs = await executor.work.schedule(
                 now=self._context.clock() + self.interval, limit=limit, except_ids=self._aside.ids
             )
             soon = self._context.clock() + _SOON

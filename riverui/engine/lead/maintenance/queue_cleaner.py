@@ -30,7 +30,7 @@ class QueueCleaner:
         async def remove(limit: int) -> int:
             before = self._context.clock() - _RETENTION
             async with self._context.executor() as executor:
-                names = await executor.queue_delete_expired(updated_before=before, limit=limit)
+                names = await executor.queues.delete_expired(updated_before=before, limit=limit)
             removed.extend(names)
             return len(names)
 

@@ -154,7 +154,7 @@ async def retry(request: Request) -> Response:
                 transaction, [job_id], pilot=board.pilot, time_limit=limit
             )
         dead_letters.check(job_id, changes)
-        row = await transaction.job_text_get(job_id)
+        row = await transaction.jobs.text_get(job_id)
     assert row is not None
     board.counts.expire()
     log_changes(request, RETRY, changes)

@@ -157,5 +157,5 @@ async def _rows(request: Request, ids: Sequence[int]) -> Mapping[int, JobListRow
     params = JobPageParams(
         filter=JobFilter(terms=(query.equal(Field.ID, *ids),)), limit=_NEWEST + _OLDEST
     )
-    page = await fact(dashboard(request).driver, lambda executor: executor.job_list(params))
+    page = await fact(dashboard(request).driver, lambda executor: executor.jobs.list(params))
     return {} if isinstance(page, DatabaseError) else {row.id: row for row in page.rows}

@@ -112,7 +112,7 @@ async def load(
     jobs: dict[int, JobRow] = {}
     for start in range(0, len(ids), _JOBS):
         some = tuple(ids[start : start + _JOBS])
-        found = await executor.job_row_list(JobSelectParams(ids=some, limit=len(some)))
+        found = await executor.jobs.row_list(JobSelectParams(ids=some, limit=len(some)))
         jobs.update((job.id, job) for job in found)
     return LoadedTasks(
         [

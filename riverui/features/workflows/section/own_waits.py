@@ -49,7 +49,7 @@ async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
     if not name:
         raise BadRequest("`task_name` is missing.")
     row = await waits.workflow_wait_get(id, name)
-    job = None if row is None else await executor.job_text_get(row.job_id)
+    job = None if row is None else await executor.jobs.text_get(row.job_id)
     if job is None:
         raise NotFound(f"task {quoted(name)} not found in workflow {quoted(id)}.")
     return SignalSource(found, Task(job, read_object(job.metadata)), waits.own_workflow_signal_list)

@@ -88,7 +88,7 @@ async def producers(request: Request) -> Response:
 
 async def _own_producers(executor: Executor, queue: str) -> Sequence[ProducerRow]:
     """Return riverui's own clients that work a limited queue; empty if the queue does not exist."""
-    row = await executor.queue_row_get(queue)
+    row = await executor.queues.row_get(queue)
     if row is None:
         return ()
     return await concurrency.producers(executor, row, now=datetime.now(UTC))

@@ -111,5 +111,5 @@ async def _read(
     if place is None:
         return None, None, None
     params = JobPageParams(filter=JobFilter(terms=(query.equal(Field.ID, place.job_id),)), limit=1)
-    rows = (await executor.job_list(params)).rows
+    rows = (await executor.jobs.list(params)).rows
     return place, rows[0] if rows else None, await read_wait(executor, id, name)

@@ -91,7 +91,7 @@ async def cancel_workflow(executor: Executor, id: str) -> Sequence[int]:
     touched: list[int] = []
     open_ids = await part.workflow_cancel(id)
     for start in range(0, len(open_ids), MOST_AT_ONCE):
-        changes = await executor.job_cancel_many(open_ids[start : start + MOST_AT_ONCE])
+        changes = await executor.jobs.cancel_many(open_ids[start : start + MOST_AT_ONCE])
         if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
             raise LockTimeout
         touched += [*changes.changed, *changes.requested]

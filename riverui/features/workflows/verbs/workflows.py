@@ -36,7 +36,7 @@ async def cancel(
         ]
         if not unfinished:
             return []
-        changes = await transaction.job_cancel_many(unfinished)
+        changes = await transaction.jobs.cancel_many(unfinished)
         if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
             raise LockTimeout
         touched = {*changes.changed, *changes.requested}

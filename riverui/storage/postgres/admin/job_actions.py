@@ -12,7 +12,7 @@ from riverui.domain.values import is_bigint
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Part
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment
 
@@ -20,20 +20,20 @@ _PENDING = Fragment("job_retry_pending")
 _SKIP_LOCKED = Fragment("job_skip_locked")
 
 
-class JobActionStatements(Statements):
+class JobActions(Part):
     """Writing operations on river_job."""
 
-    async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
+    async def cancel_many(self, ids: Sequence[int]) -> JobChanges:
         """Cancel jobs as River's JobCancel does, in one statement; notify the workers of each."""
         return await self._change(
             "job_cancel_many", ids, cancel_attempted_at=rfc3339_nano(datetime.now(UTC))
         )
 
-    async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+    async def delete_many(self, ids: Sequence[int]) -> JobChanges:
         """Delete jobs as River's JobDelete does, in one statement: all but running ones."""
         return await self._change("job_delete_many", ids)
 
-    async def job_move_many(
+    async def move_many(
         self, ids: Sequence[int], *, queue: str | None = None, priority: int | None = None
     ) -> JobChanges:
         """Give waiting jobs another queue or priority in one statement, which also notifies the
@@ -41,16 +41,16 @@ class JobActionStatements(Statements):
         """
         return await self._change("job_move_many", ids, queue=queue, priority=priority)
 
-    async def job_retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
+    async def retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
         """Retry jobs as River's JobRetry does, in one statement; UniqueConflict for all when one
         conflicts. With `pending` that is what they become.
         """
         slots = {"state": _PENDING} if pending else {}
         return await self._change("job_retry_many", ids, slots)
 
-    async def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
+    async def outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
         """Return where these jobs stand, by id; those that are gone are left out."""
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_outcome_list", {"ids": [each for each in ids if is_bigint(each)]}
         )
         return {
@@ -66,12 +66,12 @@ class JobActionStatements(Statements):
         **values: str | int | None,
     ) -> JobChanges:
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
-        parameters = {"ids": possible, "schema": self.schema, **values}
+        parameters = {"ids": possible, "schema": self._sql.schema, **values}
         try:
-            rows = await self.guarded(name, parameters, **slots)
+            rows = await self._sql.guarded(name, parameters, **slots)
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
-            rows = await self.guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
+            rows = await self._sql.guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
         return job_changes(ids, rows)
 
 

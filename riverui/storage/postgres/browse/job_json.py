@@ -16,7 +16,7 @@ _STATES = [state.value for state in JobState]
 class JobJson(JobListPlans):
     """Jobs as the JSON API answers them."""
 
-    async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
+    async def json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
         """Return the page of `job_text_list` in JSON; None where a window might end the search, and
         where a job has args of more than `args` bytes or cannot be written as it stands.
         """
@@ -37,14 +37,14 @@ class JobJson(JobListPlans):
             last = JobCursor(at=None if plan.by_id else row.at, id=row.id)
         return JobJsonPage(jobs=",".join(jobs[: params.limit]), last=last)
 
-    async def job_json_get(self, id: int) -> str | None:
+    async def json_get(self, id: int) -> str | None:
         """Return the job of `job_text_get` in JSON; None where there is none, and where it cannot
         be written as it stands.
         """
         if not is_bigint(id):
             return None
         values = {"id": id, "args": JOB_LIMITS["args"], "states": _STATES}
-        found = await self.prepared("job_json_get", values, job=Fragment("job_json_object"))
+        found = await self._sql.prepared("job_json_get", values, job=Fragment("job_json_object"))
         job: str | None = found.value()
         return job
 

@@ -47,7 +47,7 @@ TASK_LIMITS = {
 class JobTexts(JobListPlans):
     """Reading jobs with their JSON to the letter."""
 
-    async def job_text_list(
+    async def text_list(
         self, params: JobPageParams, *, args: int = 100_000, unpacked: int = 2**40
     ) -> JobTextPage:
         """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
@@ -73,19 +73,19 @@ class JobTexts(JobListPlans):
         ended = searched is None and first is not None and first.found > len(found)
         return JobTextPage(rows=rows, more=more or ended, searched=searched)
 
-    async def job_text_get(self, id: int) -> JobTextRow | None:
+    async def text_get(self, id: int) -> JobTextRow | None:
         """Return one job with its newest errors and its metadata, as far as an answer may hold
         them (`cut`), or None.
         """
-        return await self.job_text(id)
+        return await self.text(id)
 
-    async def job_text(
+    async def text(
         self, id: int, *, unknown: JobState | None = None, **slots: Fragment
     ) -> JobTextRow | None:
         """Return one job with its JSON as text; slots may name another table like river_job."""
         if not is_bigint(id):
             return None
-        found = await self.prepared(
+        found = await self._sql.prepared(
             "job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS, **slots
         )
         row = found.first()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobShowRow, JobState
 from riverui.domain.values import is_bigint
@@ -15,7 +15,15 @@ from riverui.storage.interface.params import (
     JobOrder,
     JobPage,
     JobPageParams,
+    JobProgress,
     TextPiece,
+)
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.job_list.filters import (
+    compile_filter,
+    contains_pattern,
+    is_storable,
+    state_term,
 )
 from riverui.storage.postgres.job_list.paths import path_values
 from riverui.storage.postgres.job_list.plan import JobListPlans, read_page
@@ -24,7 +32,8 @@ from riverui.storage.postgres.job_list.rows import (
     job_show_row,
     known_state,
 )
-from riverui.storage.sql import Fragment
+from riverui.storage.rows import Rows
+from riverui.storage.sql import Fragment, join
 
 PREVIEW = 300
 """Characters in a list of an error, and of args that are no object."""
@@ -51,10 +60,16 @@ _TEXTS = {
 """The blocks of a job's texts by the names that callers have for them."""
 
 
-class JobStatements(JobListPlans):
+_MOST_KINDS = 5000
+"""Distinct kinds that are read to find those that match."""
+_PROGRESS_MILLISECONDS = 1000
+"""Time limit of a count by River's GIN indexes."""
+
+
+class JobReads(JobListPlans):
     """Reading operations on river_job."""
 
-    async def job_list(self, params: JobPageParams) -> JobPage:
+    async def list(self, params: JobPageParams) -> JobPage:
         """Return one page of jobs by keyset; see JobPageParams."""
         plan = await self._plan(params)
         if plan is None:
@@ -70,38 +85,36 @@ class JobStatements(JobListPlans):
         rows, more, searched = read_page(found, params, plan, job_list_row)
         return JobPage(rows=rows, more=more, searched=searched)
 
-    async def job_count(
-        self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None
-    ) -> Count:
+    async def count(self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None) -> Count:
         """Count what matches: AT_LEAST from `cap` on, and where a window ended the search."""
         if not filter.terms and cutoff is None:
             if filter.states:
                 states = [state.value for state in dict.fromkeys(filter.states)]
-                found = await self.rows("job_probe_state", {"states": states, "most": cap + 1})
+                found = await self._sql.rows("job_probe_state", {"states": states, "most": cap + 1})
             else:
-                found = await self.rows("job_count_all_capped", {"cap": cap})
+                found = await self._sql.rows("job_count_all_capped", {"cap": cap})
             matched, ended = found.value(), False
         else:
             params = JobPageParams(
                 filter=filter,
                 order=JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC,
                 limit=cap,
-                window=self._limits.count_rows,
+                window=self._sql.limits.count_rows,
                 cutoff=cutoff,
             )
             plan = await self._plan(params, ordered=False)
             if plan is None:
                 return Count(value=0)
-            row = await self.row("job_count", plan.values, scans=plan.scans)
+            row = await self._sql.row("job_count", plan.values, scans=plan.scans)
             matched, ended = row.matched, row.ended
         if matched > cap:
             return Count(value=cap, kind=CountKind.AT_LEAST)
         return Count(value=matched, kind=CountKind.AT_LEAST if ended else CountKind.EXACT)
 
-    async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
+    async def count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         """Count the jobs of every state: exact up to `cap`, `completed` beyond it ESTIMATED."""
         counts = dict.fromkeys(JobState, Count(value=0))
-        for row in (await self.rows("job_count_by_state", {"cap": cap})).records():
+        for row in (await self._sql.rows("job_count_by_state", {"cap": cap})).records():
             state = known_state(row.state)
             if state is None:
                 continue
@@ -114,28 +127,26 @@ class JobStatements(JobListPlans):
             counts[state] = count
         return counts
 
-    async def job_count_exact(self, state: JobState) -> Count:
+    async def count_exact(self, state: JobState) -> Count:
         """Return an exact count, however long it takes (up to the transaction's time limit)."""
         return Count(
-            value=(await self.rows("job_count_state_exact", {"state": state.value})).value()
+            value=(await self._sql.rows("job_count_state_exact", {"state": state.value})).value()
         )
 
-    async def job_cutoff(self) -> JobCutoff:
+    async def cutoff(self) -> JobCutoff:
         """Return the newest id and the database's clock: they freeze what a bulk action touches."""
-        row = await self.row("job_cutoff")
+        row = await self._sql.row("job_cutoff")
         return JobCutoff(id=row.id, at=row.at)
 
-    async def job_get(
-        self, id: int, *, cut: int = 200_000, lean: bool = False
-    ) -> JobShowRow | None:
+    async def get(self, id: int, *, cut: int = 200_000, lean: bool = False) -> JobShowRow | None:
         """Return one job as its page shows it, or a row like it from the table of a slot."""
         """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
 
         `lean` leaves out what is in its JSON, for a job too large to be read in time.
         """
-        return await self.job_show(id, cut=cut, lean=lean)
+        return await self.show(id, cut=cut, lean=lean)
 
-    async def job_log_piece(
+    async def log_piece(
         self, id: int, attempt: int, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
@@ -148,7 +159,7 @@ class JobStatements(JobListPlans):
         text = Fragment("job_text_log", {"id": id, "attempt": attempt})
         return await self.piece(text, start, size)
 
-    async def job_text_piece(
+    async def text_piece(
         self, id: int, field: str, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
@@ -161,17 +172,77 @@ class JobStatements(JobListPlans):
             raise BadRequest(f"A job has no text “{field}”.")
         return await self.piece(Fragment(block, {"id": id}), start, size) if is_bigint(id) else None
 
-    async def job_show(
+    async def show(
         self, id: int, *, cut: int, lean: bool, unknown: JobState | None = None, **slots: Fragment
     ) -> JobShowRow | None:
         """Return one job as its page shows it; slots may name another table like river_job."""
         if not is_bigint(id):
             return None
         values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
-        row = await self.row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
+        row = await self._sql.row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
         return None if row is None else job_show_row(row, unknown)
 
     async def piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
         """Return `size` bytes of a text from byte `start`."""
-        row = await self.row("job_text_piece", {"start": start, "size": size}, text=text)
+        row = await self._sql.row("job_text_piece", {"start": start, "size": size}, text=text)
         return None if row is None else TextPiece(**row._asdict())
+
+    async def kind_list(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Return distinct kinds by name: those behind `after` that contain `match` (any case), but
+        not `exclude`.
+        """
+        if not is_storable(after):
+            return []
+        values = {
+            "after": after,
+            "exclude": storable_texts(exclude),
+            "limit": limit,
+            "most": _MOST_KINDS,
+            "pattern": contains_pattern(match),
+        }
+        return (await self._sql.rows("job_kind_list", values)).values()
+
+    async def progress(self, filter: JobFilter, *, window: int) -> JobProgress:
+        """Count the filter's jobs by state; look at no more than `window` rows where no index finds
+        them.
+        """
+        rows = await self._progress_contains(filter)
+        if rows is None:
+            params = JobPageParams(
+                filter=filter, order=JobOrder.ID_DESC, limit=window, window=window
+            )
+            plan = await self._plan(params, ordered=False)
+            rows = (
+                Rows()
+                if plan is None
+                else await self._sql.rows("job_progress", plan.values, scans=plan.scans)
+            )
+        counts = dict.fromkeys(JobState, 0)
+        ended = False
+        for row in rows.records():
+            ended |= row.ended
+            if (state := known_state(row.state)) is not None:
+                counts[state] = row.jobs
+        return JobProgress(counts=counts, exact=not ended and sum(counts.values()) <= window)
+
+    async def _progress_contains(self, filter: JobFilter) -> Rows | None:
+        """Return the counts where args or metadata are asked for and their indexes answer in time;
+        else None.
+        """
+        conditions = compile_filter(filter)
+        if not conditions.contains or conditions.impossible:
+            return None
+        terms = [condition.bound or condition.sql for condition in conditions.contains]
+        terms += [c.sql for c in conditions.terms if c not in conditions.contains]
+        if conditions.states is not None:
+            terms.append(state_term(conditions.states))
+        async with self._sql.trying_bitmaps(milliseconds=_PROGRESS_MILLISECONDS):
+            return await self._sql.rows("job_progress_contains", terms=join(terms))
+        return None
+
+
+def storable_texts(names: Sequence[str]) -> str:
+    """Return the names that Postgres can hold, as an array."""
+    return array_literals.texts([name for name in names if is_storable(name)])

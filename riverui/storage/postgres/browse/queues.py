@@ -11,11 +11,10 @@ from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
-from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.browse.jobs import PREVIEW
+from riverui.storage.postgres.browse.jobs import PREVIEW, storable_texts
 from riverui.storage.postgres.job_list.filters import contains_pattern, is_storable
 from riverui.storage.postgres.job_list.rows import job_list_row, queue_list_row, queue_row
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Part
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, word
 
@@ -25,25 +24,25 @@ _MOST_QUEUES = 2000
 _UNFINISHED = tuple(state.value for state in JobState if state not in FINALIZED)
 
 
-class QueueStatements(Statements):
+class PostgresQueues(Part):
     """Operations on river_queue and on the queues that jobs are in."""
 
-    async def queue_get(self, name: str, *, cap: int) -> QueueListRow | None:
+    async def get(self, name: str, *, cap: int) -> QueueListRow | None:
         """Return one queue with its counts; None when it has neither a row nor any job."""
         if not is_storable(name):
             return None
-        row = await self.row("queue_row_get", {"name": name})
+        row = await self._sql.row("queue_row_get", {"name": name})
         if row is None:
-            known = await self.rows("queue_has_jobs", {"name": name, "states": list(JobState)})
+            known = await self._sql.rows("queue_has_jobs", {"name": name, "states": list(JobState)})
             if not known.value():
                 return None
         # The pattern finds no row of River's but this one's name, given by itself.
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "queue_list", {"patterns": [], "job_queues": [name], "cap": cap, "limit": 1}
         )
         return queue_list_row(rows.first())
 
-    async def queue_kind_count(
+    async def kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:
         """Return the kinds of the queue's unfinished jobs, counted among at most `cap` rows of each
@@ -51,7 +50,7 @@ class QueueStatements(Statements):
         """
         if not is_storable(name):
             return []
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "queue_kind_count", {"name": name, "states": list(_UNFINISHED), "cap": cap}
         )
         found = rows.records()
@@ -65,14 +64,12 @@ class QueueStatements(Statements):
             kinds.setdefault(row.kind, {})[JobState(row.state)] = count
         return list(kinds.items())
 
-    async def queue_list(
-        self, *, match: str = "", cap: int, limit: int = 200
-    ) -> Sequence[QueueListRow]:
+    async def list(self, *, match: str = "", cap: int, limit: int = 200) -> Sequence[QueueListRow]:
         """Return the queues by name: those with a row and those that only have waiting or running
         jobs.
         """
         pattern = contains_pattern(match)
-        names = await self.rows(
+        names = await self._sql.rows(
             "job_queue_name_list",
             {
                 "states": list(_UNFINISHED),
@@ -81,17 +78,17 @@ class QueueStatements(Statements):
                 "limit": _MOST_QUEUES,
             },
         )
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "queue_list",
             {"patterns": [pattern], "job_queues": names.values(), "cap": cap, "limit": limit},
         )
         return [queue_list_row(row) for row in rows.records()]
 
-    async def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
+    async def failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
         """Return the queue's newest failed jobs: discarded and retryable, newest attempt first."""
         if not is_storable(name):
             return []
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_list",
             {"name": name, "limit": limit, "preview": PREVIEW},
             scans=Fragment("queue_failure_list"),
@@ -100,124 +97,141 @@ class QueueStatements(Statements):
         found = [job_list_row(row) for row in rows.records()[:limit]]
         return [row for row in found if row is not None]
 
-    async def queue_pause(self, name: str) -> Sequence[str]:
+    async def pause(self, name: str) -> Sequence[str]:
         """Pause the queue, with `*` every queue, as River's QueuePause does, and return the names
         of the queues that changed; raise NotFound where the queue has no row.
         """
         return await self._set_paused("queue_pause", "pause", name)
 
-    async def queue_row_get(self, name: str) -> QueueRow | None:
+    async def row_get(self, name: str) -> QueueRow | None:
         """Return the `river_queue` row alone, None where there is none."""
-        row = await self.row("queue_row_get", {"name": name}) if is_storable(name) else None
+        row = await self._sql.row("queue_row_get", {"name": name}) if is_storable(name) else None
         return None if row is None else queue_row(row)
 
-    async def queue_resume(self, name: str) -> Sequence[str]:
+    async def resume(self, name: str) -> Sequence[str]:
         """Resume the queue, with `*` every queue, as River's QueueResume does, and return the names
         of the queues that changed; raise NotFound where the queue has no row.
         """
         return await self._set_paused("queue_resume", "resume", name)
 
-    async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
+    async def upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
         """Create the queue's row or set its updated_at; metadata and paused_at stay as they are."""
-        return queue_row(await self.row("queue_upsert", {"name": name, "now": now}))
+        return queue_row(await self._sql.row("queue_upsert", {"name": name, "now": now}))
 
-    async def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+    async def upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Do as queue_upsert for distinct queues in one statement, and return their rows in any
         order.
         """
-        rows = await self.rows("queue_upsert_many", {"names": list(names)})
+        rows = await self._sql.rows("queue_upsert_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
 
-    async def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+    async def row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Return the rows of those of the queues that have one, in any order."""
-        rows = await self.rows("queue_row_get_many", {"names": list(names)})
+        rows = await self._sql.rows("queue_row_get_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
 
-    async def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
+    async def with_available_list(self, names: Sequence[str]) -> Collection[str]:
         """Return those of the queues that have a job to be fetched, of whatever kind."""
-        rows = await self.prepared("queue_with_available_list", {"names": list(names)})
+        rows = await self._sql.prepared("queue_with_available_list", {"names": list(names)})
         return set(rows.values())
 
-    async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
+    async def row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
         """Return the rows of queues by name."""
-        rows = await self.rows("queue_row_list", {"after": after, "limit": limit})
+        rows = await self._sql.rows("queue_row_list", {"after": after, "limit": limit})
         return [queue_row(row) for row in rows.records()]
 
-    async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
+    async def update(self, name: str, *, metadata: str) -> QueueRow:
         """Replace the metadata (JSON text) and tell the workers; raise NotFound where the queue has
         no row.
         """
         told = json.dumps(name, ensure_ascii=False)
         payload = f'{{"action":"metadata_changed","metadata":{metadata},"queue":{told}}}'
-        row = await self.row(
+        row = await self._sql.row(
             "queue_update",
-            {"name": name, "metadata": metadata, "schema": self.schema, "payload": payload},
+            {"name": name, "metadata": metadata, "schema": self._sql.schema, "payload": payload},
         )
         if row is None:
             raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
-    async def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
+    async def delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
         """Remove the rows of queues that no client has reported since, and return their names."""
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "queue_delete_expired", {"updated_before": updated_before, "limit": limit}
         )
         return sorted(rows.values())
 
-    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
-        """Send each payload on the schema's channel of that topic."""
-        if payloads:
-            told = {
-                "schema": self.schema,
-                "topic": topic,
-                "payloads": array_literals.texts(payloads),
-            }
-            await self.rows("notify_many", told)
-
-    async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
+    async def count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
         """Return River's queue rows by name with their counts, exact up to `cap`."""
-        rows = await self.rows("queue_count_list", {"cap": cap, "limit": limit})
+        rows = await self._sql.rows("queue_count_list", {"cap": cap, "limit": limit})
         return [_counted(row) for row in rows.records()]
 
-    async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
+    async def count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
         """Return one queue's row with its counts; None without a row."""
         if not is_storable(name):
             return None
         named = Fragment("queue_count_named", {"name": name})
-        row = await self.row("queue_count_list", {"cap": cap, "limit": 1}, named=named)
+        row = await self._sql.row("queue_count_list", {"cap": cap, "limit": 1}, named=named)
         return None if row is None else _counted(row)
 
-    async def queue_set_metadata_key(self, name: str, key: str, value: str | None) -> QueueRow:
+    async def set_metadata_key(self, name: str, key: str, value: str | None) -> QueueRow:
         """Set a key of the metadata to a value (JSON as text), or remove it for None, and notify
         the workers; return the queue's row. Raise NotFound if it has none.
         """
-        values = {"name": name, "key": key, "value": value, "schema": self.schema}
+        values = {"name": name, "key": key, "value": value, "schema": self._sql.schema}
         return await self._changed("queue_set_metadata_key", name, values)
 
-    async def queue_touch(self, name: str) -> QueueRow:
+    async def touch(self, name: str) -> QueueRow:
         """Set the queue's updated_at and nothing else; return its row. Raise NotFound where the
         queue has no row.
         """
         return await self._changed("queue_touch", name, {"name": name})
 
     async def _changed(self, block: str, name: str, values: Mapping[str, Any]) -> QueueRow:
-        row = await self.row(block, values) if is_storable(name) else None
+        row = await self._sql.row(block, values) if is_storable(name) else None
         if row is None:
             raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
     async def _set_paused(self, block: str, action: str, name: str) -> Sequence[str]:
-        rows = await self.rows(block, {"name": name}) if is_storable(name) else Rows()
+        rows = await self._sql.rows(block, {"name": name}) if is_storable(name) else Rows()
         if not rows and name != "*":
             raise NotFound(f"Queue not found: {name}.")
         # River announces it even when nothing changed.
         payload = json.dumps(
             {"action": action, "queue": name}, ensure_ascii=False, separators=(",", ":")
         )
-        await self.rows(
-            "notify", {"schema": self.schema, "topic": "river_control", "payload": payload}
+        await self._sql.rows(
+            "notify", {"schema": self._sql.schema, "topic": "river_control", "payload": payload}
         )
         return [row.name for row in rows.records() if row.changed]
+
+    async def name_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
+        """Return names of queues that contain `match` (any case), by name: of those with a row and
+        those that only have jobs.
+        """
+        values = {
+            "limit": limit,
+            "most": _MOST_QUEUES,
+            "pattern": contains_pattern(match),
+            "states": [state.value for state in JobState],
+        }
+        used = (await self._sql.rows("job_queue_name_list", values)).values()
+        return sorted({*await self.row_name_list(match=match, limit=limit), *used})[:limit]
+
+    async def row_name_list(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Return names of queues that have a row, chosen as those of `jobs.kind_list`."""
+        if not is_storable(after):
+            return []
+        values = {
+            "after": after,
+            "exclude": storable_texts(exclude),
+            "limit": limit,
+            "pattern": contains_pattern(match),
+        }
+        return (await self._sql.rows("queue_row_name_list", values)).values()
 
 
 def _counted(row: Any) -> QueueCountRow:

@@ -22,7 +22,7 @@ from riverui.storage.interface.insert_rows import columns
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Part
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 
@@ -44,10 +44,10 @@ _OTHER_SLOTS = {
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class JobInsert(Statements):
+class JobInsert(Part):
     """Operations that insert jobs."""
 
-    async def job_insert_many(
+    async def insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> Sequence[InsertResult]:
         """Insert as River's JobInsertFastMany does, and notify the workers of the queues in
@@ -64,7 +64,9 @@ class JobInsert(Statements):
             given = columns(sent)
         payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
         notification = (
-            {"schema": self.schema, "payloads": array_literals.texts(payloads)} if payloads else {}
+            {"schema": self._sql.schema, "payloads": array_literals.texts(payloads)}
+            if payloads
+            else {}
         )
         rows = await self._insert(given, unique=unique, conflict=unique, notify=notification)
         if len(rows) != len(sent):
@@ -80,7 +82,7 @@ class JobInsert(Statements):
             seen.add(place)
         return answers
 
-    async def job_insert_many_fast(
+    async def insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
         """Insert as River's JobInsertFastManyNoReturning does, then notify; return how many.
@@ -89,11 +91,11 @@ class JobInsert(Statements):
         """
         unique = any(job.unique_key is not None for job in jobs)
         try:
-            if jobs and self._copies:
+            if jobs and self._sql.copies:
                 slots = {} if unique else {"unique_columns": EMPTY}
                 name = "job_insert_many_fast"
-                text, _ = self._queries.render(Fragment(name, **slots))
-                await self._copy(name, text, _copy_rows(jobs, unique=unique))
+                text, _ = self._sql.queries.render(Fragment(name, **slots))
+                await self._sql.copy(name, text, _copy_rows(jobs, unique=unique))
             elif jobs:
                 await self._insert(columns(jobs), unique=unique, conflict=False, notify={})
         except UniqueConflict as error:
@@ -104,11 +106,11 @@ class JobInsert(Statements):
         if notify:
             payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
             values = {
-                "schema": self.schema,
+                "schema": self._sql.schema,
                 "topic": "river_insert",
                 "payloads": array_literals.texts(payloads),
             }
-            await self.rows("notify_many", values)
+            await self._sql.rows("notify_many", values)
         return len(jobs)
 
     async def _insert(
@@ -145,7 +147,7 @@ class JobInsert(Statements):
             slots = slots | _NO_EXISTING
         if not notify:
             slots = {**slots, "notify": EMPTY}
-        return await self.prepared("job_insert_many", values, **slots)
+        return await self._sql.prepared("job_insert_many", values, **slots)
 
 
 def insert_payload(queue: str) -> str:

@@ -20,7 +20,7 @@ from riverui.storage.postgres.engine.job_rows import (
     excepted,
     job_rows,
 )
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Part
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 
@@ -30,17 +30,17 @@ _FIRST_OLD = Fragment("job_first_old")
 _FIRST_STUCK = Fragment("job_first_stuck")
 
 
-class JobUpkeep(Statements):
+class JobUpkeep(Part):
     """Operations on river_job for maintenance."""
 
-    async def job_schedule(
+    async def schedule(
         self, *, now: datetime, limit: int, except_ids: Sequence[int] = ()
     ) -> Sequence[JobScheduled]:
         """Make scheduled and retryable jobs due by `now` available; return what was moved.
 
         Unique conflicts are decided by River's rules.
         """
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_schedule",
             {"now": now, "limit": limit, "except_ids": array_literals.numbers(except_ids)},
             metadata=JOB_METADATA,
@@ -48,9 +48,9 @@ class JobUpkeep(Statements):
         )
         return [JobScheduled(**row._asdict()) for row in rows.records()]
 
-    async def job_first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
+    async def first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
         """Return the id of the job that job_schedule would move first; None where there is none."""
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_schedule",
             {"now": now, "limit": 1, "except_ids": array_literals.numbers(except_ids)},
             moved=_FIRST_DUE,
@@ -59,22 +59,22 @@ class JobUpkeep(Statements):
         first: int | None = rows.value()
         return first
 
-    async def job_get_stuck(
+    async def get_stuck(
         self, *, attempted_before: datetime, after_id: int, limit: int
     ) -> Sequence[JobRow]:
         """Return running jobs that started before then, by id."""
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": limit},
             columns=JOB_COLUMNS,
         )
         return job_rows(rows)
 
-    async def job_first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
+    async def first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
         """Return the id of the job that job_get_stuck would read first; None where there is
         none.
         """
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": 1},
             rows=_FIRST_STUCK,
@@ -82,11 +82,11 @@ class JobUpkeep(Statements):
         first: int | None = rows.value()
         return first
 
-    async def job_rescue_many(
+    async def rescue_many(
         self, rescues: Sequence[JobRescueParams], *, attempted_before: datetime
     ) -> Sequence[int]:
         """End stuck jobs that are still running since before then; return the ids changed."""
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_rescue_many",
             {
                 "ids": array_literals.numbers([rescue.id for rescue in rescues]),
@@ -105,11 +105,11 @@ class JobUpkeep(Statements):
         )
         return rows.values()
 
-    async def job_delete_before(self, params: JobDeleteBeforeParams) -> int:
+    async def delete_before(self, params: JobDeleteBeforeParams) -> int:
         """Remove finished jobs past their retention, up to `limit`; return how many."""
         return int((await self._old(params)).value())
 
-    async def job_first_old(self, params: JobDeleteBeforeParams) -> int | None:
+    async def first_old(self, params: JobDeleteBeforeParams) -> int | None:
         """Return the id of the job that job_delete_before would remove first; None where there is
         none.
         """
@@ -118,7 +118,7 @@ class JobUpkeep(Statements):
 
     async def _old(self, params: JobDeleteBeforeParams, **slots: Fragment) -> Rows:
         block = old_jobs(params, **slots)
-        return await self.rows("job_delete_before", block.values, **block.slots)
+        return await self._sql.rows("job_delete_before", block.values, **block.slots)
 
 
 def old_jobs(params: JobDeleteBeforeParams, **slots: Fragment) -> Fragment:

@@ -10,7 +10,6 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.json import read_object
-from riverui.domain.values import is_bigint
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     JobFetchParams,
@@ -19,7 +18,6 @@ from riverui.storage.interface.engine_params import (
     RunningJob,
 )
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_insert import JobInsert
 from riverui.storage.postgres.engine.job_rows import (
     JOB_COLUMNS,
     JOB_ERRORS,
@@ -28,6 +26,7 @@ from riverui.storage.postgres.engine.job_rows import (
     fetched_rows,
     job_rows,
 )
+from riverui.storage.postgres.statements import Part
 from riverui.storage.sql import EMPTY, Fragment
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
@@ -39,12 +38,12 @@ _OF_ATTEMPT = Fragment("job_complete_of_attempt")
 _OF_ATTEMPTS = Fragment("job_complete_of_attempts")
 
 
-class JobWork(JobInsert):
+class JobWork(Part):
     """Operations on river_job that workers need all the time."""
 
-    async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
+    async def get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
         """Take up to `limit` due jobs by priority, time and id; return them as running."""
-        ask = self.rows if params.except_ids or params.alike else self.prepared
+        ask = self._sql.rows if params.except_ids or params.alike else self._sql.prepared
         rows = await ask(
             "job_get_available",
             {
@@ -61,18 +60,18 @@ class JobWork(JobInsert):
         )
         return fetched_rows(rows, params.client_id, params.queue)
 
-    async def job_first_available(self, params: JobFetchParams) -> int | None:
+    async def first_available(self, params: JobFetchParams) -> int | None:
         """Return the id of the job that job_get_available would take first, or None."""
-        rows = await self.rows("job_first_available", _which(params), **_kinds(params))
+        rows = await self._sql.rows("job_first_available", _which(params), **_kinds(params))
         first: int | None = rows.value()
         return first
 
-    async def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
+    async def begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
         """Take one unfinished job, due or not, and make it running; None where there is none.
 
         For tests.
         """
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_begin",
             {"id": id, "client_id": client_id, "now": now, "max_attempted_by": MAX_ATTEMPTED_BY},
             columns=JOB_COLUMNS,
@@ -80,7 +79,7 @@ class JobWork(JobInsert):
         )
         return next(iter(job_rows(rows)), None)
 
-    async def job_complete_many(
+    async def complete_many(
         self,
         ids: Sequence[int],
         finalized_at: Sequence[datetime],
@@ -107,9 +106,9 @@ class JobWork(JobInsert):
         if of_attempts is not None:
             slots["attempts"] = _OF_ATTEMPT if equal else _OF_ATTEMPTS
             values["attempts"] = attempts[0] if equal else array_literals.numbers(attempts)
-        return (await self.prepared("job_complete_many", values, **slots)).values()
+        return (await self._sql.prepared("job_complete_many", values, **slots)).values()
 
-    async def job_delete_completed_many(
+    async def delete_completed_many(
         self, ids: Sequence[int], *, of_attempts: Sequence[int]
     ) -> Sequence[int]:
         """Remove still running jobs that have gone well; return their ids."""
@@ -125,9 +124,11 @@ class JobWork(JobInsert):
             "attempts": of_attempts[0] if equal else array_literals.numbers(of_attempts),
         }
         slot = _OF_ATTEMPT if equal else _OF_ATTEMPTS
-        return (await self.prepared("job_delete_completed_many", values, attempts=slot)).values()
+        return (
+            await self._sql.prepared("job_delete_completed_many", values, attempts=slot)
+        ).values()
 
-    async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
+    async def set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change jobs as River's JobSetStateIfRunningMany does; return the rows as they are
         afterwards, by id, without the missing ones. Ephemeral ones are removed.
         """
@@ -139,32 +140,15 @@ class JobWork(JobInsert):
             rows += await self._set_state(kept)
         return sorted(rows, key=attrgetter("id"))
 
-    async def job_running_list(self, client_id: str) -> Sequence[RunningJob]:
+    async def running_list(self, client_id: str) -> Sequence[RunningJob]:
         """Return all running jobs that this client was the last to fetch, by id."""
-        rows = await self.rows("job_running_list", {"client_id": client_id})
+        rows = await self._sql.rows("job_running_list", {"client_id": client_id})
         return [RunningJob(**row._asdict()) for row in rows.records()]
 
-    async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
+    async def cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of the running jobs that somebody asked to cancel."""
-        rows = await self.rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
+        rows = await self._sql.rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
         return rows.values()
-
-    async def job_update(self, id: int, *, metadata: str) -> JobRow | None:
-        """Merge an object (JSON text) into the job's metadata, in any state; return the job, None
-        without one.
-        """
-        if not is_bigint(id):
-            return None
-        values = {"id": id, "metadata": metadata}
-        rows = await self.rows("job_update", values, columns=JOB_COLUMNS, metadata=JOB_METADATA)
-        return next(iter(job_rows(rows)), None)
-
-    async def job_row_get(self, id: int) -> JobRow | None:
-        """Return one whole job, or None."""
-        if not is_bigint(id):
-            return None
-        rows = await self.rows("job_row_get", {"id": id}, columns=JOB_COLUMNS)
-        return next(iter(job_rows(rows)), None)
 
     async def _set_state(self, changes: Sequence[JobSetStateParams]) -> list[JobRow]:
         values = {
@@ -178,7 +162,7 @@ class JobWork(JobInsert):
             "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
             "attempted_at": array_literals.instants([change.attempted_at for change in changes]),
         }
-        rows = await self.rows(
+        rows = await self._sql.rows(
             "job_set_state_many",
             values,
             columns=JOB_COLUMNS,
@@ -194,7 +178,7 @@ class JobWork(JobInsert):
             "ids": array_literals.numbers(of_id),
             "of_attempts": array_literals.numbers([change.of_attempt for change in of_id.values()]),
         }
-        rows = job_rows(await self.rows("job_delete_ended_many", values, columns=JOB_COLUMNS))
+        rows = job_rows(await self._sql.rows("job_delete_ended_many", values, columns=JOB_COLUMNS))
         for place, row in enumerate(rows):
             change = of_id[row.id]
             if row.state is JobState.RUNNING and change.of_attempt in (None, row.attempt):

@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.domain.queues import LeaderRow
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Part
 
 
-class Leader(Statements):
+class PostgresLeader(Part):
     """Operations on river_leader."""
 
-    async def leader_get(self) -> LeaderRow | None:
+    async def get(self) -> LeaderRow | None:
         """Return who leads; None when nobody does."""
-        return _leader(await self.row("leader_get"))
+        return _leader(await self._sql.row("leader_get"))
 
-    async def leader_attempt_elect(
+    async def attempt_elect(
         self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
         """Become leader where nobody is, or where a term has run out; return None when
@@ -27,15 +27,15 @@ class Leader(Statements):
             "ttl": ttl.total_seconds(),
             "now": now,
         }
-        return _leader(await self.row("leader_attempt_elect", parameters))
+        return _leader(await self._sql.row("leader_attempt_elect", parameters))
 
-    async def leader_attempt_reelect(
+    async def attempt_reelect(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
         """Prolong that very term; return None when it is lost."""
         return await self._prolong("leader_attempt_reelect", leader_id, elected_at, ttl, now)
 
-    async def leader_resume(
+    async def resume(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
         """Go on with that very term, also where it has run out; return None where somebody else has
@@ -52,16 +52,16 @@ class Leader(Statements):
             "ttl": ttl.total_seconds(),
             "now": now,
         }
-        return _leader(await self.row(block, parameters))
+        return _leader(await self._sql.row(block, parameters))
 
-    async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
+    async def resign(self, leader_id: str, *, elected_at: datetime) -> bool:
         """End that very term and tell the other clients; return whether there was one to end."""
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "elected_at": elected_at,
-            "schema": self.schema,
+            "schema": self._sql.schema,
         }
-        return await self.row("leader_resign", parameters) is not None
+        return await self._sql.row("leader_resign", parameters) is not None
 
 
 def _leader(row: Any) -> LeaderRow | None:

@@ -38,7 +38,7 @@ from riverui.storage.postgres.job_list.filters import (
     state_term,
     with_names,
 )
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.postgres.statements import Part, instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment, join, word
 
@@ -125,7 +125,7 @@ class _Choice:
         return {"desc": word("desc")} if self.descending else {}
 
 
-class JobListPlans(Statements):
+class JobListPlans(Part):
     """Plans lists; asks the database where a choice depends on what it holds."""
 
     async def _plan(
@@ -164,14 +164,14 @@ class JobListPlans(Statements):
     ) -> Rows:
         """Return the rows of a statement that reads the plan's scans."""
         if plan.free:
-            async with self.bitmaps(scans=True):
-                return await self.planned(block, values, **slots)
-        ask = self.prepared if plan.steady else self.planned
+            async with self._sql.bitmaps(scans=True):
+                return await self._sql.planned(block, values, **slots)
+        ask = self._sql.prepared if plan.steady else self._sql.planned
         return await ask(block, values, **slots)
 
     async def _named(self, filter: JobFilter) -> JobFilter:
         """Return the filter with patterns of kinds and queues replaced by the names they find."""
-        named, most = filter, self._limits.few_names
+        named, most = filter, self._sql.limits.few_names
         for term in filter.terms:
             if (
                 term.op is not Op.LIKE
@@ -182,10 +182,12 @@ class JobListPlans(Statements):
             everything = {"pattern": "%", "most": most + 1, "limit": most + 1}
             if term.field is Field.KIND:
                 values = {**everything, "after": "", "exclude": "{}"}
-                names = (await self.rows("job_kind_list", values)).values()
+                names = (await self._sql.rows("job_kind_list", values)).values()
             else:
                 states = [state.value for state in filter.states or tuple(JobState)]
-                found = await self.rows("job_queue_name_list", {**everything, "states": states})
+                found = await self._sql.rows(
+                    "job_queue_name_list", {**everything, "states": states}
+                )
                 names = found.values()
             if len(names) <= most:
                 fits = matcher([str(value) for value in term.values])
@@ -200,7 +202,7 @@ class JobListPlans(Statements):
         """
         if cursor.at not in (FIRST, LAST):
             return cursor.at
-        rows = await self.rows("job_at_get", {"id": cursor.id}, at=Fragment("job_at"))
+        rows = await self._sql.rows("job_at_get", {"id": cursor.id}, at=Fragment("job_at"))
         return str(rows.value()) if rows else instant(cursor.at)
 
     async def _candidates(self, choice: _Choice, *, ask: bool) -> Fragment | None:
@@ -210,8 +212,8 @@ class JobListPlans(Statements):
         conditions = choice.conditions
         states = [state.value for state in conditions.states or tuple(JobState)]
         # Who wants many rows may as well look at that many.
-        few = max(self._limits.few_jobs, choice.limit)
-        if conditions.ids is not None and len(conditions.ids) <= self._limits.few_jobs:
+        few = max(self._sql.limits.few_jobs, choice.limit)
+        if conditions.ids is not None and len(conditions.ids) <= self._sql.limits.few_jobs:
             return Fragment("job_candidates_ids", {"candidates": list(conditions.ids)})
         if not ask:
             return None
@@ -232,14 +234,14 @@ class JobListPlans(Statements):
             choice.by_id
             and conditions.states is not None
             and await self._few(
-                "job_probe_state", {"states": states}, self._limits.few_jobs_of_states
+                "job_probe_state", {"states": states}, self._sql.limits.few_jobs_of_states
             )
         ):
             return Fragment("job_candidates_state", {"states": states})
         return None
 
     async def _few(self, probe: str, values: Mapping[str, Any], most: int) -> bool:
-        rows = await self.rows(probe, {**values, "most": most + 1})
+        rows = await self._sql.rows(probe, {**values, "most": most + 1})
         return bool(rows.value() <= most)
 
     async def _containing(self, conditions: Conditions) -> list[int] | None:
@@ -248,11 +250,11 @@ class JobListPlans(Statements):
         """
         terms = join(condition.bound for condition in conditions.contains if condition.bound)
         ids: list[int] | None = None
-        most = self._limits.few_jobs
-        async with self.trying_bitmaps(milliseconds=_TRY):
-            explained = await self.rows("job_contains_explain", terms=terms)
-            if _promising(explained.value(), self._limits.promising_rows):
-                rows = await self.rows("job_contains_ids", {"most": most + 1}, terms=terms)
+        most = self._sql.limits.few_jobs
+        async with self._sql.trying_bitmaps(milliseconds=_TRY):
+            explained = await self._sql.rows("job_contains_explain", terms=terms)
+            if _promising(explained.value(), self._sql.limits.promising_rows):
+                rows = await self._sql.rows("job_contains_ids", {"most": most + 1}, terms=terms)
                 ids = rows.values() if len(rows) <= most else None
         return ids
 

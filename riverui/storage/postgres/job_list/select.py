@@ -10,9 +10,9 @@ from riverui.domain.values import MAX_SMALLINT, is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
+from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, JOB_METADATA, job_rows
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.postgres.statements import Part, instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, Placeholder, join, word
 from riverui.storage.where import Where
@@ -23,28 +23,47 @@ _NO_PRIVILEGE = "42501"
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
 
 
-class JobSelect(Statements):
+class JobSelect(Part):
     """Operations on the jobs that a JobSelectParams names."""
 
-    async def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
+    async def row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Return whole jobs in the order asked for; see JobSelectParams."""
         terms = [*_terms(params), *_place(params)]
         slots = {"columns": JOB_COLUMNS, **_order(params)}
         return job_rows(await self._selected("job_row_list", params, terms, **slots))
 
-    async def job_row_count(self, params: JobSelectParams) -> Mapping[JobState, int]:
+    async def row_count(self, params: JobSelectParams) -> Mapping[JobState, int]:
         """Count the jobs that match by state, up to `limit` of them."""
         rows = await self._selected("job_row_count", params, _terms(params))
         found = ((known_state(row.state), row.jobs) for row in rows.records())
         return {state: jobs for state, jobs in found if state is not None}
 
-    async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+    async def row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
         deleted.
         """
         return job_rows(
             await self._selected("job_row_delete_many", params, _terms(params), columns=JOB_COLUMNS)
         )
+
+    async def update(self, id: int, *, metadata: str) -> JobRow | None:
+        """Merge an object (JSON text) into the job's metadata, in any state; return the job, None
+        without one.
+        """
+        if not is_bigint(id):
+            return None
+        values = {"id": id, "metadata": metadata}
+        rows = await self._sql.rows(
+            "job_update", values, columns=JOB_COLUMNS, metadata=JOB_METADATA
+        )
+        return next(iter(job_rows(rows)), None)
+
+    async def row_get(self, id: int) -> JobRow | None:
+        """Return one whole job, or None."""
+        if not is_bigint(id):
+            return None
+        rows = await self._sql.rows("job_row_get", {"id": id}, columns=JOB_COLUMNS)
+        return next(iter(job_rows(rows)), None)
 
     async def _selected(
         self, block: str, params: JobSelectParams, terms: list[Fragment], **slots: Fragment
@@ -56,7 +75,7 @@ class JobSelect(Statements):
             terms += (word("and"), where_fragment(condition))
         values = {"limit": params.limit}
         try:
-            return await self.rows(block, values, terms=join(terms), **slots)
+            return await self._sql.rows(block, values, terms=join(terms), **slots)
         except (BadRequest, DatabaseError) as error:
             state = getattr(error.__cause__, "sqlstate", None) or ""
             refused = state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE

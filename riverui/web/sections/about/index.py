@@ -76,7 +76,7 @@ async def index(request: Request) -> Response:
             recorded := await fact(driver, lambda executor: ServerStore(executor).migration_list())
         ),
         "tables": (tables := await _tables(driver)),
-        "leader": (leader := await fact(driver, lambda executor: executor.leader_get())),
+        "leader": (leader := await fact(driver, lambda executor: executor.leader.get())),
     }
     errors = {name: error for name, error in facts.items() if isinstance(error, DatabaseError)}
     # People look on this page for what is wrong with the database.

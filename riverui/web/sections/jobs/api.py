@@ -158,9 +158,9 @@ async def show(request: Request) -> Response:
     if not job_id:
         raise BadRequest("A job id must be a whole number.")
     async with dashboard(request).driver.reading() as executor:
-        if (written := await executor.job_json_get(job_id)) is not None:
+        if (written := await executor.jobs.json_get(job_id)) is not None:
             return serializers.passed_on(written)
-        row = await executor.job_text_get(job_id)
+        row = await executor.jobs.text_get(job_id)
     if row is None:
         raise NotFound(f"Job not found: {job_id}.")
     return serializers.reply(Job.of_text(row))
@@ -263,7 +263,7 @@ async def _written(
     args = min(_ARGS, _ROOM // wanted.limit)
     try:
         async with dashboard(request).driver.reading(timeout=limit) as executor:
-            return await executor.job_json_list(wanted, args=args)
+            return await executor.jobs.json_list(wanted, args=args)
     except QueryTimeout:
         if selection.extended:
             return None
@@ -325,7 +325,7 @@ async def _page(
     request: Request, wanted: JobPageParams, *, args: int, limit: timedelta
 ) -> JobTextPage:
     async with dashboard(request).driver.reading(timeout=limit) as executor:
-        return await executor.job_text_list(wanted, args=args)
+        return await executor.jobs.text_list(wanted, args=args)
 
 
 ENDPOINTS = (

@@ -65,8 +65,8 @@ async def index(request: Request) -> Response:
     terms = (*listing.search.terms, group.term) if group else listing.search.terms
     matching = JobFilter(states=query.normal_states(states), terms=terms)
     async with board.driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
-        page = await executor.job_list(
+        cutoff = await executor.jobs.cutoff()
+        page = await executor.jobs.list(
             JobPageParams(
                 filter=matching,
                 order=addresses.default_order(matching.states),
@@ -139,7 +139,7 @@ async def _counts(
         try:
             async with board.driver.reading() as executor:
                 return {
-                    state: await executor.job_count(
+                    state: await executor.jobs.count(
                         replace(matching, states=(state,)),
                         cap=board.config.count_cap,
                         cutoff=cutoff,

@@ -101,7 +101,7 @@ async def _job(request: Request, job_id: int) -> JobShowRow:
     job = None
     if is_bigint(job_id):
         async with dashboard(request).driver.reading() as executor:
-            job = await executor.job_get(job_id, cut=_READ)
+            job = await executor.jobs.get(job_id, cut=_READ)
     if job is None:
         raise NotFound(f"Job not found: {job_id}.")
     return job
@@ -121,7 +121,7 @@ async def _last_good(request: Request, job: JobShowRow) -> int | None:
         window=board.config.search_window,
     )
     async with board.driver.reading() as executor:
-        page = await executor.job_list(wanted)
+        page = await executor.jobs.list(wanted)
     return next((row.id for row in page.rows if row.id != job.id), None)
 
 

@@ -170,7 +170,7 @@ async def _page(request: Request, wanted: JobPageParams, args: int) -> JobTextPa
     while True:
         try:
             async with dashboard(request).driver.reading() as executor:
-                return await executor.job_text_list(wanted, args=args, unpacked=_UNPACKED)
+                return await executor.jobs.text_list(wanted, args=args, unpacked=_UNPACKED)
         except QueryTimeout:
             if wanted.limit > 1 or wanted.window > _LEAST_WINDOW:
                 window = max(_LEAST_WINDOW, wanted.window // 10)
@@ -196,7 +196,7 @@ def _linear(request: Request, selection: Selection) -> Selection:
 async def _frozen(request: Request, selection: Selection) -> Selection:
     """Return the selection without jobs inserted from now on, so that the export ends."""
     async with dashboard(request).driver.reading() as executor:
-        cutoff = await executor.job_cutoff()
+        cutoff = await executor.jobs.cutoff()
     until = Term(field=Field.ID, op=Op.LE, values=(cutoff.id,))
     found = selection.filter
     return replace(selection, filter=JobFilter(states=found.states, terms=(*found.terms, until)))

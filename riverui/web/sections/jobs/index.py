@@ -191,11 +191,11 @@ async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[L
         window=window,
         paths=listing.paths,
     )
-    page = await executor.job_list(params)
+    page = await executor.jobs.list(params)
     if listing.cursor and listing.cursor.before and not page.more and not page.searched:
         listing = addresses.first_page(listing)
         if len(page.rows) < listing.limit:
-            page = await executor.job_list(replace(params, cursor=None))
+            page = await executor.jobs.list(replace(params, cursor=None))
         else:
             page = replace(page, more=True)
     return listing, page

@@ -58,12 +58,12 @@ async def index(request: Request) -> Response:
     start = _number(request, "start") or 0
     board = dashboard(request)
     async with board.driver.reading() as executor:
-        job = await executor.job_get(job_id, cut=1, lean=True)
+        job = await executor.jobs.get(job_id, cut=1, lean=True)
         if job is None:
             raise NotFound(f"Job not found: {job_id}.")
         named = _number(request, "attempt")
         attempt = job.attempt if named is None else named
-        piece = await executor.job_log_piece(job_id, attempt, start=start, size=_PIECE_BYTES)
+        piece = await executor.jobs.log_piece(job_id, attempt, start=start, size=_PIECE_BYTES)
     text, size, end = "", 0, start
     if piece is not None:
         # Leave a character that is cut at the end for the next piece.

@@ -188,7 +188,7 @@ async def _newest(request: Request, filled: NewJobForm) -> Response:
         wanted = JobPageParams(
             filter=JobFilter(terms=(query.equal(Field.KIND, filled.kind),)), limit=1
         )
-        page = await fact(dashboard(request).driver, lambda executor: executor.job_list(wanted))
+        page = await fact(dashboard(request).driver, lambda executor: executor.jobs.list(wanted))
         if isinstance(page, DatabaseError):
             note = "The newest job of this kind could not be read in time."
         elif page.rows:
@@ -220,8 +220,8 @@ async def _page(
     if access(request).may("jobs.read"):
         driver = dashboard(request).driver
         found = [
-            await fact(driver, lambda executor: executor.job_kind_list(limit=_MOST_KINDS)),
-            await fact(driver, lambda executor: executor.queue_name_list(limit=_MOST_KINDS)),
+            await fact(driver, lambda executor: executor.jobs.kind_list(limit=_MOST_KINDS)),
+            await fact(driver, lambda executor: executor.queues.name_list(limit=_MOST_KINDS)),
         ]
         kinds, queues = (() if isinstance(names, DatabaseError) else names for names in found)
     return JobsNew(
@@ -238,7 +238,7 @@ async def _page(
 
 async def _job(request: Request, job_id: int) -> JobShowRow:
     async with dashboard(request).driver.reading() as executor:
-        job = await executor.job_get(job_id, cut=_PREFILLED)
+        job = await executor.jobs.get(job_id, cut=_PREFILLED)
     if job is None:
         raise NotFound(f"Job not found: {job_id}.")
     return job
@@ -254,7 +254,7 @@ async def _with_sealed_args(request: Request, filled: NewJobForm, like: int | No
     job = None
     if like is not None and is_bigint(like):
         async with dashboard(request).driver.reading() as executor:
-            job = await executor.job_get(like, cut=_MOST_SEALED)
+            job = await executor.jobs.get(like, cut=_MOST_SEALED)
     if job is None or not job.args.complete or not is_sealed(job.args.text):
         raise JobRefused("There are no encrypted args to copy: enter the args.", field="args")
     return replace(filled, args=job.args.text)

@@ -39,7 +39,7 @@ async def index(request: Request) -> Response:
         return closed
     need(request, "jobs.read")
     async with dashboard(request).driver.reading() as executor:
-        job = await executor.job_get(job_id, cut=_MOST)
+        job = await executor.jobs.get(job_id, cut=_MOST)
     if job is None:
         raise NotFound(show.no_job(job_id))
     if sealed_args(job.args.text, job.args.size) is None:

@@ -82,10 +82,10 @@ async def _progress(request: Request, group: JobFilter) -> JobProgress:
     board = dashboard(request)
     try:
         async with board.driver.reading() as executor:
-            return await executor.job_progress(group, window=_WINDOW)
+            return await executor.jobs.progress(group, window=_WINDOW)
     except QueryTimeout:
         async with board.driver.reading() as executor:
-            return await executor.job_progress(group, window=board.config.search_window)
+            return await executor.jobs.progress(group, window=board.config.search_window)
 
 
 def _group(request: Request) -> JobFilter:

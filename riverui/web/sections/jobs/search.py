@@ -69,7 +69,7 @@ async def step(request: Request) -> Response:
     over = True
     try:
         async with board.driver.reading() as executor:
-            page = await executor.job_list(
+            page = await executor.jobs.list(
                 JobPageParams(
                     filter=listing.filter,
                     order=listing.order,

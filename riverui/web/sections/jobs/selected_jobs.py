@@ -233,4 +233,4 @@ async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[
 async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
     wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
     async with dashboard(request).driver.reading() as executor:
-        return (await executor.job_list(JobPageParams(filter=wanted, limit=len(ids)))).rows
+        return (await executor.jobs.list(JobPageParams(filter=wanted, limit=len(ids)))).rows

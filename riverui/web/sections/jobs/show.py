@@ -151,7 +151,7 @@ async def answer(
     board = dashboard(request)
     now, queue, explanation = datetime.now(UTC), None, None
     if job.state is JobState.RUNNING:
-        queue = await fact(board.driver, lambda executor: executor.queue_row_get(job.queue))
+        queue = await fact(board.driver, lambda executor: executor.queues.row_get(job.queue))
     why_stuck = stuck(job, queue if isinstance(queue, QueueRow) else None, now)
     if why_stuck or job.state in WAITING:
         explanation = await explain_row(board.driver, job, board.sections.holds)
@@ -236,11 +236,11 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
     driver, too_large = dashboard(request).driver, False
     try:
         async with driver.reading() as executor:
-            job = await executor.job_get(job_id)
+            job = await executor.jobs.get(job_id)
     except QueryTimeout:
         too_large = True
         async with driver.reading() as executor:
-            job = await executor.job_get(job_id, lean=True)
+            job = await executor.jobs.get(job_id, lean=True)
     if job is None:
         raise NotFound(no_job(job_id))
     return job, too_large
@@ -257,11 +257,11 @@ async def _is_dead(request: Request, job_id: int) -> bool:
 
 
 async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_text_piece(job_id, field, start=start, size=PIECE_BYTES)
+    return await executor.jobs.text_piece(job_id, field, start=start, size=PIECE_BYTES)
 
 
 async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_log_piece(job_id, attempt, start=start, size=PIECE_BYTES)
+    return await executor.jobs.log_piece(job_id, attempt, start=start, size=PIECE_BYTES)
 
 
 def path_id(request: Request) -> int:

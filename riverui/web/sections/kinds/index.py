@@ -98,7 +98,7 @@ async def index(request: Request) -> Response:
     names: Sequence[str] = ()
     problem = None
     found = await fact(
-        board.driver, lambda executor: executor.job_kind_list(match=match, limit=_SHOWN + 1)
+        board.driver, lambda executor: executor.jobs.kind_list(match=match, limit=_SHOWN + 1)
     )
     if isinstance(found, DatabaseError):
         page = error_page(request, found)[1]

@@ -147,7 +147,7 @@ async def _jobs(
         limit=limit,
         window=board.config.search_window,
     )
-    return await fact(board.driver, lambda executor: executor.job_list(wanted))
+    return await fact(board.driver, lambda executor: executor.jobs.list(wanted))
 
 
 async def _usual(request: Request, kind: str, window: Window) -> Sketch | None:

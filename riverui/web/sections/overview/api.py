@@ -142,7 +142,7 @@ async def autocomplete(request: Request) -> Response:
     facet, match = names.facet(request), requests.first(request, "match")
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
     async with dashboard(request).driver.reading() as executor:
-        find = executor.job_kind_list if facet == "job_kind" else executor.queue_row_name_list
+        find = executor.jobs.kind_list if facet == "job_kind" else executor.queues.row_name_list
         found = await find(match=match, after=after, exclude=exclude, limit=names.MOST)
     return serializers.reply(names.Names(data=list(found)))
 

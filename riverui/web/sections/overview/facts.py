@@ -58,7 +58,7 @@ async def queue_rows(request: Request) -> Sequence[QueueListRow] | DatabaseError
     cap = queue_cap(request)
     return await fact(
         dashboard(request).driver,
-        lambda executor: executor.queue_list(cap=cap, limit=QUEUES_READ),
+        lambda executor: executor.queues.list(cap=cap, limit=QUEUES_READ),
     )
 
 
@@ -76,7 +76,7 @@ async def running_jobs(request: Request) -> Sequence[JobListRow] | DatabaseError
     """Return the jobs that have been running longest."""
     running = JobFilter(states=(JobState.RUNNING,))
     params = JobPageParams(filter=running, order=JobOrder.TIME, limit=_JOBS)
-    found = await fact(dashboard(request).driver, lambda executor: executor.job_list(params))
+    found = await fact(dashboard(request).driver, lambda executor: executor.jobs.list(params))
     return found if isinstance(found, DatabaseError) else found.rows
 
 
@@ -93,7 +93,7 @@ async def _failed(executor: Executor) -> Sequence[JobListRow]:
         (JobState.RETRYABLE, JobOrder.ID_DESC),
     ):
         params = JobPageParams(filter=JobFilter(states=(state,)), order=order, limit=_JOBS)
-        rows += (await executor.job_list(params)).rows
+        rows += (await executor.jobs.list(params)).rows
     rows.sort(key=lambda row: row.attempted_at or row.matters_at, reverse=True)
     return rows[:_JOBS]
 

@@ -145,7 +145,7 @@ async def index(request: Request) -> Response:
     for cap in (_CAP, board.config.count_cap):
         try:
             async with board.driver.reading() as executor:
-                rows = await executor.queue_count_list(cap=cap, limit=most)
+                rows = await executor.queues.count_list(cap=cap, limit=most)
             break
         except QueryTimeout:
             if cap == board.config.count_cap:
@@ -198,7 +198,7 @@ async def _queue(request: Request) -> QueueCountRow:
     for cap in (_CAP, board.config.count_cap):
         try:
             async with board.driver.reading() as executor:
-                row = await executor.queue_count_get(name, cap=cap)
+                row = await executor.queues.count_get(name, cap=cap)
             break
         except QueryTimeout:
             if cap == board.config.count_cap:

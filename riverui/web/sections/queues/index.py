@@ -82,7 +82,7 @@ async def index(request: Request) -> Response:
     problem, status = None, 200
     try:
         async with board.driver.reading() as executor:
-            rows = await executor.queue_list(match=match, cap=cap, limit=_SHOWN + 1)
+            rows = await executor.queues.list(match=match, cap=cap, limit=_SHOWN + 1)
     except QueryTimeout as error:
         status, page = error_page(request, error)
         problem = Problem(title=page.title, detail=page.detail)

@@ -75,7 +75,7 @@ async def show(request: Request) -> Response:
     window = read_window(request)
     cap = min(board.config.count_cap, COUNT_CAP)
     async with board.driver.reading() as executor:
-        row = await executor.queue_get(name, cap=cap)
+        row = await executor.queues.get(name, cap=cap)
     if row is None:
         raise NotFound(
             f"Queue not found: {short_name(name)}. No client serves it, and it has no jobs."
@@ -85,8 +85,8 @@ async def show(request: Request) -> Response:
     problem = None
     try:
         async with board.driver.reading() as executor:
-            kinds = await executor.queue_kind_count(name, cap=cap)
-            failures = await executor.queue_failure_list(name)
+            kinds = await executor.queues.kind_count(name, cap=cap)
+            failures = await executor.queues.failure_list(name)
     except QueryTimeout as error:
         page = error_page(request, error)[1]
         problem = Problem(title=page.title, detail=page.detail)

@@ -1,0 +1,205 @@
+"""Jobs as programs and pages see them: insert, read, count, change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from riverui.domain.jobs import JobOutcome, JobRow, JobShowRow, JobState, JobTextRow
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobInsertParams,
+    JobSelectParams,
+)
+from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.params import (
+    Count,
+    JobCutoff,
+    JobFilter,
+    JobJsonPage,
+    JobPage,
+    JobPageParams,
+    JobProgress,
+    JobTextPage,
+    TextPiece,
+)
+
+
+class Jobs(Protocol):
+    """Operations on jobs. Each is one statement unless its docstring says otherwise."""
+
+    async def insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> Sequence[InsertResult]:
+        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job,
+        in order.
+
+        A new row is made of its params: its JSON is the text given, not the database's print. A
+        job whose unique key is taken gives the row that has it, as it stands in the database. Equal
+        keys within `jobs` give the first one's row as well (River's statement would fail).
+
+        BadRequest for what cannot be stored: NUL characters, halves of surrogates, JSON with them.
+        """
+        ...
+
+    async def insert_many_fast(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> int:
+        """Insert jobs the fastest way there is, in Postgres COPY; return how many.
+
+        UniqueConflict where a key is taken. Two statements: for a transaction.
+        """
+        ...
+
+    async def get(self, id: int, *, cut: int = 200_000, lean: bool = False) -> JobShowRow | None:
+        """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
+
+        `lean` leaves out what is in its JSON, for a job too large to be read in time.
+        """
+        ...
+
+    async def list(self, params: JobPageParams) -> JobPage:
+        """Return one page of jobs by keyset; see JobPageParams."""
+        ...
+
+    async def count(self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None) -> Count:
+        """Count the jobs that match: AT_LEAST from `cap` on, and where a window ended the
+        search.
+        """
+        ...
+
+    async def count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
+        """Count all eight states in one statement: exact up to `cap`, beyond it AT_LEAST, or
+        ESTIMATED for `completed` where the driver can estimate.
+        """
+        ...
+
+    async def count_exact(self, state: JobState) -> Count:
+        """Count exactly, however long it takes (up to the transaction's time limit)."""
+        ...
+
+    async def cutoff(self) -> JobCutoff:
+        """Return the newest id and the database's clock: freezes what a bulk action may touch."""
+        ...
+
+    async def kind_list(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Return distinct kinds by name: those behind `after` that contain `match` (any case), but
+        `exclude`.
+        """
+        ...
+
+    async def progress(self, filter: JobFilter, *, window: int) -> JobProgress:
+        """Count the filter's jobs by state; look at no more than `window` rows where no index finds
+        them.
+        """
+        ...
+
+    async def log_piece(
+        self, id: int, attempt: int, *, start: int = 0, size: int
+    ) -> TextPiece | None:
+        """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
+        without one.
+
+        Entries that name no whole number count as attempt 0.
+        """
+        ...
+
+    async def text_piece(
+        self, id: int, field: str, *, start: int = 0, size: int
+    ) -> TextPiece | None:
+        """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
+        `job`.
+
+        None without such a job, or without output.
+        """
+        ...
+
+    async def text_get(self, id: int) -> JobTextRow | None:
+        """Return one job with its JSON as text, as far as an answer may hold it (`cut`), or
+        None.
+        """
+        ...
+
+    async def text_list(
+        self, params: JobPageParams, *, args: int = 100_000, unpacked: int = 2**40
+    ) -> JobTextPage:
+        """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
+        here.
+
+        Args of more than `args` characters are left out, and what is too long of the JSON at
+        `params.paths`. The page ends before it is full once its args may take `unpacked` bytes;
+        there is always one.
+        """
+        ...
+
+    async def json_get(self, id: int) -> str | None:
+        """Return the job of `job_text_get` in JSON, if the database can write it in one go.
+
+        None where there is no such job, where it cannot be written as it stands, and from drivers
+        that have no such way: then `job_text_get` has to be asked.
+        """
+        ...
+
+    async def json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
+        """Return the page of `job_text_list` in JSON, if the database can write it in one go.
+
+        None where a job has args of more than `args` bytes or cannot be written as it stands, where
+        a window has ended the search, and from drivers that have no such way: then `job_text_list`
+        has to be asked.
+        """
+        ...
+
+    async def row_get(self, id: int) -> JobRow | None:
+        """Return one whole job, or None."""
+        ...
+
+    async def row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Return whole jobs in the order asked for; see JobSelectParams."""
+        ...
+
+    async def row_count(self, params: JobSelectParams) -> Mapping[JobState, int]:
+        """Count the jobs that match by state, up to `limit` of them; states without any are left
+        out.
+        """
+        ...
+
+    async def row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
+        deleted.
+        """
+        ...
+
+    async def update(self, id: int, *, metadata: str) -> JobRow | None:
+        """Merge an object (JSON text) into the job's metadata, in any state; return the job, None
+        without such a one.
+        """
+        ...
+
+    async def cancel_many(self, ids: Sequence[int]) -> JobChanges:
+        """Do River's JobCancel to each id; notify the workers of every job it touched."""
+        ...
+
+    async def delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """Do River's JobDelete to each id: everything but running jobs."""
+        ...
+
+    async def move_many(
+        self, ids: Sequence[int], *, queue: str | None = None, priority: int | None = None
+    ) -> JobChanges:
+        """Give waiting jobs another queue or priority; notify the workers of the queue that
+        available ones came into. Unique keys stay as they are.
+        """
+        ...
+
+    async def retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
+        """Do River's JobRetry to each id. Raises UniqueConflict for all when one conflicts.
+
+        With `pending` that is what they become, for something else to make them available.
+        """
+        ...
+
+    async def outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
+        """Return where these jobs stand, by id; those that are gone are left out."""
+        ...
