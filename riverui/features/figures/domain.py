@@ -21,8 +21,8 @@ KEPT: Mapping[timedelta, timedelta] = {
     HOUR: timedelta(days=400),
     DAY: timedelta(days=400),
 }
-"""How long rollups of each span are stored: minutes for who looks into last night, hours and days
-so that today can be compared with a year ago.
+"""How long rollups of each span are stored: minutes to look into last night, hours and days to
+compare today with a year ago.
 """
 PARTS: Mapping[timedelta, timedelta] = {TEN_MINUTES: MINUTE, HOUR: TEN_MINUTES, DAY: HOUR}
 """The span of the rollups that a wider one is made of, the finest first."""
@@ -30,18 +30,18 @@ MOST_PAIRS = 200
 """Pairs of queue and kind that a rollup holds by name, the busiest; the rest is `OTHER`."""
 _CLIENT_SHARE = 0.99
 """The least share of a queue's ended jobs, by River's rows, that clients must have counted for
-their figures to be used: a job or two may end between two readings. Below it, others work the queue
-too.
+their figures to be used: a job or two may end between two readings. Below it, clients that do not
+count work the queue too.
 """
 _CLIENT_SHARE_SAMPLED = 0.9
-"""The same where rows were sampled: the estimate may be too high by chance."""
+"""The same if rows were sampled: the estimate may be too high by chance."""
 
 SAMPLED = 10
-"""Of so many seconds one is read, if too many jobs ended."""
+"""One second of so many is read if too many jobs ended."""
 _SECOND = timedelta(seconds=1)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""Where rollups are counted from; before all of them."""
+"""The start of counting rollups, before all of them."""
 
 Pair = tuple[str, str]
 """A queue and a kind."""
@@ -75,7 +75,7 @@ NOTHING_WAITS = Waiting(jobs=0, capped=False, oldest=timedelta(0))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rollup:
-    """What was done in one span of time."""
+    """The figures of one span of time."""
 
     at: datetime
     """When it begins."""
@@ -88,8 +88,8 @@ class Rollup:
 
     @property
     def weight(self) -> int:
-        """How much it counts. Of two rollups of the same time the heavier one is more complete:
-        rows are deleted, and some failures become known late.
+        """The number of its events. Of two rollups of the same time the heavier one is more
+        complete: rows are deleted, and some failures become known late.
         """
         return sum(
             tally.ended + tally.failed + tally.snoozed + tally.interrupted + tally.inserted
@@ -134,14 +134,13 @@ class Stretch(NamedTuple):
 
 
 def begin(at: datetime, span: timedelta) -> datetime:
-    """Return when the rollup begins that covers this time."""
+    """Return the start of the rollup that covers this time."""
     return at - (at - EPOCH) % span
 
 
 def ranges(since: datetime, until: datetime, *, sampled: bool) -> Iterator[Range]:
     """Yield the ranges of time to read, each within a minute: all of it, or one second of each ten.
-    Which second that is changes, so that what happens at whole minutes is met as often as it
-    happens.
+    Which second that is changes, so that events at whole minutes are not over- or underrepresented.
     """
     at = since
     while at < until and not sampled:
@@ -173,7 +172,7 @@ def from_rows(span: timedelta, rows: Iterable[RollupRow]) -> list[Rollup]:
 
 
 def fold(parts: Sequence[Rollup], *, at: datetime, span: timedelta) -> Rollup:
-    """Return one rollup of the known parts of its time."""
+    """Return one rollup made of the known parts of its span."""
     pairs: dict[Pair, Tally] = {}
     waiting: dict[str, Waiting] = {}
     for part in parts:
@@ -214,10 +213,10 @@ def busiest(pairs: dict[Pair, Tally], most: int = MOST_PAIRS) -> dict[Pair, Tall
 def stretches(
     since: datetime, until: datetime, newest: Mapping[timedelta, datetime], *, widest: timedelta
 ) -> list[Stretch]:
-    """Return which rollups to read for a range of time: those as wide as `widest` where they are
+    """Return which rollups to read for a range of time: those as wide as `widest` if they are
     complete, and finer ones at both ends.
 
-    `newest` says when the newest rollup of each span begins. A wider one is made as soon as its
+    `newest` has the start of the newest rollup of each span. A wider one is made as soon as its
     time is over, so none is missing before the newest.
     """
     spans = [span for span in sorted(KEPT, reverse=True) if span <= widest]
@@ -244,8 +243,8 @@ def _stretches(
 def ends_by_clients(
     rows: Mapping[Pair, Tally], clients: Mapping[Pair, Tally], *, sampled: bool
 ) -> frozenset[str]:
-    """Return the queues whose ended jobs are better known from clients than from River's rows:
-    those whose jobs clients have counted nearly all.
+    """Return the queues whose ended jobs are taken from clients instead of River's rows: those of
+    which clients have counted nearly all jobs.
     """
     by_rows, by_clients = _ended(rows), _ended(clients)
     share = _CLIENT_SHARE_SAMPLED if sampled else _CLIENT_SHARE
@@ -263,9 +262,7 @@ def ends_by_clients(
 def choose_ends(
     rows: Mapping[Pair, Tally], clients: Mapping[Pair, Tally], *, queues: frozenset[str]
 ) -> dict[Pair, Tally]:
-    """Return the ended jobs of these queues as clients counted them, and of all others as rows have
-    them.
-    """
+    """Return the ended jobs of these queues as counted by clients, and of all others by rows."""
     ends = {pair: tally for pair, tally in rows.items() if pair[0] not in queues}
     for pair, tally in clients.items():
         if pair[0] in queues:
@@ -288,7 +285,7 @@ def choose_failures(rows: Mapping[Pair, int], clients: Mapping[Pair, int]) -> Ma
     are deleted, and clients do not count attempts that took long.
     """
     if any(kind == OTHER for _, kind in (*rows, *clients)):
-        # One may have added up what the other has by name.
+        # One may have summed up what the other has by name.
         return max(rows, clients, key=lambda counts: sum(counts.values()))
     return {pair: max(rows.get(pair, 0), clients.get(pair, 0)) for pair in {**rows, **clients}}
 

@@ -1,5 +1,5 @@
-"""The bins of a sketch as bytes: how many bytes a count takes, a byte for each bin, the counts; or
-a zero, and a byte for each single value.
+"""The bins of a sketch as bytes: the number of bytes of a count, a byte for each bin, the counts;
+or a zero, and a byte for each single value.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ChartShow:
 
     card: ChartCard
     queue: str
-    """Of which jobs it is; empty for all queues."""
+    """The queue of its jobs; empty for all queues."""
     kind: str
     figures: Figures
     windows: tuple[WindowChoice, ...]
@@ -57,7 +57,7 @@ class ChartShow:
 
 
 async def show(request: Request) -> Response:
-    """Answer with a chart, or with the same as JSON or CSV; NotFound if no chart has that name."""
+    """Return a chart as a page, JSON or CSV; raise NotFound if no chart has that name."""
     only(request, "window", "queue", "kind")
     name, _, file = request.path_params["chart"].partition(".")
     if name not in CHARTS or (file and file not in FILES):
@@ -90,10 +90,10 @@ async def show(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Delete all stored figures, once that was confirmed."""
+    """Delete all stored figures, after a confirmation."""
     board, posted = dashboard(request), await form(request)
     if posted.get("confirmed") != "1":
-        raise BadRequest("Confirm that all stored figures shall be deleted.")
+        raise BadRequest("Confirm the deletion of all stored figures.")
     if not await board.figures.table.there():
         raise NotSupported(f"There are no stored figures: run `{REMEDY}`.")
     await figures_delete(board.driver, time_limit=board.config.action_timeout)
@@ -102,7 +102,7 @@ async def delete(request: Request) -> Response:
     notice = Notice(
         level="success",
         title="Stored figures deleted",
-        details=("They are stored again as far as there are rows of jobs.",),
+        details=("They are stored again as far as rows of jobs remain.",),
     )
     return done(request, notice, next=url(request, "about"), changed="about")
 
@@ -123,7 +123,7 @@ SECTION = Section(
 def _name(request: Request, what: str) -> str:
     name = request.query_params.get(what, "")
     if len(name) > _MOST_NAME:
-        raise BadRequest(f"There is no {what} of such a name.")
+        raise BadRequest(f"The name of the {what} is too long.")
     return name
 
 
@@ -166,7 +166,7 @@ def _cell(value: object) -> object:
 
 
 def _csv(chart: FigureChart, figures: Figures) -> Response:
-    """Return times and numbers alone, which no spreadsheet takes for a formula."""
+    """Return only times and numbers, which no spreadsheet reads as a formula."""
     rows, text = _rows(chart, figures), io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]))
     writer.writeheader()

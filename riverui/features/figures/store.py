@@ -1,4 +1,4 @@
-"""What figures read from River's rows, and the table in which they are stored."""
+"""Reads figures from River's rows, and from the table in which they are stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _BINS = {"first": FIRST_BIN, "last": LAST_BIN, "log_gamma": log(GAMMA)}
 _MICROSECOND = timedelta(microseconds=1)
 """The unit of spans in the table."""
 _TURN = 250
-"""Rows that are unpacked in one go, some 5 milliseconds, before other tasks run."""
+"""Rows that are converted in one go, some 5 milliseconds, before other tasks run."""
 _FOLDED = 60
 """Rollups of each span that one transaction makes at most, so that none takes long."""
 _DELETED = 2_000
@@ -65,7 +65,7 @@ class FailedAttempt(NamedTuple):
     """An attempt that ended with an error."""
 
     id: int
-    """The job's."""
+    """The job's id."""
     attempt: int
     """Its number: together with the id it identifies the attempt."""
     at: datetime
@@ -149,8 +149,8 @@ class JobFigures(Store):
     async def queue_waiting_list(
         self, *, now: datetime, cap: int, limit: int = 200
     ) -> Mapping[str, Waiting]:
-        """Return what waits in each queue that has available jobs. At most `cap` jobs of a queue
-        are counted.
+        """Return the waiting jobs of each queue that has available jobs. At most `cap` jobs of a
+        queue are counted.
         """
         rows = await self._sql.rows("queue_waiting_list", {"cap": cap, "limit": limit})
         return {
@@ -172,7 +172,7 @@ class RollupStore(Store):
     """Statements on `riverui_rollup`. Without the table every one raises SchemaMissing."""
 
     async def rollup_newest_list(self) -> Mapping[timedelta, datetime]:
-        """Return when the newest rollup of each span begins, for spans that have any."""
+        """Return the start of the newest rollup of each span, for spans that have any."""
         values = {"steps": array_literals.numbers(map(_seconds, KEPT))}
         rows = await self._sql.rows("rollup_newest_list", values)
         return {timedelta(seconds=row.step): row.bucket.astimezone(UTC) for row in rows.records()}
@@ -254,7 +254,7 @@ class RollupStore(Store):
         return len(await self._sql.rows("rollup_delete_some", {"limit": limit}))
 
     async def rollup_client_put(self, source: str, rows: Sequence[RollupRow]) -> None:
-        """Store what one client counted by queue and kind, in place of its earlier counts of the
+        """Store the counts of one client by queue and kind, replacing its earlier counts of the
         same minutes. Minutes that have been over for `CLIENT_LATE` are ignored.
         """
         # In the order of the table's key, so that no two statements wait for each other.
@@ -265,7 +265,7 @@ class RollupStore(Store):
     async def rollup_client_list(
         self, since: datetime, until: datetime
     ) -> Mapping[datetime, Mapping[Pair, Tally]]:
-        """Return what all clients together counted in these minutes. If there are too many rows,
+        """Return the counts of all clients together in these minutes. If there are too many rows,
         the oldest minutes are left out.
         """
         values = {"since": instant(since), "until": instant(until), "limit": _MOST_CLIENT_ROWS}
@@ -310,7 +310,7 @@ class RollupStore(Store):
         return heavier
 
     async def _unfolded(self, span: timedelta, *, since: datetime) -> Sequence[datetime]:
-        """Return when rollups of this span begin that are not stored though parts of them are."""
+        """Return the starts of the rollups of this span that are not stored though parts are."""
         values = {
             "step": _seconds(span),
             "part": _seconds(PARTS[span]),

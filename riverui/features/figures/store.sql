@@ -1,7 +1,7 @@
--- Figures. First what is read from River's rows: jobs that ended, failed, came and wait, each from a bounded part of
--- an index. Then `riverui_rollup`: a rollup is one row for everything (no queue, no kind), which shows that it is
--- stored, one for each queue (no kind), and one for each kind in a queue. What charts show has no `source`. What a
--- client counted in a minute is stored under the client's name, only by kind in a queue, until a dashboard has read it.
+-- Figures. First those read from River's rows: jobs that ended, failed, were inserted, and wait, each from a bounded
+-- part of an index. Then `riverui_rollup`: a rollup is one row for everything (no queue, no kind), which shows that it
+-- is stored, one for each queue (no kind), and one for each kind in a queue. Rows for charts have no `source`. The
+-- counts of a client are stored under its name, only by kind in a queue, until a dashboard has read them.
 
 -- name: figure_clock_get
 select clock_timestamp() as now, coalesce((select max(j.id) from /* schema */river_job j), 0) as last_id;
@@ -9,8 +9,8 @@ select clock_timestamp() as now, coalesce((select max(j.id) from /* schema */riv
 -- name: job_ended_tally_list
 -- Each range of time lies within one minute, and is one range of River's partial index on (state, finalized_at) for
 -- each final state. `mod(j.attempt, 1) = 0` is always true: it keeps the planner from expecting more rows than it would
--- group by hashing. Of bins there is one byte a job, behind a zero that says so: grouped by bins, there would be nearly
--- a group a job. Times that are infinite or missing have no span.
+-- group by hashing. Bins take one byte a job, after a zero that marks this format: grouped by bins, nearly each job
+-- would be a group. Infinite and missing times have no span.
 with ended as materialized (
   select date_trunc('minute', r.since, 'UTC') as bucket, s.state, j.queue, j.kind, count(*) as jobs,
     sum(j.run_us) as run_sum, max(j.run_us) as run_max,
@@ -211,7 +211,7 @@ select pg_try_advisory_xact_lock(
 ) as locked;
 
 -- name: rollup_newest_list
--- A row of the far future, which no dashboard has stored, would otherwise be the newest for ever.
+-- Ignores rows of the far future, which no dashboard has stored: one would be the newest for ever.
 select s.step, r.bucket
 from unnest(:steps::text::integer[]) as s (step)
 cross join lateral (

@@ -15,7 +15,7 @@ _DELETED = 5_000
 async def figures_delete(driver: Driver, *, time_limit: timedelta | None = None) -> None:
     """Delete all stored figures: at once if the database's user may, otherwise some at a time.
 
-    Dashboards store them again as far as there are rows. SchemaMissing without the table.
+    Dashboards store them again as far as rows remain. Raise SchemaMissing without the table.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         if await RollupStore(transaction).rollup_truncate():

@@ -49,7 +49,7 @@ class ClientParams:
     language: str
     """Such as `Python 3.13.1`."""
     version: str
-    """Of riverui."""
+    """The version of riverui."""
     release: str
     """The program's release; empty if it gave none."""
     periodic: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class ClientStatus:
     terms: Mapping[str, QueueTerms] = field(default_factory=dict)
     """Queue → the rules by which it is worked, if any."""
     kinds: Collection[str] | None = None
-    """The kinds that it works, aliases among them; None where they are not reported."""
+    """The kinds that it works, including aliases; None if they are not reported."""
     running: int = 0
     """Running jobs."""
     loop_lag: float | None = None
@@ -128,7 +128,7 @@ class ClientRow:
     terms: Mapping[str, QueueTerms] = field(default_factory=dict)
     """Queue → the rules by which the client works it, if any."""
     kinds: frozenset[str] | None = None
-    """The kinds that it works; None where it does not report them."""
+    """The kinds that it works; None if it does not report them."""
 
     @property
     def silence(self) -> timedelta:

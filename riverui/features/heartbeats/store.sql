@@ -1,6 +1,6 @@
--- Clients at work: their signs of life, and the jobs of those that gave none for too long.
--- Whatever somebody has written into a row, statements about all clients must not fail for it. So no time is taken to
--- be after now or before 1970, and no interval to be longer than a day: sums of these are always times.
+-- Running clients: their heartbeats, and the jobs of those that sent none for too long.
+-- An invalid row must not make statements on all clients fail. So times after now or before 1970 are limited to these,
+-- and intervals to a day: their sums are always valid times.
 
 -- name: client_register
 insert into /* schema */riverui_client as c (
@@ -16,7 +16,7 @@ values (
 returning c.registered_at;
 
 -- name: client_heartbeat
--- One who was declared dead changes nothing. The others are few: with each sign of life goes a look at all of them.
+-- Changes nothing for a client that was declared dead. As clients are few, each heartbeat also checks all others.
 with beaten as (
   update /* schema */riverui_client c
   set heartbeat_at = clock_timestamp(), queues = :queues::text::jsonb, running = :running::int,
@@ -61,7 +61,7 @@ where c.id = :id::text and c.registered_at = :registered_at::timestamptz
 returning c.id;
 
 -- name: client_declare_dead
--- The row is locked, looked at once more and changed: a sign of life comes before that, or is refused afterwards.
+-- Locks the row, checks it again and changes it: a heartbeat comes before that, or is refused afterwards.
 with silent as materialized (
   select c.id, c.registered_at
   from /* schema */riverui_client c
@@ -118,7 +118,7 @@ order by c.declared_dead_at is not null, c.declared_dead_at desc, c.heartbeat_at
 limit :limit::bigint;
 
 -- name: client_other_leader
--- Who leads and has no row here is no client of riverui's, or gives no signs of life.
+-- A leader without a row is not a client of riverui, or sends no heartbeats.
 select l.leader_id, /* claimed: */ false /* :claimed */ as claimed
 from /* schema */river_leader l
 where l.expires_at >= now()
@@ -133,8 +133,8 @@ pg_try_advisory_xact_lock(
 );
 
 -- name: client_seen_list
--- The last entry of `attempted_by` is who works the job now, or worked it last. Arrays far longer than River's hundred
--- would have to be unpacked whole.
+-- The last entry of `attempted_by` is the client that works the job, or worked it last. Arrays far longer than River's
+-- hundred are ignored: they would have to be decompressed in full.
 with running as materialized (
   select r.id, r.kind, r.queue, r.attempted_at, left(r.attempted_by[array_upper(r.attempted_by, 1)], 100) as client
   from (
@@ -178,8 +178,8 @@ order by s.client
 limit :limit::bigint;
 
 -- name: job_get_held
--- As job_get_stuck does: running jobs are few. What the client took since it was declared dead, or what a later client
--- of the same id has, is not its own any more.
+-- Like job_get_stuck: running jobs are few. Jobs that the client took since it was declared dead, or that a later
+-- client of the same id holds, are left out.
 with running as materialized (
   select j.id
   from /* schema */river_job j
@@ -198,5 +198,5 @@ order by j.id
 /* :rows */;
 
 -- part: job_first_held (job_get_held.rows)
--- Ends job_get_held for who only wants to know the ids.
+-- Ends job_get_held to return only the ids.
 select h.id from held h;

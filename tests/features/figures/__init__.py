@@ -1,1 +1,1 @@
-"""Figures: what is read, stored and shown."""
+"""Figures as read, stored and shown."""

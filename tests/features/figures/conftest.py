@@ -1,4 +1,4 @@
-"""Dashboards' figures that a test reads at the times it likes, and jobs that ended."""
+"""Dashboards' figures, read at times chosen by a test, and jobs that ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Make = Callable[..., FigureReader]
 
 
 class Clock:
-    """Seconds that only a test lets pass."""
+    """A clock in seconds that only a test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -38,13 +38,13 @@ def clock() -> Clock:
 
 @pytest.fixture
 def later(driver: Driver) -> Later:
-    """Return a driver whose database may be at a later time."""
+    """Return a driver whose database's clock may be ahead."""
     return Later(driver)
 
 
 @pytest.fixture
 async def make(later: Later, clock: Clock) -> AsyncIterator[Make]:
-    """Yield what makes the figures of one more dashboard."""
+    """Yield a function that makes the figures of another dashboard."""
     made = []
 
     def make(
@@ -69,7 +69,7 @@ def figures(make: Make) -> FigureReader:
 
 
 async def read_all(figures: FigureReader) -> None:
-    """Read what is new and all of the past."""
+    """Read new rows and all of the past."""
     await figures.collector.tick()
     while await figures.collector.fill():
         pass
@@ -88,7 +88,7 @@ async def ended(
     wait: float = 2.0,
     **columns: Any,
 ) -> int:
-    """Insert a job that ended then, after so many seconds of run and wait."""
+    """Insert a job that ended then, with these seconds of run and wait."""
     began = at - timedelta(seconds=run)
     given: dict[str, Any] = {
         "attempt": 1,

@@ -1,4 +1,4 @@
-"""Figures of queues that riverui's workers work, that others work, and that both do."""
+"""Figures of queues worked by riverui's workers, by others, and by both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ago(minutes: float) -> datetime:
 
 
 async def done(connection: Connection, number: int = 1, *, queue: str = "mail") -> None:
-    """Let so many jobs have ended ten minutes ago, each after a run and a wait of a second."""
+    """Insert jobs that ended ten minutes ago, each after a run and a wait of a second."""
     for n in range(number):
         at = ago(10) + n * timedelta(milliseconds=10)
         await ended(connection, at, kind="send", queue=queue, run=1, wait=1)
@@ -39,7 +39,7 @@ async def done(connection: Connection, number: int = 1, *, queue: str = "mail") 
 async def count(
     connection: Connection, driver: Driver, at: datetime, source: str, pair: Pair, tally: Tally
 ) -> None:
-    """Let a client have counted this in time, whenever it was."""
+    """Store the counts of a client, as if counted in time."""
     now = begin(datetime.now(UTC), MINUTE)
     async with driver.autocommit() as db:
         await RollupStore(db).rollup_client_put(source, [RollupRow(now, *pair, 1, tally, None)])
@@ -50,13 +50,13 @@ async def count(
 
 
 async def read(figures: FigureReader, queue: str = "", kind: str = "") -> Figures:
-    """Return the last hour, read as far as there is anything to read."""
+    """Return the last hour, read completely."""
     await read_all(figures)
     return await figures.known(HOUR, queue=queue, kind=kind)
 
 
 def worked(number: int, *, failed: int = 0, snoozed: int = 0, interrupted: int = 0) -> Tally:
-    """Return the count of so many jobs that ran for two seconds and waited for one."""
+    """Return the tally of jobs that ran for two seconds and waited for one."""
     return Tally(
         completed=number,
         failed=failed,
@@ -95,13 +95,13 @@ async def test_a_queue_that_others_work_too_has_the_figures_of_its_rows(
     # Go's clients have ended four of the six, and count nothing.
     await count(connection, driver, ago(10), "a@1", MAIL, worked(2, snoozed=1, failed=1))
     await count(connection, driver, ago(10), "a@1", ("ours", "send"), worked(3))
-    # Nothing is left of the rows of a third queue.
+    # The rows of a third queue are deleted.
     await count(connection, driver, ago(10), "a@1", ("gone", "send"), worked(7))
     found = await read(figures)
     assert found.total.completed == 16
     queues = {name: (tally.completed, tally.run.max_us) for name, tally in found.by_queue.items()}
     assert queues == {"mail": (6, 1_000_000), "ours": (3, 2_000_000), "gone": (7, 2_000_000)}
-    # What rows do not have is counted all the same.
+    # Events that rows do not show are counted all the same.
     assert (found.by_queue["mail"].snoozed, found.by_queue["mail"].failed) == (1, 1)
 
 
@@ -128,7 +128,7 @@ async def test_they_are_stored_with_the_rest(
     # Old ones are deleted.
     left = await connection.execute("select distinct source from riverui_rollup where source <> ''")
     assert {row["source"] for row in await left.fetchall()} == {"a@1", "b@1"}
-    # Whoever begins now reads the same, and later in wider rollups too.
+    # A new dashboard reads the same, and later in wider rollups too.
     other = make()
     hour, day = await read(other), await other.known(WINDOWS["24h"])
     for found in (hour, day):

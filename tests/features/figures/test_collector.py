@@ -1,4 +1,4 @@
-"""The figures that are read from River's rows: the same as those of an exact count, whatever
+"""Figures read from River's rows: the same as those of an exact count, whatever
 happens in between.
 """
 
@@ -34,13 +34,13 @@ STATES = ("completed", "cancelled", "discarded")
 async def exact(
     connection: Connection, figures: Figures
 ) -> Counter[tuple[datetime, str, str, str]]:
-    """Count the jobs that ended in the columns of these figures by the rows themselves."""
+    """Count the jobs that ended in the columns of these figures from the rows."""
     assert figures.read_at is not None
     first, step = figures.columns[0].at, figures.window.step
     rows = await connection.execute(
         "select finalized_at, queue, kind, state::text from river_job where finalized_at >= %s and"
         " finalized_at < %s",
-        # The database's clock may be ahead, so that a column is still to come.
+        # The database's clock may be ahead, so that a column is still missing.
         [first, min(figures.read_at, figures.columns[-1].at + step)],
     )
     found: Counter[tuple[datetime, str, str, str]] = Counter()
@@ -79,7 +79,7 @@ def total_failed(figures: Figures) -> Counter[str]:
 
 
 def all_of(figures: Figures) -> list[Any]:
-    """Return what two readings of the same rows must agree on."""
+    """Return the values that two readings of the same rows must share."""
 
     def of_tally(tally: Tally | None) -> Any:
         if tally is None:
@@ -108,7 +108,7 @@ async def some_jobs(connection: Connection) -> None:
 
 
 async def many_jobs(connection: Connection, span: timedelta, apart: timedelta) -> None:
-    """Insert a job that ended each so often, up to now."""
+    """Insert jobs that ended at this interval, up to now."""
     await connection.execute(
         "insert into river_job (kind, args, max_attempts, state, attempt, attempted_at,"
         " scheduled_at, finalized_at) select 'many', '{}', 25, 'completed', 1, at, at, at from"
@@ -182,13 +182,13 @@ async def test_whoever_reads_whenever_knows_the_same(
 ) -> None:
     await some_jobs(connection)
     other = make()
-    # The same moment again and again, then up to the time when everything has settled.
+    # Repeatedly at the same time, then until everything has settled.
     for seconds in (0, 0, 1, 9, 11, 60, 119, 121, 180):
         later.by = timedelta(seconds=seconds)
         await read_all(figures)
         await other.collector.tick()
     await read_all(other)
-    # Their clock goes back by an hour, and they begin anew.
+    # Their clock goes back by an hour, and they start over.
     later.by = timedelta(hours=-1)
     await other.collector.tick()
     assert not other.collector.complete
@@ -278,7 +278,7 @@ async def test_jobs_of_the_last_moment_are_found_by_the_next_reading(
         await figures.collector.tick()
         hour = await figures.known(HOUR)
         rows = await exact(connection, hour)
-        # What ended in the last three seconds is not read yet.
+        # Jobs that ended in the last three seconds are not read yet.
         assert rows.total() - 4 <= hour.total.completed <= rows.total()
     assert hour.total.completed == 30
 
@@ -293,7 +293,7 @@ async def test_every_failed_attempt_counts_once(
         return total_failed(await figures.known(HOUR))
 
     await figures.collector.tick()
-    # It fails twice between two readings, then again, and succeeds at last.
+    # It fails twice between two readings, then again, and finally succeeds.
     again = await job(
         connection,
         "retryable",
@@ -311,7 +311,7 @@ async def test_every_failed_attempt_counts_once(
         " where id = %s",
         [errors, again],
     )
-    # A job that failed and was completed between two readings is found once that has settled.
+    # A job that failed and was completed between two readings is found once the minute has settled.
     quick = [error(1)]
     await ended(connection, ago(seconds=1), attempt=2, errors=quick, kind="quick")
     await ended(connection, ago(seconds=1), "discarded", errors=quick, kind="gone")
@@ -373,7 +373,7 @@ async def test_inserted_jobs_are_counted_by_their_ids(
         assert (await figures.known(HOUR, kind="new")).total.inserted == n + 1
     await figures.collector.tick()
     assert (await figures.known(HOUR)).total.inserted == 14
-    # Of very many only the number of ids is known.
+    # If there are very many, only the ids are counted.
     figures = make(inserted_ids=10)
     await read_all(figures)
     for _ in range(11):
@@ -419,7 +419,7 @@ async def test_it_rests_when_nobody_looks(make: Make, clock: Clock, connection: 
     assert not figures.collector.resting
     clock.now += 2
     await until(lambda: figures.collector.resting)
-    # The next look finds what it knew, and starts it again.
+    # The next viewer gets the known figures, and starts reading again.
     assert (await figures.read(HOUR)).read_at is not None
     assert not figures.collector.resting
     await figures.close()
@@ -504,7 +504,7 @@ async def test_a_host_that_ends_without_closing_it_is_not_kept_waiting(make: Mak
     figures = make(Forgetful(), tick_seconds=0.001, most_rest_seconds=0.0)
     others = asyncio.all_tasks()
     await figures.read(HOUR)
-    # As the end of a loop does it: each task is cancelled once, and waited for.
+    # Like the end of a loop: each task is cancelled once, and awaited.
     tasks = asyncio.all_tasks() - others
     assert tasks
     for task in tasks:
@@ -539,7 +539,7 @@ async def test_many_ended_jobs_are_sampled_and_it_is_shown(
     assert hour.sampled == 10
     assert abs(hour.total.completed - 7200) < 400
     assert hour.total.run.n == hour.total.completed
-    # When few end again, all are read.
+    # Once few end again, all are read.
     for minutes in (10, 11):
         later.by = timedelta(minutes=minutes)
         await read_all(figures)
@@ -563,7 +563,7 @@ def test_ranges_lie_within_a_minute_and_leave_nothing_out(sampled: bool) -> None
 
 @pytest.mark.long
 async def test_its_memory_is_bounded_whatever_the_kinds(make: Make, connection: Connection) -> None:
-    """Each job of the hour has a kind of its own, in a queue that few share."""
+    """Each job of the hour has its own kind, in a queue with few others."""
     kinds = scaled(20_000, 100_000)
     await connection.execute(
         "insert into river_job (kind, queue, args, max_attempts, state, attempt, attempted_at,"

@@ -95,14 +95,14 @@ def test_stretches_are_wide_in_the_middle_and_fine_at_the_ends(
         ({("mail", "send"): 100}, {("mail", "send"): 98}, True, {"mail"}),
         ({("mail", "send"): 100}, {("mail", "send"): 500}, False, {"mail"}),
         ({("mail", "send"): 100}, {}, False, set()),
-        # Its rows are gone.
+        # Its rows were deleted.
         ({}, {("mail", "send"): 3}, False, {"mail"}),
-        # It is the queue that counts, not the kind.
+        # The queue counts, not the kind.
         ({("mail", "send"): 99, ("mail", "go"): 1}, {("mail", "send"): 99}, False, {"mail"}),
         ({("mail", "send"): 9, ("go", "send"): 9}, {("mail", "send"): 9}, False, {"mail"}),
         # Nothing ended.
         ({}, {("mail", "send"): 0}, False, set()),
-        # Who knows which queues these are.
+        # These queues are unknown.
         ({}, {(OTHER, OTHER): 9}, False, set()),
         ({(OTHER, OTHER): 9}, {("mail", "send"): 9}, False, set()),
         ({(OTHER, OTHER): 9}, {(OTHER, OTHER): 9}, False, set()),

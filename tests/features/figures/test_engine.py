@@ -1,4 +1,4 @@
-"""What a client counts of its attempts: all of them, and the same as rows where rows show them."""
+"""A client counts all its attempts, with the same results as rows where rows show them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.engine.test_completer import NoSlots
 SOON = EngineLimits(
     figures_seconds=0.05, look_for_figures_seconds=0.05, figures_refused_seconds=0.05
 )
-"""Writes and looks at once, so that a test need not wait."""
+"""No pauses, so that a test need not wait."""
 
 
 async def change_line(play: Playground, direction: Any, target: int | None = None) -> None:
@@ -39,7 +39,7 @@ async def change_line(play: Playground, direction: Any, target: int | None = Non
 
 
 async def counted(play: Playground) -> dict[Pair, Tally]:
-    """Return what clients have counted in the last minutes."""
+    """Return the counts of clients of the last minutes."""
     driver = connect(play.database_url)
     now, found = datetime.now(UTC), dict[Pair, Tally]()
     async with driver.reading() as db:
@@ -51,7 +51,7 @@ async def counted(play: Playground) -> dict[Pair, Tally]:
 
 
 async def read(play: Playground) -> dict[Pair, Tally]:
-    """Return what the rows show of the jobs that ended in the last minutes."""
+    """Return the counts by rows of the jobs that ended in the last minutes."""
     driver = connect(play.database_url)
     now, found = datetime.now(UTC), dict[Pair, Tally]()
     span = list(ranges(now - 10 * MINUTE, now + MINUTE, sampled=False))
@@ -64,7 +64,7 @@ async def read(play: Playground) -> dict[Pair, Tally]:
 
 
 async def ended(play: Playground, number: int) -> None:
-    """Wait until so many jobs have ended for good."""
+    """Wait until so many jobs are finished."""
 
     async def all_ended() -> bool:
         rows = await play.rows("select count(*) as n from river_job where finalized_at is not null")
@@ -113,7 +113,7 @@ async def test_what_rows_lose_is_counted(play: Playground) -> None:
     await play.insert(Task(value="snooze", number=3))
     await play.insert(Task(value="fail", number=4))
     await ended(play, 2)
-    # Whoever deletes them deletes all that rows know.
+    # Deleting them deletes all that rows can show.
     await play.connection.execute("delete from river_job")
     await client.stop()
     tally = (await counted(play))["default", "task"]
@@ -168,7 +168,7 @@ async def test_what_is_written_often_counts_once(play: Playground) -> None:
 
         await play.until(is_counted)
     assert (await counted(play))["default", "task"].completed == 5
-    # One row for each minute, whole each time.
+    # One row for each minute, complete each time.
     rows = await play.rows("select bucket, count(*) as n from riverui_rollup group by bucket")
     assert [row["n"] for row in rows] == [1] * len(rows)
 
@@ -248,7 +248,7 @@ async def test_a_table_that_rejects_rows_is_reported_once_and_costs_no_job(
     async def is_counted() -> bool:
         return bool(await counted(play))
 
-    # What was counted meanwhile is written then.
+    # The counts made meanwhile are written then.
     await play.until(is_counted)
     await client.stop()
     assert (await counted(play))["default", "task"].completed == 3

@@ -88,7 +88,7 @@ async def completed(connection: Connection) -> int:
 
 
 async def charts(driver: Driver) -> Tally:
-    """Return what charts will show of the last hour once it has settled."""
+    """Return the figures of the last hour once it has settled."""
     later = Later(driver)
     later.by = timedelta(minutes=5)
     figures = FigureReader(later, DashboardConfig())

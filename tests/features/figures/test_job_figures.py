@@ -1,4 +1,4 @@
-"""What figures read from River's rows, plain and odd."""
+"""Reading figures from River's rows, normal and odd."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_ended_jobs_are_counted_by_minute_queue_kind_and_state(
 async def test_postgres_finds_the_bins_that_python_finds(
     driver: Driver, connection: Connection
 ) -> None:
-    """At the ends of bins, one microsecond beside them, at nothing and beyond the last."""
+    """At the ends of bins, one microsecond beside them, at zero and beyond the last."""
     spans = {0, 1, 2, 999, 1_000, 1_001, 10**6, 10**9, 3 * 10**12, 10**15}
     for n in range(60, 300, 3):
         end = int(GAMMA**n)

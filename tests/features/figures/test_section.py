@@ -23,7 +23,7 @@ Htmx = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def made(app: Starlette) -> MadeFigures:
-    """Give the dashboard figures made by hand; return their reader."""
+    """Give the dashboard fixed figures; return their reader."""
     found = MadeFigures(make=busy)
     found.put_into(app.state.dashboard)
     return found
@@ -100,9 +100,9 @@ async def test_what_is_capped_or_unknown_says_so_in_files(
 
     made.make = deep
     columns = (await client.get("/figures/flow.json")).json()["columns"]
-    told = ("waiting", "in", "out", "waiting_capped")
-    assert [columns[-1][name] for name in told] == [10_000, None, None, True]
-    assert [columns[0][name] for name in told] == [None, None, None, False]
+    names = ("waiting", "in", "out", "waiting_capped")
+    assert [columns[-1][name] for name in names] == [10_000, None, None, True]
+    assert [columns[0][name] for name in names] == [None, None, None, False]
     lines = (await client.get("/figures/flow.csv")).text.splitlines()
     assert lines[0] == "at,finished,sampled,waiting,in,out,waiting_capped"
     assert lines[-1].endswith(",false,1,10000,,,true")
@@ -123,9 +123,9 @@ async def test_a_chart_that_there_is_not(client: httpx2.AsyncClient, made: MadeF
         answer = await client.get(path)
         assert answer.status_code == 404
         assert "The charts are ended, wait, run, flow." in answer.text
-    told = await client.get("/figures/ended.json?window=2h")
-    assert told.status_code == 400
-    assert told.json()["message"].startswith("Unknown window")
+    answer = await client.get("/figures/ended.json?window=2h")
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith("Unknown window")
 
 
 async def test_addresses_of_charts_are_checked(
@@ -134,8 +134,8 @@ async def test_addresses_of_charts_are_checked(
     with cases() as case:
         for query, words in (
             ("window=1h&window=6h", "“window” can be given only once."),
-            ("queue=" + "x" * 2_000, "There is no queue of such a name."),
-            ("kind=" + "x" * 2_000, "There is no kind of such a name."),
+            ("queue=" + "x" * 2_000, "The name of the queue is too long."),
+            ("kind=" + "x" * 2_000, "The name of the kind is too long."),
         ):
             with case((query[:60], words)):
                 answer = await client.get(f"/figures/ended?{query}")

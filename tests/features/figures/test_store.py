@@ -1,4 +1,4 @@
-"""Rollups in `riverui_rollup`: kept as they were, folded up, read by stretches, deleted; whoever
+"""Rollups in `riverui_rollup`: stored unchanged, folded, read by stretches, deleted; whoever
 stores them, how often and in what order, the end is the same.
 """
 
@@ -50,7 +50,7 @@ async def other(driver: Driver, database_url: str) -> AsyncIterator[Driver]:
 def rollup(
     at: datetime = NOON, span: timedelta = MINUTE, *, kinds: int = 3, more: int = 0
 ) -> Rollup:
-    """Return what happened at this time: the same each time, and `more`."""
+    """Return the rollup of this time: always the same, plus `more`."""
     dice = random.Random(at.timestamp())
     pairs = {("slow", OTHER): Tally(cancelled=1, discarded=2)}
     for n in range(kinds):
@@ -72,7 +72,7 @@ def rollup(
 
 
 def hours(number: int = 3) -> list[Rollup]:
-    """Return so many hours from noon, minute by minute."""
+    """Return the minutes of so many hours from noon."""
     return [rollup(NOON + n * MINUTE) for n in range(60 * number)]
 
 
@@ -182,7 +182,7 @@ async def test_wider_rollups_are_exactly_what_their_minutes_are(driver: Driver) 
     day = await stored(driver, DAY, NOON - 12 * HOUR)
     assert day is not None
     assert day.weight == sum(each.weight for each in minutes)
-    # Minutes without jobs are known as such.
+    # Minutes without jobs are stored too.
     await add(driver, [Rollup(at=late.at + n * MINUTE, span=MINUTE, pairs={}) for n in range(60)])
     empty = await stored(driver, TEN_MINUTES, late.at + TEN_MINUTES)
     assert empty is not None
@@ -215,7 +215,7 @@ async def test_the_heavier_rollup_wins_and_reaches_the_hour(driver: Driver) -> N
     await add(driver, minutes)
     late = rollup(NOON + 7 * MINUTE, more=100)
     await add(driver, [late])
-    # After a restart half of the rows are gone.
+    # After a restart half of the rows are deleted.
     await add(driver, [rollup(late.at, more=1)])
     for span, number in ((MINUTE, 1), (TEN_MINUTES, 10), (HOUR, 60)):
         found = await stored(driver, span, begin(late.at, span))
@@ -237,7 +237,7 @@ async def test_a_process_that_is_killed_leaves_nothing_half_done(
     async def die() -> None:
         async with victim.transaction() as transaction:
             assert await RollupStore(transaction).rollup_add(minutes[30:40])
-            # Meanwhile nobody else stores, and nobody waits.
+            # Meanwhile no other transaction stores, or waits.
             assert not await add(driver, minutes[30:40])
             await connection.execute(
                 "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'"

@@ -1,4 +1,4 @@
-"""Windows of stored figures, joined with what this process has read."""
+"""Windows of stored figures, joined with the minutes that this process has read."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_the_newest_minutes_are_those_of_this_process(
         assert found.read_at is not None
         assert found.read_at > NOW - MINUTE
         assert found.source == ("the rows of jobs" if name == "1h" else "stored figures")
-    # What was returned before has not changed in somebody's hands.
+    # The figures returned before have not changed.
     before = found.total.completed
     await ended(connection, NOW - seconds)
     await figures.collector.tick()

@@ -1,4 +1,4 @@
-"""One dashboard stores figures: the same as an exact count, whichever and whenever it is."""
+"""One dashboard stores figures: the same as an exact count, whichever dashboard and whenever."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 class Board:
-    """A dashboard that stores figures, and its own idea of the time."""
+    """A dashboard that stores figures, with its own clock."""
 
     def __init__(self, driver: Driver, **settings: Any) -> None:
         config = DashboardConfig(**settings)
@@ -44,7 +44,7 @@ class Board:
         )
 
     async def store(self) -> bool:
-        """Read River's rows and store what they say."""
+        """Read River's rows and store the figures."""
         await read_all(self.figures)
         return await self.writer.tick()
 
@@ -74,7 +74,7 @@ async def jobs(connection: Connection) -> None:
 
 
 async def stored(connection: Connection) -> list[tuple[Any, ...]]:
-    """Return all that is stored but for what waited, which only one process has seen."""
+    """Return everything stored except waiting jobs, which only one process has seen."""
     found = await connection.execute(
         "select step, bucket, queue, kind, completed, failed, inserted, run_sum_us, run_bins,"
         " wait_bins from riverui_rollup order by 1, 2, 3, 4"
@@ -102,7 +102,7 @@ async def test_ended_jobs_are_stored_by_minute_and_folded_up(
         assert minutes[row["at"]]["completed"] == row["n"]
         assert minutes[row["at"]]["run_sum_us"] == row["run"]
         assert minutes[row["at"]]["wait_sum_us"] == row["n"] * 2_000_000
-    # Minutes in which nothing ended are known as well, up to those that have not settled.
+    # Minutes in which no job ended are stored as well, up to those not settled.
     assert len(minutes) >= 55
     tens = [row for row in whole if row["step"] == 600]
     assert len(tens) >= 5
@@ -125,12 +125,12 @@ async def test_one_stores_and_another_goes_on_when_it_is_gone(
     assert not await second.store()
     assert await first.store()
     assert await stored(connection) == before
-    # Half of what is stored has no rows any more.
+    # Half of the stored figures have no rows any more.
     await connection.execute("delete from river_job where kind = 'kind_0'")
     second.late = timedelta(minutes=7)
     assert await second.store()
     assert await stored(connection) == before
-    # All is deleted, and both store at once what they know.
+    # Everything is deleted, and both store their figures at once.
     await connection.execute("truncate riverui_rollup")
     await asyncio.gather(*(board.store() for board in boards))
     assert set(before) <= set(await stored(connection))
@@ -226,7 +226,7 @@ async def test_it_goes_on_by_itself_once_there_is_a_table(
     driver: Driver, make: Make, connection: Connection
 ) -> None:
     await migrate(driver, "down", line="riverui", target_version=1)
-    # Whoever asks what time it is makes half a minute pass.
+    # Each call of the clock makes half a minute pass.
     ticks = count(step=30.0)
     figures = make(
         clock=lambda: next(ticks),

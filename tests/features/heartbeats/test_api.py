@@ -1,4 +1,4 @@
-"""Workers through the API: who is at work, and the rescue of a silent one's jobs."""
+"""Workers through the API: the running clients, and the rescue of a silent one's jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signs of life of a client, what becomes of the jobs of one that gives none, and of one that was
+"""Heartbeats of a client, what happens to the jobs of one that sends none, and to one that was
 only cut off.
 """
 
@@ -34,12 +34,12 @@ from tests.engine.conftest import Playground, Task
 from tests.storage.tcp_proxy import tcp_proxy
 
 BEAT = timedelta(seconds=0.2)
-"""Between two signs of life: short, so that a test need not wait."""
+"""Between two heartbeats: short, so that a test need not wait."""
 
 
 @pytest.fixture
 async def line(play: Playground) -> None:
-    """Let the database have riverui's own tables."""
+    """Create riverui's own tables."""
     await change_line(play, "up")
 
 
@@ -64,7 +64,7 @@ async def make_client(play: Playground, name: str, *, silent: float) -> None:
 
 
 class Waiting(Worker[Task]):
-    """Works until it is let go, and says how often it began and was interrupted."""
+    """Works until released, and counts how often it began and was interrupted."""
 
     def __init__(self) -> None:
         self.began = self.interrupted = 0
@@ -102,11 +102,11 @@ async def test_a_client_tells_by_which_rules_it_works_its_queues(
         },
     )
 
-    async def told() -> bool:
+    async def reported() -> bool:
         (row,) = await clients(play)
         return bool({"default", "visits"} <= row["queues"].keys())
 
-    await play.until(told)
+    await play.until(reported)
     async with driver.reading() as executor:
         (row,) = await ClientStore(executor).client_list(limit=10)
     batches = {"task": BatchTerms(max_count=7, max_delay=timedelta(seconds=3))}
@@ -121,7 +121,7 @@ async def test_a_client_tells_by_which_rules_it_works_its_queues(
 
 
 async def first_heartbeat(play: Playground) -> dict[str, Any]:
-    """Return the only client's row, once it is there."""
+    """Return the only client's row, once it exists."""
     await play.until(lambda: _is_known(play))
     (row,) = await clients(play)
     return row
@@ -151,11 +151,11 @@ async def test_a_client_is_known_from_its_first_job_to_its_stop(play: Playground
     assert first["pid"] > 0
     assert first["heartbeat_interval"] == BEAT
 
-    async def told() -> bool:
+    async def reported() -> bool:
         (now,) = await clients(play)
         return bool(now["running"] == 1 and now["heartbeat_at"] > first["heartbeat_at"])
 
-    await play.until(told)
+    await play.until(reported)
     (row,) = await clients(play)
     assert row["queues"] == {"default": [3, 1], "other": [2, 0], "": {"kinds": ["task"]}}
     assert row["loop_lag"] < 0.5
@@ -304,7 +304,7 @@ async def test_the_jobs_of_a_silent_client_are_rescued_by_rivers_rules(
     assert rows["dead"]["rescued"] == 4
     assert rows["dead"]["declared_dead_by"] == play.client.id
     assert rows["late"]["declared_dead_at"] is None
-    assert "client dead (process 0 on an unknown host) was not heard of since" in caplog.text
+    assert "client dead (process 0 on an unknown host) sent no heartbeat since" in caplog.text
 
 
 @pytest.mark.usefixtures("line")
@@ -326,7 +326,7 @@ async def test_more_jobs_than_one_statement_takes(play: Playground) -> None:
 
 @pytest.mark.usefixtures("line")
 async def test_nobody_is_judged_by_a_client_that_was_cut_off_itself(play: Playground) -> None:
-    """While the database is away nobody is heard of."""
+    """While the database is unavailable no heartbeat arrives."""
     async with cut_off_client(play) as (client, passing):
         play.worker(Waiting())
         await client.start()
@@ -335,7 +335,7 @@ async def test_nobody_is_judged_by_a_client_that_was_cut_off_itself(play: Playgr
         await play.until(lambda: _silent(play, client.id, 1.0))
         await make_client(play, "as_silent", silent=9)
         passing.set()
-        # The first sign of life afterwards sees one that is long overdue.
+        # The first heartbeat afterwards sees one that is long overdue.
         await play.until(lambda: _beaten(play, client.id, 1))
         (other,) = [row for row in await clients(play) if row["id"] == "as_silent"]
         assert other["declared_dead_at"] is None
@@ -364,7 +364,7 @@ async def test_who_was_declared_dead_cancels_its_jobs_and_begins_anew(
     async with play.connection.transaction():
         await play.connection.execute("update riverui_client set declared_dead_at = now()")
         if rescued:
-            # And another one works it already.
+            # Another client works it already.
             await play.connection.execute(
                 "update river_job set attempt = 2, attempted_by = '{a,b}', attempted_at = now()"
             )
@@ -378,7 +378,7 @@ async def test_who_was_declared_dead_cancels_its_jobs_and_begins_anew(
         job_id = await play.insert()
     await play.until(lambda: worker.began == 2)
     row = await play.row(job_id)
-    # It was given back as if there had been no attempt.
+    # It was released as if there had been no attempt.
     assert (row["attempt"], row["errors"]) == (1, None)
     assert row["attempted_at"] > living["registered_at"]
     worker.go.set()
@@ -389,7 +389,7 @@ async def test_who_was_declared_dead_cancels_its_jobs_and_begins_anew(
 
 @pytest.mark.usefixtures("line")
 async def test_who_is_cut_off_cancels_its_jobs_before_others_take_them(play: Playground) -> None:
-    """And gives them back as soon as it can."""
+    """It releases them as soon as it can."""
     worker = Waiting()
     play.worker(worker)
     async with cut_off_client(play) as (client, passing):
@@ -403,7 +403,7 @@ async def test_who_is_cut_off_cancels_its_jobs_before_others_take_them(play: Pla
         (now,) = await play.rows("select clock_timestamp() as now")
         assert now["now"] - row["heartbeat_at"] < timedelta(seconds=0.4 * 3.5)
         passing.set()
-        # Nobody has declared it dead meanwhile.
+        # It has not been declared dead meanwhile.
         await play.until(lambda: worker.began == 2)
         (row,) = await clients(play)
         assert row["registered_at"] == first["registered_at"]
@@ -446,7 +446,7 @@ async def _known(play: Playground, client_id: str | None = None, lives: int = 1)
 
 
 async def _beaten(play: Playground, client_id: str, times: int) -> bool:
-    """Wait for so many signs of life, and return True."""
+    """Wait for so many heartbeats, and return True."""
     seen: set[datetime] = set()
     while len(seen) <= times:
         seen |= {row["heartbeat_at"] for row in await clients(play) if row["id"] == client_id}

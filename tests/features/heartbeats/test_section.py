@@ -1,4 +1,4 @@
-"""The page of workers: clients that give signs of life, those that do not, and the rescue of their
+"""The page of workers: clients that send heartbeats, those that do not, and the rescue of their
 jobs.
 """
 
@@ -21,7 +21,7 @@ Htmx = Callable[..., dict[str, str]]
 
 
 async def client_row(connection: Connection, name: str, silent: float = 0, **columns: Any) -> None:
-    """Register a client that was heard of so many heartbeats ago."""
+    """Register a client whose last heartbeat was so many heartbeats ago."""
     now = datetime.now(UTC)
     given: dict[str, Any] = {
         "id": name,
@@ -70,7 +70,7 @@ async def test_a_client_and_what_it_has_in_hand(
     (card,) = cards(await get(client))
     text = card.text
     for words in (
-        "host-of-one", "process 4711", "alive", "Since3 h ago", "every 20 s", "v1.4.2",
+        "host-of-one", "process 4711", "alive", "Started3 h ago", "every 20 s", "v1.4.2",
         "answers in 12 ms", "94.0 MB", "Python 3.13.1", "riverui 1.2.3", "3 of 10", "100 of 100",
         "1 running", "mail_send", "5 m",
     ):  # fmt: skip
@@ -157,11 +157,11 @@ async def test_rescue_now(
     answer = await client.post("/workers/rescue", data=form, headers=htmx("notices", "/workers"))
     assert answer.status_code == 200
     assert answer.headers["hx-trigger"] == "workers-changed"
-    told = parse(answer.text).text
-    assert "3 jobs were rescued from <i>" in told
-    assert "1 to be retried" in told
-    assert "1 discarded" in told
-    assert "1 cancelled" in told
+    notice = parse(answer.text).text
+    assert "3 jobs were rescued from <i>" in notice
+    assert "1 to be retried" in notice
+    assert "1 discarded" in notice
+    assert "1 cancelled" in notice
     cursor = await connection.execute("select * from river_job order by id")
     rows = {row["id"]: row for row in await cursor.fetchall()}
     states = ["retryable", "discarded", "cancelled"]

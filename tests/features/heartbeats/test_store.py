@@ -1,4 +1,4 @@
-"""Clients in `riverui_client`: their signs of life, who is declared dead, and whose jobs are
+"""Clients in `riverui_client`: their heartbeats, which are declared dead, and whose jobs are
 whose.
 """
 
@@ -65,7 +65,7 @@ async def register(driver: PostgresDriver, id: str = "one", **changes: Any) -> C
 
 
 async def silence(make: Make, id: str, heartbeats: float) -> None:
-    """Let a client's last sign of life be so many heartbeats ago."""
+    """Set a client's last heartbeat to so many heartbeats ago."""
     await make.rows(
         f"update riverui_client set heartbeat_at = clock_timestamp() - {heartbeats} *"
         f" heartbeat_interval where id = '{id}' returning id"
@@ -143,7 +143,7 @@ async def test_who_is_declared_dead_stays_so_and_begins_anew(
     assert dead.life == one
     assert (dead.host, dead.pid) == ("web-1", 4711)
     assert not (await store.client_heartbeat(one, STATUS)).alive
-    # Whoever declared it dead has its jobs in hand, for a while.
+    # The client that declared it dead rescues its jobs, for a while.
     assert await store.client_declare_dead(by="two") is None
     waiting = (await store.client_heartbeat(two, STATUS)).due_in
     assert waiting == pytest.approx(30, abs=2)
@@ -185,7 +185,7 @@ async def test_only_the_client_asked_for(
 async def test_a_sign_of_life_and_a_declaration_exclude_each_other(
     driver: PostgresDriver, make: Make, connection: AsyncConnection[DictRow], store: ClientStore
 ) -> None:
-    """Whichever comes first: the other one sees what it has done."""
+    """Whichever comes first, the other one sees its changes."""
     life = await register(driver)
     await silence(make, "one", DEAD_AFTER + 1)
     async with driver.transaction() as first, driver.autocommit() as second:
@@ -300,10 +300,10 @@ async def test_the_dead_are_forgotten_in_time(driver: PostgresDriver, make: Make
 async def test_a_heartbeat_changes_its_row_where_it_stands(
     driver: PostgresDriver, make: Make
 ) -> None:
-    """No entry of an index is made for it, and the table does not grow."""
+    """It adds no index entry, and the table does not grow."""
     life = await register(driver)
     sizes = [0]
-    # A snapshot that somebody holds for a moment keeps old versions of the row.
+    # A snapshot held for a moment keeps old versions of the row.
     while len(sizes) == 1 or (len(sizes) < 30 and sizes[-1] - sizes[-2] > 3 * 8192):
         async with driver.autocommit() as db:
             for _ in range(500):

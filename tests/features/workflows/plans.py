@@ -1,4 +1,4 @@
-"""What the statements of workflows may read of river_job: see test_plans."""
+"""What the statements of workflows may read from river_job: see test_plans."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def workflow_cases() -> Mapping[str, Case]:
 
 
 def _cleaning_cases() -> Mapping[str, Case]:
-    """Return what cleaners read that leave tasks of open workflows."""
+    """Return the plans of cleaners that keep tasks of open workflows."""
     now = datetime.now(UTC)
     held = JobDeleteBeforeParams(
         cancelled_before=now,

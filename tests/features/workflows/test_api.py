@@ -1,4 +1,4 @@
-"""River Pro's addresses of workflows where the tables are riverui's own."""
+"""River Pro's addresses of workflows on riverui's own tables."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_those_of_river_pro_and_ours_are_one_list(get: Get, own: Connectio
     found = (await get("pro/workflows"))["data"]
     assert [row["id"] for row in found] == order
     assert [row["name"] for row in found if row["id"] == "both"] == ["first"]
-    # Page after page each once.
+    # Across pages, each once.
     seen: list[str] = []
     while page := (await get("pro/workflows", after=seen[-1] if seen else "", limit=2))["data"]:
         seen.extend(row["id"] for row in page)

@@ -27,7 +27,7 @@ from tests.engine.conftest import Task
 from tests.features.conftest import Step, Workshop, chain, fails_for_good
 
 ELSEWHERE = InsertOpts(queue="elsewhere")
-"""A queue that nobody works."""
+"""A queue that no client works."""
 
 
 async def test_ids_are_ulids_unless_given_and_names_may_be_left_out(shop: Workshop) -> None:
@@ -183,9 +183,9 @@ async def test_a_dependency_deleted_after_it_was_completed_counts_as_completed(
 
     await shop.until(completed)
     await client.job_delete(ids["first"])
-    # As a cleaner does that knows nothing of workflows:
+    # As a cleaner without workflows does:
     await shop.connection.execute("delete from river_job where id = %s", [ids["other"]])
-    # So it does for tasks that are added later.
+    # The same applies to tasks that are added later.
     added = await client.workflows.load(workflow.id)
     added.add("added", Step(), deps=["first"])
     (result,) = await added.insert()
@@ -198,7 +198,7 @@ async def test_a_dependency_deleted_after_it_was_completed_counts_as_completed(
 
 
 class TestFaults:
-    """A client that dies, and outcomes that come twice."""
+    """A client that dies, and outcomes that are written twice."""
 
     async def fetched(self, shop: Workshop, driver: Driver) -> tuple[Client, JobEnd]:
         """Begin to work the first of three tasks; return how it ends."""
@@ -246,13 +246,13 @@ class TestFaults:
         self, shop: Workshop, driver: Driver
     ) -> None:
         _, end = await self.fetched(shop, driver)
-        # As rescuers do it.
+        # As rescuers do.
         await shop.connection.execute(
             "update river_job set state = 'available' where id = %s", [end.job.id]
         )
         client = await shop.start()
         await shop.ended()
-        # Its outcome comes late, of an attempt that was lost.
+        # Its outcome arrives late, for an attempt that was lost.
         async with driver.transaction() as transaction:
             late = end._replace(change=end.change._replace(state=JobState.DISCARDED))
             await client.pilot.set_state_if_running_many(transaction, [late])

@@ -1,4 +1,4 @@
-"""Workflows that a job has begun and waits for: they are cancelled and retried with it."""
+"""Workflows that a job has started and waits for: they are cancelled and retried with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from riverui.storage.interface import Driver
 from tests.features.conftest import Step, Workshop, chain, service_context
 
 ELSEWHERE = InsertOpts(queue="elsewhere")
-"""A queue that nobody works."""
+"""A queue that no client works."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Parent:
 
 
 class Family:
-    """Jobs that wait for workflows, as they stand while nobody works the last of them."""
+    """Jobs that wait for workflows, while no client works the innermost one."""
 
     def __init__(self, shop: Workshop, driver: Driver) -> None:
         self.driver = driver
@@ -47,7 +47,7 @@ class Family:
         shop.workers.work(Parent)(self.parent)
 
     async def parent(self, job: Job[Parent]) -> None:
-        """Wait for a workflow that has the next level in it."""
+        """Wait for a workflow that contains the next level."""
         child = client_from_context().workflows.new("child", parent=job)
         for number in range(job.args.steps):
             child.add(f"step {number}", Step(), self.steps)
@@ -57,7 +57,7 @@ class Family:
         await child.run()
 
     async def begun(self, client: Client, levels: int = 1) -> int:
-        """Insert a job that waits; return its id once all that is below it is there."""
+        """Insert a job that waits; return its id once everything below it exists."""
         before = len(await self.waiting())
         result = await client.insert(Parent(levels))
 
@@ -68,7 +68,7 @@ class Family:
         return result.job.id
 
     async def waiting(self) -> list[str]:
-        """Return the ids of workflows that jobs wait for, the first begun first."""
+        """Return the ids of workflows that jobs wait for, the first started first."""
         rows = await self.shop.rows(
             "select w.id from riverui_workflow w join river_job j on j.id = w.parent_job_id"
             " where j.state = 'scheduled' order by j.id"
@@ -88,7 +88,7 @@ class Family:
         return set((await self.shop.tasks()).values())
 
     async def do(self, verb: JobVerb, *ids: int) -> None:
-        """Do a verb as a dashboard does that knows no client."""
+        """Run a verb as a dashboard without a client does."""
         await jobs.apply(self.driver, verb, ids, pilot=plain_pilot())
 
     def finder(self, client: Client, *, most: int = 100) -> ForsakenWorkflowFinder:
@@ -160,7 +160,7 @@ async def test_a_running_job_that_is_asked_to_stop_has_its_workflow_cancelled(
 async def test_a_job_that_has_ended_before_takes_nothing_with_it(
     shop: Workshop, family: Family, state: str
 ) -> None:
-    """A completed job has left its workflow to itself; one that has ended cannot be cancelled."""
+    """A completed job does not affect its workflow; an ended job cannot be cancelled."""
     client = await shop.start()
     job_id = await family.begun(client)
     await client.stop()
@@ -181,11 +181,11 @@ async def test_the_leader_cancels_what_nobody_waits_for_any_more(
     await client.stop()
     finder = family.finder(client, most=2)
     assert await finder.run_once() == 0
-    # By Go's client, which knows nothing of workflows.
+    # By Go's client, which does not know workflows.
     await shop.connection.execute(
         "update river_job set state = 'cancelled', finalized_at = now() where id = %s", [job_id]
     )
-    # Two workflows are looked at in a round, and after the last of them it begins anew.
+    # Each round reads two workflows, and starts over after the last one.
     rounds = [await finder.run_once() for _ in range(6)]
     assert sum(rounds) == 1
     open_ids = await shop.rows("select id from riverui_workflow where ended_at is null")
@@ -206,7 +206,7 @@ async def test_what_was_cancelled_with_a_job_is_retried_with_it(
         return len(await family.waiting()) == 2
 
     await shop.until(there)
-    # What has ended before stays as it is.
+    # Tasks that ended before do not change.
     await family.do(DELETE, (await family.ids("step 1"))[0])
     first = (await shop.ids())["first"]
     if by == "job":
@@ -286,7 +286,7 @@ async def test_a_synchronous_client_begins_workflows_of_a_job_too(
 async def test_the_end_of_a_workflow_and_the_cancelling_of_its_parent_wait_for_one_another(
     shop: Workshop, family: Family
 ) -> None:
-    """Whoever comes first, nobody stands in the other's way and nothing is stuck."""
+    """Whichever comes first, neither blocks the other and nothing is stuck."""
     family.steps = InsertOpts()
     client = await shop.start()
     ids = [(await client.insert(Parent(2, 1))).job.id for _ in range(20)]

@@ -47,7 +47,7 @@ def test_a_circle_is_found_and_told(deps: dict[str, list[str]], data: st.DataObj
 
 
 def _behind(deps: dict[str, list[str]], name: str) -> set[str]:
-    """Return a task and all that it waits for, found by going back from it."""
+    """Return a task and all its dependencies, direct and indirect."""
     found = {name}
     for dep in deps[name]:
         found |= _behind(deps, dep)

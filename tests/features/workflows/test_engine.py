@@ -1,4 +1,4 @@
-"""Workflows: tasks wait for one another, and move on when others end."""
+"""Workflows: tasks wait for one another, and advance when others end."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_a_task_completed_in_a_transaction_moves_others_on_when_that_commi
 
 
 def connected(library: str, url: str) -> Any:
-    """Return a transaction of a synchronous library's."""
+    """Return a transaction of a synchronous library."""
     return psycopg.connect(url) if library == "psycopg" else psycopg2.connect(url)
 
 
@@ -228,7 +228,7 @@ async def test_tasks_are_added_to_those_that_have_ended(shop: Workshop) -> None:
         "good": "completed", "bad": "cancelled", "new": "completed", "cut": "cancelled",
         "off": "cancelled",
     }  # fmt: skip
-    # Another builder of the same workflow, which has not loaded the tasks that are there:
+    # Another builder of the same workflow, which has not loaded the existing tasks:
     blind = client.workflows.new(id=workflow.id)
     blind.add("good", Step())
     with pytest.raises(DuplicateTaskError, match="task 'good' in the workflow"):
@@ -262,7 +262,7 @@ async def test_odd_names(shop: Workshop, name: str) -> None:
 async def test_a_task_may_have_something_of_its_own_to_wait_for(
     shop: Workshop, driver: Driver
 ) -> None:
-    """What that is, and when it is over, is decided elsewhere: here the task is only held."""
+    """The wait itself is evaluated elsewhere: this only holds the task back."""
     client = await shop.start()
     workflow = client.workflows.new()
     first = workflow.add("first", Step())
@@ -322,13 +322,13 @@ async def test_without_the_tables_who_asks_is_told(play: Playground) -> None:
     client = play.make(queues={}, workers=None)
     workflow = client.workflows.new()
     workflow.add("a", Task())
-    told = r"the tables of riverui: run `riverui migrate-up --line riverui`"
-    with pytest.raises(SchemaMissing, match=told):
+    message = r"the tables of riverui: run `riverui migrate-up --line riverui`"
+    with pytest.raises(SchemaMissing, match=message):
         await workflow.insert()
     with SyncClient(play.database_url) as river:
         lone = river.workflows.new()
         lone.add("a", Task())
-        with pytest.raises(SchemaMissing, match=told):
+        with pytest.raises(SchemaMissing, match=message):
             lone.insert()
     assert await play.rows("select from river_job") == []
 

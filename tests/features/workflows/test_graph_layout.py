@@ -1,4 +1,4 @@
-"""Graphs in columns: nothing stands on anything else, edges go forwards, and it takes no time."""
+"""Graphs in columns: nothing overlaps, edges go forwards, and the layout is fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drawn(count: int, edges: Sequence[Edge]) -> Layout:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[int, list[Edge]]:
-    """Return any graph, with circles, loops and edges that stand twice."""
+    """Return any graph, with cycles, loops and duplicate edges."""
     count = draw(st.integers(1, 25))
     node = st.integers(0, count - 1)
     return count, draw(st.lists(st.tuples(node, node), max_size=60))
@@ -62,7 +62,7 @@ def test_edges_of_a_graph_without_circles_go_forwards(graph: tuple[int, list[Edg
 
 
 def test_a_diamond_is_drawn_without_a_crossing_and_level() -> None:
-    # The second row comes the wrong way round.
+    # The second row is in reverse order.
     edges = [(0, 2), (0, 1), (1, 3), (2, 4), (3, 5), (4, 5)]
     found = drawn(6, edges)
     assert found.columns == [0, 1, 1, 2, 2, 3]
@@ -91,7 +91,7 @@ def test_like_nodes_are_folded_and_others_are_not() -> None:
     assert fold(labels, fan, least=4) == [[0], [1, 2, 3, 4, 5, 6, 7, 8], [9]]
     assert len(fold(labels, fan, least=9)) == 10
     assert fold(labels, fan, least=4, keep=[3]) == [[0], [1, 2, 4, 5, 6, 7, 8], [3], [9]]
-    # One of another kind, and one that nothing waits for, are not like the rest.
+    # One of another kind, and one that no task waits for, differ from the rest.
     labels[5] = "q"
     groups = fold(labels, [edge for edge in fan if edge != (2, 9)], least=4)
     assert groups == [[0], [1, 3, 4, 6, 7, 8], [2], [5], [9]]
@@ -152,7 +152,7 @@ def tangle(count: int) -> list[Edge]:
     ids=["tangle", "fan", "chain", "chain with long edges"],
 )
 def test_two_thousand_nodes_take_no_time(edges: list[Edge]) -> None:
-    # 50 ms on a machine that does nothing else; this one may be busy, so it may try again.
+    # 50 ms on an idle machine; this one may be busy, so it may try again.
     most = 0.15
     spent: list[float] = []
     while len(spent) < 5 and min(spent, default=most) >= most:

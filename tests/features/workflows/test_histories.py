@@ -32,14 +32,14 @@ from tests.features.histories import SEEDS
 ENDS = ("completed", "completed", "completed", "discarded", "cancelled")
 """How a task may end; most end well."""
 WAITS = ("", "", "", "signal", "timer", "either")
-"""What a task may wait for besides others."""
+"""What a task may wait for besides other tasks."""
 WORKFLOWS = 12
-"""Of a history: as many as go through their attempts within seconds."""
+"""Tasks of a history: few enough to complete within seconds."""
 
 
 @dataclass
 class Act:
-    """The args of a task: how it ends, one time after the other, and then well."""
+    """The args of a task: how each attempt ends, and all later ones succeed."""
 
     kind: ClassVar[str] = "act"
     ends: list[str] = field(default_factory=list)
@@ -56,11 +56,11 @@ class Planned:
 
 
 class Model:
-    """A workflow as it should be."""
+    """The expected state of a workflow."""
 
     def __init__(self, workflow: Workflow) -> None:
         self.cancelled = False
-        """Whether somebody cancelled its newest attempt: nothing can be added then."""
+        """Whether its newest attempt was cancelled: no tasks can be added then."""
         self.id = workflow.id
         self.plan: dict[str, Planned] = {}
         self.runs: Counter[str] = Counter()
@@ -104,7 +104,7 @@ class Model:
 
 
 class Theatre:
-    """Has workflows worked, and sees that no task begins before those that it waits for."""
+    """Runs workflows, and checks that no task begins before its dependencies."""
 
     def __init__(self, shop: Workshop, seed: int) -> None:
         self.early: list[str] = []
@@ -128,7 +128,7 @@ class Theatre:
         at = self.runs[workflow_id, name]
         end = job.args.ends[at] if at < len(job.args.ends) else "completed"
         if end == "discarded" and job.attempt < job.row.max_attempts:
-            # A retry gives one more attempt, also to who has had none.
+            # A retry gives one more attempt, also to tasks that had none.
             raise ArithmeticError("as planned")
         self.runs[workflow_id, name] += 1
         match end:
@@ -180,7 +180,7 @@ class Theatre:
         model.runs = Counter({name: self.runs[model.id, name] for name in model.plan})
 
     async def compare(self) -> None:
-        """Wait until all has ended, and compare it with the models."""
+        """Wait until everything has ended, and compare it with the models."""
         await self.shop.ended()
         rows = await self.shop.rows(
             "select t.workflow_id as id, t.name, t.state, j.state::text as job"
@@ -202,7 +202,7 @@ class Theatre:
             task = model.plan[name]
             terms: list[SignalTerm | TimerTerm] = []
             if task.waits in ("signal", "either"):
-                terms.append(SignalTerm("told", key=name))
+                terms.append(SignalTerm("sent", key=name))
             if task.waits in ("timer", "either"):
                 terms.append(TimerTerm("late", after=timedelta(seconds=self.random.random() / 10)))
             workflow.add(
@@ -253,7 +253,7 @@ async def test_nothing_gets_stuck_whatever_people_do_meanwhile(
         *(theatre.begin(theatre.random.choice(clients)) for _ in range(30)),
         *(_meddle(shop, clients[0], driver, Random(seed * 10 + n)) for n in range(3)),
     )
-    # Another client, which knows nothing of workflows, deletes some as well.
+    # Another client, without workflows, deletes some as well.
     await shop.connection.execute("delete from river_job where state <> 'running' and id % 7 = 0")
     finder = StrayTaskFinder(service_context(driver))
 

@@ -1,4 +1,4 @@
-"""Workflows that are odd, enormous or wrong, as pages and programs see them: bounded, and told."""
+"""Odd, enormous and invalid workflows on pages and in the API: bounded, with clear errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GARBAGE = (
     *("%00", "%ff%fe", "..%2f..%2f", "~", "~~", "~%2500", "%E2%80%AE", "'%22%3E", "a" * 5_000),
     *("%0d%0aX:%20y", "-1", "null", "1e9", "%5C", "%F3%A0%80%81", "*"),
 )
-"""Ids in addresses, as they come."""
+"""Unusual ids in addresses."""
 EDGES = {
     "chain": (3_000, "select n, n + 1 from generate_series(1, 2999) n"),
     "ring": (3_000, "select n, n %% 3000 + 1 from generate_series(1, 3000) n"),
@@ -94,7 +94,7 @@ async def test_garbage_in_the_place_of_an_id(pages: httpx2.AsyncClient, own: Con
             asked.append(await pages.get(f"{api}/{name}?task_name=x"))
             asked.append(await pages.get(f"/api/pro/workflows/w1/{name}?task_name={given}"))
         assert {answer.status_code for answer in asked} <= {400, 404}, given[:100]
-        # As River UI's API: nothing was cancelled.
+        # Like River UI's API: nothing was cancelled.
         for verb in ("cancel", "retry"):
             answer = await pages.post(f"{api}/{verb}", json={})
             assert answer.status_code in (200, 400, 404)

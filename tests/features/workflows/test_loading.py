@@ -1,4 +1,4 @@
-"""Workflows that are there: loaded, added to, and waited for by the job that began them."""
+"""Existing workflows: loaded, added to, and awaited by the job that started them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tests.features.conftest import Step, Workshop, chain, fails_for_good
 
 @dataclass
 class Parent:
-    """The args of a job that begins a workflow."""
+    """The args of a job that starts a workflow."""
 
     kind: ClassVar[str] = "parent"
 
 
 async def words(shop: Workshop) -> tuple[Client, Workflow]:
-    """Return a client and a workflow of its that has ended."""
+    """Return a client and one of its workflows, which has ended."""
 
     async def count(job: Job[Task]) -> None:
         record_output({"length": len(job.args.value)})
@@ -234,7 +234,7 @@ async def test_a_job_waits_for_the_workflow_that_it_begins(shop: Workshop, does:
     assert len(results[0]) == 5
     assert shop.worked[-1] == "second"
     row = await shop.row(inserted[0].job.id)
-    # It was woken, long before it would have looked by itself.
+    # It was woken, long before it would have checked by itself.
     assert row["finalized_at"] - row["created_at"] < timedelta(seconds=8)
     assert row["metadata"]["snoozes"] >= 1
     assert len(await shop.rows("select from riverui_workflow")) == 2

@@ -56,7 +56,7 @@ async def test_they_are_found_by_how_they_ended(driver: Driver, own: Connection)
     assert await listed(driver, outcome="cancelled") == ["w4"]
     assert await listed(driver, outcome="failed", match="order") == ["w2"]
     assert await listed(driver, outcome="failed", kind="step") == ["w5", "w2"]
-    # As many are searched at once; the next page searches further.
+    # The search stops there; the next page searches further.
     await own.execute(
         "insert into riverui_workflow (id, ended_at) select 'x' || n, now()"
         " from generate_series(1, 310) n"

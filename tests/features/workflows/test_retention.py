@@ -1,4 +1,4 @@
-"""How long tasks and workflows are kept: what is open, and what it waits for, stays together."""
+"""How long tasks and workflows are kept: open ones are kept together with their dependencies."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.engine.conftest import Task
 from tests.features.conftest import Step, Workshop, chain
 
 LATER = timedelta(days=30)
-"""When all that has finished is past its retention."""
+"""A time at which all finished jobs are past their retention."""
 ELSEWHERE = InsertOpts(queue="elsewhere")
-"""A queue that nobody works."""
+"""A queue that no client works."""
 
 
 class NoWait(Timing):
@@ -47,7 +47,7 @@ class Keeping:
         self.shop = shop
 
     def context(self, pilot: Pilot | None = None) -> ServiceContext:
-        """Return what a leader's services work with."""
+        """Return the context of a leader's services."""
         return ServiceContext(
             driver=self.driver,
             clock=lambda: datetime.now(UTC) + LATER,
@@ -57,7 +57,7 @@ class Keeping:
         )
 
     def jobs(self, client: Client, *, size: int = 10_000) -> JobCleaner:
-        """Return the cleaner of jobs as a client's leader has it."""
+        """Return the leader's cleaner of jobs."""
         return JobCleaner(self.context(client.pilot), size=BatchSize(full=size, reduced=size))
 
     def workflows(self, **given: Any) -> WorkflowCleaner:
@@ -114,7 +114,7 @@ async def test_finished_tasks_stay_while_a_later_one_may_ask_for_them(
     await shop.ended()
     assert seen == [{"n": 1}]
     assert await keeping.jobs(client).run_once() == 2
-    # It goes when its last job is gone.
+    # It is deleted when its last job is.
     assert await keeping.workflows().run_once() == 1
     for table in ("riverui_workflow", "riverui_workflow_task", "riverui_workflow_edge"):
         assert await shop.rows(f"select from {table}") == []
@@ -142,7 +142,7 @@ async def test_what_is_held_does_not_stand_before_the_rest(
     rounds = [await cleaner.run_once() for _ in range(40)]
     assert sum(rounds) == 20
     assert await keeping.left() == 24
-    # Those that were held go as soon as their workflows are over.
+    # Kept jobs are deleted as soon as their workflows have ended.
     await shop.connection.execute(
         "update riverui_workflow set open = 0, ended_at = now() where id in ("
         " select id from riverui_workflow order by id limit 2)"
@@ -231,7 +231,7 @@ async def test_workflows_go_when_their_last_job_is_gone_page_by_page(
         await client.workflows.signal(workflow.id, "key", 1)
     for workflow_id in ids[:6]:
         await client.workflows.cancel(workflow_id)
-    # Jobs of some are gone, of one but for one; the last one is open.
+    # Some have no jobs left, one has a single job; the last one is open.
     gone = [ids[0], ids[2], ids[3], ids[5], ids[6]]
     await shop.connection.execute(
         "delete from river_job where metadata ->> 'workflow_id' = any(%s)", [gone]
@@ -252,10 +252,10 @@ async def test_workflows_go_when_their_last_job_is_gone_page_by_page(
 
 
 class TestAnotherCleaner:
-    """Go's cleaner, which knows nothing of workflows, beside a leader that does."""
+    """Go's cleaner, which does not know workflows, beside a leader that does."""
 
     async def clean(self, shop: Workshop) -> None:
-        """Delete all that has finished, as Go's cleaner does."""
+        """Delete all finished jobs, as Go's cleaner does."""
         await shop.connection.execute("delete from river_job where finalized_at is not null")
 
     async def test_a_dependency_that_has_ended_and_is_deleted_holds_nobody_up(

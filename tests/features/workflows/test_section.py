@@ -1,4 +1,4 @@
-"""The pages of workflows: the list, the graph, the task that is looked at."""
+"""The pages of workflows: the list, the graph, the selected task."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_the_list_is_searched_filtered_and_paged(
     assert names(done)[:2] == ["Order 19", "Order 17"]
     assert done.link("Failed") == "/workflows?match=order+1&state=failed"
     assert "No workflow is failed" in (await get(pages, "/workflows?state=failed")).text
-    # As River UI's own addresses have it.
+    # As in River UI's own addresses.
     assert (await pages.get("/workflows?limit=40&state=inactive")).status_code == 200
     for wrong in ("state=some", "sort=name", "state=active&state=inactive"):
         assert (await pages.get(f"/workflows?{wrong}")).status_code == 400
@@ -252,9 +252,9 @@ async def test_a_workflow_is_cancelled_once_that_is_confirmed(
     assert "1 task of them runs and is asked to stop" in ask.text
     answer = await pages.post(address, data=dict(ask.fields()))
     assert answer.status_code == 303
-    told = await get(pages, answer.headers["location"])
-    assert "1 task of Order 42 cancelled" in told.one(id="notices").text
-    assert "1 running task was asked to stop" in told.one(id="notices").text
+    page = await get(pages, answer.headers["location"])
+    assert "1 task of Order 42 cancelled" in page.one(id="notices").text
+    assert "1 running task was asked to stop" in page.one(id="notices").text
     assert (await states(own))["ship"] == "cancelled"
 
 
@@ -334,7 +334,7 @@ async def test_what_a_task_waits_for_of_its_own(
 
     async def fields() -> dict[str, str]:
         task = (await get(pages, "/workflows/w1?task=ship")).one(id="wf-task")
-        assert "Its own wait: going on" in task.text
+        assert "Its own wait: waiting" in task.text
         return {
             line.one("dt").text.strip(): " ".join(line.one("dd").text.split())
             for line in task.all("dl")[-1].all("div")

@@ -1,4 +1,4 @@
-"""Workflows that jobs have begun and wait for: on the pages of both, and out of the list's way."""
+"""Workflows that jobs have started and wait for: on the pages of both, and not in the list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = {"page 1": ("completed", ()), "page 2": ("running", ())}
 
 
 async def begun(connection: Connection, id: str, parent: int, name: str = "") -> None:
-    """Insert a workflow of pages that a job has begun."""
+    """Insert a workflow of pages that a job has started."""
     await workflow(connection, PAGES, id=id, name=name)
     await connection.execute(
         "update riverui_workflow set parent_job_id = %s where id = %s", [parent, id]
@@ -46,7 +46,7 @@ async def test_the_list_has_those_of_jobs_where_they_are_asked_for(
     page = await get(pages, older.attributes["href"] or "")
     assert listed(page)[-1] == "Upload"
     assert "Show them here too" not in page.text
-    # Who searches finds all.
+    # A search finds all.
     page = await get(pages, "/workflows?match=File+7")
     assert listed(page) == ["File 7"]
     assert "Show them here too" not in page.text
@@ -83,6 +83,6 @@ async def test_other_jobs_and_workflows_say_nothing_of_it(
     await workflow(own, DIAMOND, id="01A")
     assert "started-title" not in (await pages.get(f"/jobs/{snoozed}")).text
     assert "waits for it" not in (await pages.get("/workflows/01A")).text
-    # Nor where the tables are missing.
+    # Nor if the tables are missing.
     await own.execute("drop table riverui_workflow cascade")
     await get(pages, f"/jobs/{snoozed}")

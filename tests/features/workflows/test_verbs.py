@@ -1,4 +1,4 @@
-"""What people do to workflows and to single tasks of them, and what the leader finds out."""
+"""Actions on workflows and on single tasks, and the leader's services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.features.conftest import Step, Workshop, chain, fails_for_good, servi
 
 
 async def do(driver: Driver, verb: JobVerb, *ids: int) -> None:
-    """Do a verb as a dashboard does that knows no client."""
+    """Run a verb as a dashboard without a client does."""
     changes = await jobs.apply(driver, verb, ids, pilot=plain_pilot())
     assert sorted((*changes.changed, *changes.requested)) == sorted(ids)
 
@@ -65,7 +65,7 @@ class TestSingleTasks:
         await client.queues.remove("default")
         await do(driver, RETRY, ids["first"])
         await do(driver, CANCEL, (await shop.ids())["slow"])
-        # It would have been cancelled, were it not for that.
+        # Otherwise it would have been cancelled.
         assert await shop.own() == {"first": "staged", "slow": "cancelled", "last": "cancelled"}
         await do(driver, RETRY, ids["slow"])
         assert (await shop.own())["slow"] == "staged"
@@ -200,7 +200,7 @@ class TestRetry:
             await client.workflows.retry(workflow.id, "some")  # type: ignore[arg-type]
         with pytest.raises(NotFound):
             await client.workflows.retry("none")
-        # A client that knows nothing of workflows may have completed it.
+        # A client without workflows may have completed it.
         await shop.connection.execute(
             "update river_job set state = 'completed', finalized_at = now()"
         )
@@ -231,7 +231,7 @@ class TestRetry:
 
 
 class TestTheLeader:
-    """What nobody has told."""
+    """Ends that were not recorded."""
 
     @pytest.mark.parametrize(
         ("change", "second"),
@@ -250,7 +250,7 @@ class TestTheLeader:
         finder = StrayTaskFinder(service_context(driver), most=2)
         assert await finder.run_once() == 0
         await shop.connection.execute(f"{change} where metadata ->> 'task' = 'first'".encode())
-        # Two are looked at in each round, and after the last of them it begins anew.
+        # Each round reads two, and starts over after the last one.
         rounds = [await finder.run_once() for _ in range(10)]
         assert max(rounds) == 2
         assert sum(rounds) == 5

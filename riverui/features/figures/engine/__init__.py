@@ -1,1 +1,1 @@
-"""What a client counts of its attempts, and how it stores that."""
+"""Counts a client's attempts, and stores the counts."""

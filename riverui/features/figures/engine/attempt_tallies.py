@@ -16,7 +16,7 @@ from riverui.engine.work.outcome import Outcome
 from riverui.features.figures.domain import MINUTE, MOST_PAIRS, Pair, RollupRow, begin
 
 _MOST_NAME = 200
-"""Characters of a queue's or kind's name that count, as where rows are read."""
+"""Characters of a queue's or kind's name that count, as for figures read from rows."""
 _MOST_QUEUES = 50
 """Queues whose other kinds are added up, if there are too many pairs."""
 _MOST_TIMED = 32
@@ -32,7 +32,7 @@ _Cells = dict[Pair, Tally]
 
 
 class AttemptTallies:
-    """How one client's attempts ended, in minutes that are not all written."""
+    """How one client's attempts ended, for minutes that can still be written."""
 
     def __init__(self, *, keep: timedelta, clock: Callable[[], datetime]) -> None:
         self._keep = keep
@@ -48,8 +48,8 @@ class AttemptTallies:
     def completed(
         self, attempts: Sequence[Attempt], ended_at: Sequence[datetime], written: Sequence[int]
     ) -> None:
-        """Count attempts that went well, of which those of `written` were still running. Others may
-        have completed their jobs by themselves.
+        """Count successful attempts; the jobs in `written` were still running. Other attempts may
+        have completed their jobs themselves.
         """
         if len(written) != len(attempts):
             taken = set(written)
@@ -79,7 +79,7 @@ class AttemptTallies:
     def _complete(
         self, rows: Sequence[JobRow], ended_at: Sequence[datetime], places: Sequence[int]
     ) -> None:
-        """Count jobs of one pair that went well in one minute."""
+        """Count jobs of one pair that completed in one minute."""
         jobs = len(places)
         stride = -(-jobs // _MOST_TIMED)
         timed = places[stride // 2 :: stride]
@@ -121,7 +121,7 @@ class AttemptTallies:
         self._cells, self._since, self._until = {}, FIRST, FIRST
 
     def _end(self, row: JobRow, attempt: Attempt, ended: Outcome) -> None:
-        """Count one attempt by what its row says now, as events do."""
+        """Count one attempt by the current state of its row, as events do."""
         state, kind = row.state, ended.event
         at = row.finalized_at or attempt.ended_at
         tally = self._tally(at, attempt.row)
@@ -171,7 +171,7 @@ def _add(sketch: Sketch, span: timedelta, n: int = 1) -> None:
 
 
 def _cell(cells: _Cells, row: JobRow) -> Tally:
-    """Return the tally of a job's pair, a new one where it has none yet."""
+    """Return the tally of a job's pair, a new one if it has none yet."""
     pair = (row.queue[:_MOST_NAME], row.kind[:_MOST_NAME])
     if pair not in cells and len(cells) >= MOST_PAIRS:
         pair = (pair[0], OTHER)

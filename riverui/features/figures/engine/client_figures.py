@@ -1,4 +1,4 @@
-"""Writes a client's figures to the table, if it is there: what River's rows do not keep."""
+"""Writes a client's figures to the table, if it exists: what River's rows do not keep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DELETED = 2_000
 
 
 class ClientFigures:
-    """One client's figures, from its start to its stop. Errors here do not affect its work."""
+    """One client's figures, from its start to its stop. Errors do not affect the client's work."""
 
     def __init__(
         self, client: ClientContext, count: Callable[[AttemptTallies | None], None]
@@ -37,20 +37,20 @@ class ClientFigures:
         """Called with the tallies that count ended attempts, or with None to count none."""
         self._possible = SQL in client.driver.capabilities
         self._there = False
-        self._trouble = ""
+        self._error = ""
         self._tallies = AttemptTallies(keep=MINUTE + CLIENT_LATE, clock=client.clock)
         # A client that restarts under the same id counts the same minute again.
         self._source = f"{client.id[:_MOST_ID]}@{time.time_ns():x}"
         self._tidied = time.monotonic()
 
     async def start(self) -> None:
-        """Count from the first job, if the table is there."""
+        """Count from the first job, if the table exists."""
         if self._possible:
             with suppress(DatabaseError):
                 await self._look()
 
     async def run(self) -> None:
-        """Look for the table now and then, and write what is new while it is there."""
+        """Look for the table now and then, and write new figures while it exists."""
         limits = self._client.limits
         if not self._possible:
             return
@@ -99,9 +99,9 @@ class ClientFigures:
             async with self._client.driver.autocommit() as executor:
                 await RollupStore(executor).rollup_client_put(self._source, rows)
             written()
-            if self._trouble:
+            if self._error:
                 self._client.logger.info("figures of this client are stored again")
-            self._trouble = ""
+            self._error = ""
         if time.monotonic() - self._tidied >= _TIDY_SECONDS:
             self._tidied = time.monotonic()
             async with self._client.driver.autocommit() as executor:
@@ -114,6 +114,6 @@ class ClientFigures:
 
     def _note(self, error: DatabaseError) -> None:
         """Log an error once until it clears."""
-        if not self._trouble:
+        if not self._error:
             self._client.logger.warning("figures of this client could not be stored: %s", error)
-        self._trouble = str(error)
+        self._error = str(error)

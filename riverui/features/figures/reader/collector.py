@@ -44,9 +44,9 @@ log = logging.getLogger("riverui.figures")
 _MOST_MINUTES = 60
 """Minutes that one statement reads at most, if few jobs ended."""
 _MOST_UNSTORED = 120
-"""Minutes of the day before that are read ahead of being stored: they take memory."""
+"""Minutes of the past day that are read before they are stored: they take memory."""
 _MOST_DOUBLINGS = 20
-"""Of the pause between two tries: beyond that it is longer than the longest."""
+"""Doublings of the pause between two tries: after these it exceeds the longest pause."""
 _SECOND = timedelta(seconds=1)
 _GIVEN_UP = (JobState.CANCELLED, JobState.DISCARDED)
 
@@ -56,10 +56,10 @@ T = TypeVar("T")
 
 
 class FigureCollector:
-    """The figures of one database, gathered while somebody looks at them.
+    """The figures of one database, gathered while there are viewers.
 
-    It begins with the first viewer, reads what is new every ten seconds and the past in between,
-    and stops ten minutes after the last viewer has gone.
+    It begins with the first viewer, reads new rows every ten seconds and the past in between, and
+    stops ten minutes after the last request.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class FigureCollector:
         lag: Callable[[], timedelta] = timedelta,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make one that reads by `driver`. `lag` says how far the database may be behind its own
-        clock, as a standby is; `totals` gets what ends from now on.
+        """Read by `driver`. `lag` returns how far the database may be behind its own clock, as a
+        standby is; `totals` counts the jobs that end from now on.
         """
         self._driver = driver
         self._config = config
@@ -83,7 +83,7 @@ class FigureCollector:
         self._clock = clock
         self.table = OwnTableWatch(driver, clock=clock)
         self.trouble = ""
-        """Why figures could not be read lately, as a sentence; empty if they could."""
+        """Why the last reading failed, as a sentence; empty if it succeeded."""
         self.recent: RecentMinutes
         self.backlog: list[datetime] | None = None
         """Minutes before the last hour that are to be read and stored, the newest first; None if
@@ -98,12 +98,12 @@ class FigureCollector:
         self._begin()
 
     def _begin(self) -> None:
-        """Know nothing."""
+        """Reset everything that was read."""
         self.recent = RecentMinutes(attempts=self._limits.attempts, pairs=self._limits.pairs)
         self._started = EPOCH
         """The database's time of the first reading."""
         self._read_clock = 0.0
-        """Our clock at the last reading."""
+        """This process's clock at the last reading."""
         self._until = EPOCH
         """Up to when ended jobs have been read for the first time."""
         self._attempts_at = EPOCH
@@ -117,7 +117,7 @@ class FigureCollector:
         self._gaps: list[tuple[int, int]] = []
         """Ranges of ids to be read, above the first and up to the second."""
         self._gaps_since = EPOCH
-        """Since when jobs in these ranges are counted."""
+        """Jobs in these ranges are counted from this time on."""
         self._rate = self._past_rate = 0.0
         """Ended jobs a second, as last read."""
         self._group = 1
@@ -125,8 +125,8 @@ class FigureCollector:
 
     @property
     def now(self) -> datetime:
-        """Up to when windows reach: the last reading or, if that was long ago, the database's time
-        as our clock has gone on since. EPOCH before the first reading.
+        """The end of windows: the last reading or, if that was long ago, the database's time
+        estimated by this process's clock. EPOCH before the first reading.
         """
         since = self._clock() - self._read_clock
         late = since > 3 * self._limits.tick_seconds and self.recent.now > EPOCH
@@ -146,16 +146,14 @@ class FigureCollector:
 
     @property
     def due(self) -> float:
-        """When the next reading comes, by the given clock."""
+        """When the next reading is due, by the given clock."""
         return self._due
 
     def look(self) -> bool:
-        """Go on reading, as somebody looks, and start if necessary; return False if charts are
-        switched off.
-        """
+        """Record a viewer, and start reading if necessary; return False if charts are off."""
         if self._config.charts:
             self._looked = self._clock()
-            # A task of an event loop that is gone would never end.
+            # A task of a closed event loop would never end.
             loop = asyncio.get_running_loop()
             if self._loop is not loop:
                 self._loop, self._task, self._first = loop, None, asyncio.Event()
@@ -195,7 +193,7 @@ class FigureCollector:
             if first:
                 await self._load()
             await self._read_clients()
-            # What takes long is read less often.
+            # Slow readings are done less often.
             pause = min((self._clock() - started) / limits.share, 3 * limits.tick_seconds)
             self._due = started + max(pause, limits.tick_seconds)
             if self.trouble:
@@ -203,7 +201,7 @@ class FigureCollector:
             self._failures, self.trouble = 0, ""
 
     async def fill(self) -> bool:
-        """Read some of the past for good; return whether there is more of it."""
+        """Read a part of the past finally; return whether more is left."""
         recent, limits = self.recent, self._limits
         if recent.now == EPOCH:
             return False
@@ -233,22 +231,22 @@ class FigureCollector:
         return begin(self.recent.now - self._limits.settle, MINUTE)
 
     def _enter(self, now: datetime) -> None:
-        """Go on at this time of the database."""
+        """Set the database's current time."""
         if now < self.recent.now - self._limits.settle:
-            # Its clock was set back: what was read belongs to other minutes.
+            # Its clock was set back: the figures read belong to other minutes.
             self._begin()
         if self._started == EPOCH:
             self._started = now
         self._read_clock = self._clock()
         self.recent.enter(now, keep_unstored=self.backlog is not None)
         if self._until < self.settled:
-            # Nothing was read for a while; the minutes in between are read by `fill`.
+            # After a pause in reading, `fill` reads the minutes in between.
             self._until = self.recent.live = self.settled
             self.recent.replace_arriving(())
             self._after, self._ids = self._ids[0] if self._ids else self._after, []
 
     async def _load(self) -> None:
-        """Take the minutes of the last hour that are stored, instead of reading them."""
+        """Load the stored minutes of the last hour instead of reading them from rows."""
         first, until = self.recent.first, self.settled
         stored: Sequence[Rollup] = await self._from_table(
             lambda store: store.rollup_part_list(MINUTE, since=first, until=until), ()
@@ -258,7 +256,7 @@ class FigureCollector:
             self._gaps_since = rollup.at + MINUTE
 
     async def _read_clients(self) -> None:
-        """Read what clients counted in the minutes that are not settled."""
+        """Read the counts of clients for unsettled minutes."""
         since = self.settled - MINUTE
         counts: Minutes = await self._from_table(
             lambda store: store.rollup_client_count_list(since), {}
@@ -278,7 +276,7 @@ class FigureCollector:
         if seconds <= 0:
             return
         if self._until == recent.live and self._rate < inf:
-            # What is there to read?
+            # Estimate the rate from the last second.
             second = [(until - _SECOND, until)]
             self._rate = self._past_rate = _jobs(await jobs.job_ended_tally_list(second, pairs=1))
         sampled = SAMPLED if self._rate > limits.most_per_second else 1
@@ -334,7 +332,7 @@ class FigureCollector:
             self._gaps.append((after, first_id - 1))
 
     async def _read_failures(self, jobs: JobFigures) -> None:
-        """Read attempts that failed since the last time, of jobs that go on."""
+        """Read attempts that failed since the last time, of unfinished jobs."""
         now = self.recent.now
         since = max(self._attempts_at, self._started) - self._limits.settle
         failed = await jobs.job_unfinished_failure_list(since)
@@ -342,9 +340,7 @@ class FigureCollector:
         self._add_failures(failed)
 
     async def _read_hour_failures(self) -> None:
-        """Read attempts of the last hour that failed: all of them at first, then those that took
-        long.
-        """
+        """Read failed attempts of the last hour: all of them at first, then only long ones."""
         async with self._driver.reading(timeout=self._timeout) as executor:
             failed = await JobFigures(executor).job_unfinished_failure_list(
                 self.recent.first, earlier=self._hour_at == EPOCH
@@ -353,7 +349,7 @@ class FigureCollector:
         self._add_failures(failed)
 
     async def _settle(self, minutes: Sequence[datetime], most_per_second: float) -> None:
-        """Read these minutes for good."""
+        """Read these minutes finally."""
         limits = self._limits
         sampled = SAMPLED if self._past_rate > most_per_second else 1
         spans = [each for at in minutes for each in ranges(at, at + MINUTE, sampled=sampled > 1)]
@@ -378,8 +374,8 @@ class FigureCollector:
         self._add_failures(failed, sampled)
 
     async def _from_table(self, read: Callable[[RollupStore], Awaitable[T]], otherwise: T) -> T:
-        """Return what is read from the table; `otherwise` if it is not there or cannot be read, as
-        River's rows are nearly as good.
+        """Return what `read` returns for the table; `otherwise` if it is missing or cannot be read,
+        as River's rows are nearly as good.
         """
         try:
             if await self.table.there():
@@ -396,7 +392,7 @@ class FigureCollector:
                 self._totals.add_failed((attempt.queue, attempt.kind), times)
 
     async def _run(self) -> None:
-        """Read for as long as somebody looks."""
+        """Read for as long as there are viewers."""
         task = asyncio.current_task()
         while self._clock() - self._looked < self._limits.rest_seconds:
             # A pool that hands out a connection at the moment of a cancellation forgets it.
@@ -414,7 +410,7 @@ class FigureCollector:
 
     @contextmanager
     def _trying(self) -> Iterator[None]:
-        """Report an error as the trouble of the figures, and read again later."""
+        """Record an error for the viewers, and read again later."""
         try:
             yield
         except RiveruiError as error:
@@ -426,13 +422,13 @@ class FigureCollector:
             log.exception("figures could not be read")
             self._fail("The figures could not be read.")
 
-    def _fail(self, trouble: str) -> None:
+    def _fail(self, message: str) -> None:
         self._failures += 1
         pause = self._limits.tick_seconds * 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
         self._due = self._clock() + min(pause, self._limits.most_rest_seconds)
         if not self.trouble:
-            log.warning("could not read figures: %s", trouble)
-        self.trouble = trouble
+            log.warning("could not read figures: %s", message)
+        self.trouble = message
 
 
 def _scaled(pairs: Mapping[Pair, Tally], times: int) -> Mapping[Pair, Tally]:

@@ -29,23 +29,23 @@ from riverui.web.live.cancelling import cancel_all
 T = TypeVar("T")
 
 OFF = "Charts are switched off (RIVERUI_CHARTS)."
-"""The trouble of figures that are not gathered."""
+"""The message if charts are switched off."""
 _FRESH_SECONDS = 60.0
 """How long a stored window is shown before it is read again: one minute is stored a minute."""
 _USABLE_SECONDS = 600.0
 """How old a stored window may be that is shown while it is read again."""
 _WINDOWS = 32
-"""Windows that are remembered: those of the health report, and some for viewers. One of everything
-takes up to 2 MB, others less than one.
+"""Windows that are cached: those of the health report, and some for viewers. One of all jobs takes
+up to 2 MB, others less than one.
 """
 _USUAL_DAYS = 7
 """Days whose same hour is the usual one: a week has every weekday once."""
 _PROMPT_SECONDS = 0.005
-"""How long pages wait for figures that are beside the point: less than the page takes anyway."""
+"""How long pages wait for secondary figures: less than the page takes anyway."""
 
 
 async def promptly(reading: Awaitable[T]) -> T | None:
-    """Return what is known of figures at once; None if nothing is."""
+    """Return figures that are available at once; otherwise None."""
     try:
         return await asyncio.wait_for(reading, _PROMPT_SECONDS)
     except TimeoutError:
@@ -54,25 +54,25 @@ async def promptly(reading: Awaitable[T]) -> T | None:
 
 @dataclass(kw_only=True, slots=True)
 class _Kept:
-    """The part of a window that was read last, without its newest minutes."""
+    """A cached window, without its newest minutes."""
 
     base: Gathered = field(default_factory=Gathered)
     until: datetime = EPOCH
-    """Up to when it reaches; EPOCH before it was read."""
+    """The end of `base`; EPOCH before it was read."""
     made_of: object = None
-    """The state of the recent minutes that it was made of."""
+    """The state of the recent minutes that `base` was made of."""
     read: float = -inf
-    """When it was read from the table, by the clock."""
+    """When `base` was read from the table, by the clock."""
     trouble: str = ""
     task: asyncio.Task[None] | None = None
     figures: Figures | None = None
-    """The window as it was returned last."""
+    """The window as last returned."""
     state: object = None
-    """The state that it was made of."""
+    """The state that `figures` was made of."""
 
 
 class FigureReader:
-    """Gathers figures while somebody looks, stores them if there is a table, and reads them."""
+    """Gathers figures while there are viewers, stores them if the table exists, and reads them."""
 
     def __init__(
         self,
@@ -85,9 +85,7 @@ class FigureReader:
         lag: Callable[[], timedelta] = timedelta,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make one that reads by `driver` and writes by `primary`, the same by default; see
-        FigureCollector.
-        """
+        """Read by `driver` and write by `primary`, the same by default; see FigureCollector."""
         self._driver = driver
         self._config = config
         self._limits = limits = limits or FigureLimits()
@@ -102,8 +100,8 @@ class FigureReader:
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
         """Return the figures of a window, of one queue or of one kind if they are given.
 
-        Returns what is known, after waiting a second at most for a first reading. Does not raise if
-        the database fails: `Figures.trouble` says so.
+        Waits up to a second for the first reading. Does not raise if the database fails:
+        `Figures.trouble` has the error.
         """
         if not self.collector.look():
             now = datetime.now(UTC)
@@ -114,7 +112,7 @@ class FigureReader:
         return await self.known(window, queue=queue, kind=kind)
 
     async def known(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
-        """Return what `read` does, without starting to read River's rows."""
+        """Return the same as `read`, without starting to read River's rows."""
         collector, query = self.collector, Query(window, queue, kind)
         kept = self._kept.setdefault(query, _Kept())
         self._kept.move_to_end(query)
@@ -140,8 +138,8 @@ class FigureReader:
     async def usual_hour(
         self, at: datetime, *, queue: str = "", kind: str = ""
     ) -> UsualHour | None:
-        """Return what was done in the same hour of the last seven days, of one queue or kind if
-        given; None if nothing is known of it. Raises as the database does.
+        """Return the figures of the same hour of the last seven days, of one queue or kind if
+        given; None if there are none. Raises the database's errors.
         """
         if not await self.table.seen():
             return None
@@ -162,16 +160,16 @@ class FigureReader:
         return UsualHour(tally=tally, days=len(known)) if known else None
 
     def watch(self) -> None:
-        """Begin to store figures, once there is a table for them."""
+        """Begin to store figures, once their table exists."""
         if self._config.charts:
             self.writer.watch()
 
     def forget(self) -> None:
-        """Read stored windows again: what was stored has been deleted."""
+        """Clear the cache of windows, after stored figures were deleted."""
         self._kept.clear()
 
     async def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop the background tasks."""
         await self.writer.close()
         await self.collector.close()
         tasks = [kept.task for kept in self._kept.values() if kept.task is not None]
@@ -179,7 +177,7 @@ class FigureReader:
         await cancel_all(tasks)
 
     async def _figures(self, kept: _Kept, query: Query, now: datetime, *, stored: bool) -> Figures:
-        """Return a window: what was read of its past, and its newest minutes."""
+        """Return a window: its cached part, and its newest minutes."""
         collector, recent = self.collector, self.collector.recent
         first, until = first_column(query.window, now), collector.settled
         if not stored and kept.made_of != (first, until, recent.version):
@@ -199,7 +197,7 @@ class FigureReader:
         )
 
     async def _refresh(self, kept: _Kept, query: Query) -> None:
-        """Read a stored window if it is a minute old. An older one is shown meanwhile."""
+        """Read a stored window again if it is a minute old. The old one is shown meanwhile."""
         age = self._clock() - kept.read
         if age < _FRESH_SECONDS:
             return

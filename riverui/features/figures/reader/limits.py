@@ -53,7 +53,7 @@ class FigureLimits:
     store_soon_seconds: float = 5.0
     """The same while the past is being stored."""
     look_for_table_seconds: float = 30.0
-    """Between two looks whether the table has been created."""
+    """Between two checks whether the table has been created."""
     abandoned: timedelta = timedelta(minutes=6)
     """Age of the newest stored minute from which no other dashboard seems to store figures. A
     minute is stored two to three minutes after its end.

@@ -1,4 +1,4 @@
-"""The figures of the last hour, minute by minute, in this process."""
+"""The figures of the last hour by minute, in this process's memory."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _NOTHING = Tally()
 
 @dataclass(kw_only=True, slots=True)
 class Minute:
-    """What is known of one minute."""
+    """The figures of one minute."""
 
     pairs: dict[Pair, Tally] = field(default_factory=dict)
-    """What rows say."""
+    """Counted from rows."""
     clients: Mapping[Pair, Tally] = field(default_factory=dict)
-    """What clients counted, or what is stored: of it, failed, snoozed and interrupted attempts."""
+    """Counted by clients, or stored: only failed, snoozed and interrupted attempts are used."""
     arriving: dict[Pair, int] = field(default_factory=dict)
     """The newest inserted jobs, which are counted again by the next reading."""
     waiting: dict[str, Waiting] = field(default_factory=dict)
@@ -57,19 +57,19 @@ class Minute:
     queues: Mapping[str, QueueMinute] | None = None
 
     def tally(self, pair: Pair) -> Tally:
-        """Return what rows say of a queue and a kind, to be changed."""
+        """Return the mutable tally of a queue and a kind as counted from rows."""
         return self.pairs.setdefault(pair, Tally())
 
 
 class SeenAttempts:
-    """Which failed attempts of the last day were counted, as each is read several times."""
+    """The failed attempts of the last day that were counted, as each is read several times."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._names: dict[datetime, set[int]] = {}
         """By the minute in which they began."""
         self._closed = EPOCH
-        """Up to this minute nothing is remembered, and so nothing is new."""
+        """Up to this minute nothing is remembered, and no attempt counts as new."""
 
     def new(self, attempts: Iterable[FailedAttempt]) -> Iterator[FailedAttempt]:
         """Yield the attempts that were not seen before."""
@@ -119,8 +119,8 @@ class RecentMinutes:
         return "workers and rows" if by_clients else "the rows of jobs"
 
     def enter(self, now: datetime, *, keep_unstored: bool) -> None:
-        """Go on at this time, and forget what is older than an hour. What is to be stored is
-        forgotten after a day.
+        """Set the current time, and drop minutes older than an hour; with `keep_unstored`, those
+        not stored yet only after a day.
         """
         self.now = now
         self.minute(now)
@@ -131,7 +131,7 @@ class RecentMinutes:
                 del self.minutes[at]
 
     def minute(self, at: datetime) -> Minute:
-        """Return the minute that covers this time, to be changed."""
+        """Return the minute that covers this time, to be modified."""
         start = begin(at, MINUTE)
         minute = self.minutes.get(start)
         if minute is None:
@@ -148,9 +148,7 @@ class RecentMinutes:
         return minute is not None and (minute.settled or at >= self.live)
 
     def unsettled(self, until: datetime) -> Iterator[datetime]:
-        """Yield when the minutes of the last hour up to then begin that are not settled, the newest
-        first.
-        """
+        """Yield the starts of the last hour's unsettled minutes up to then, the newest first."""
         at = until - MINUTE
         while at >= self.first:
             if at not in self.minutes or not self.minutes[at].settled:
@@ -158,7 +156,7 @@ class RecentMinutes:
             at -= MINUTE
 
     def unstored(self, limit: int) -> Mapping[datetime, int]:
-        """Return the versions of the oldest settled minutes that are not stored as they are."""
+        """Return the versions of the oldest settled minutes whose version is not stored."""
         found = [
             (at, minute.version)
             for at, minute in self.minutes.items()
@@ -167,7 +165,7 @@ class RecentMinutes:
         return dict(sorted(found)[:limit])
 
     def forget_stored(self) -> None:
-        """Take no minute as stored."""
+        """Mark all minutes as not stored."""
         for minute in self.minutes.values():
             minute.stored = -1
 
@@ -179,8 +177,8 @@ class RecentMinutes:
         *,
         sampled: int,
     ) -> Mapping[Pair, Tally]:
-        """Take the ended jobs of a minute as final: by rows or by clients, whichever know a queue
-        better. Return them.
+        """Set and return the final ended jobs of a minute: from rows or from clients, whichever
+        are more complete for a queue.
         """
         minute = self.minute(at)
         queues = ends_by_clients(ended, clients, sampled=sampled > 1)
@@ -197,7 +195,7 @@ class RecentMinutes:
         return ends
 
     def load(self, rollup: Rollup) -> None:
-        """Take a stored minute."""
+        """Load a stored minute."""
         self.minutes[rollup.at] = Minute(
             pairs={pair: replace(tally, failed=0) for pair, tally in rollup.pairs.items()},
             clients=rollup.pairs,
@@ -217,7 +215,7 @@ class RecentMinutes:
         minute.sampled = max(minute.sampled, sampled)
 
     def add_failures(self, attempts: Sequence[FailedAttempt], times: int) -> list[FailedAttempt]:
-        """Count failed attempts of the last day, each once, so many times; return the new ones."""
+        """Count failed attempts of the last day that are new, each `times` times; return them."""
         recent = [each for each in attempts if self.now - DAY <= each.at < self.now + MINUTE]
         new = list(self._seen.new(recent))
         for attempt in new:
@@ -234,7 +232,7 @@ class RecentMinutes:
                     minute.pairs = busiest(minute.pairs, 2 * self._pairs)
 
     def replace_arriving(self, found: Iterable[InsertedTally]) -> None:
-        """Count other inserted jobs as the newest."""
+        """Replace the counts of the newest inserted jobs."""
         for at in [at for at, minute in self.minutes.items() if minute.arriving]:
             self.minute(at).arriving = {}
         for at, queue, kind, jobs in found:
@@ -242,7 +240,7 @@ class RecentMinutes:
                 self.minute(at).arriving[queue, kind] = jobs
 
     def add_waiting(self, found: Mapping[str, Waiting]) -> None:
-        """Note what waits now, by queue."""
+        """Record the jobs that wait now, by queue."""
         waiting = self.minute(self.now).waiting
         total = Waiting(
             jobs=sum(seen.jobs for seen in found.values()),
@@ -253,7 +251,7 @@ class RecentMinutes:
             waiting[queue] = seen.max(waiting.get(queue))
 
     def rollup(self, at: datetime) -> Rollup:
-        """Return a minute as it is shown and stored."""
+        """Return a minute in the form in which it is shown and stored."""
         minute = self.minutes[at]
         pairs, clients, arriving = dict(minute.pairs), minute.clients, minute.arriving
         failures = {pair: tally.failed for pair, tally in pairs.items() if tally.failed}
@@ -308,7 +306,7 @@ class RecentMinutes:
         starts = [self.first + n * MINUTE for n in range(HOUR // MINUTE)]
         minutes = [self._queues(at) if self.known(at) else None for at in starts]
         names = {name for minute in minutes for name in minute or ()} - {""}
-        # The empty name stands for queues of which there was nothing.
+        # The empty name stands for queues without figures in that minute.
         return {
             name: [None if minute is None else minute.get(name, minute[""]) for minute in minutes]
             for name in names

@@ -29,7 +29,7 @@ _TURN = 250
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which figures are wanted: of everything, or of one queue or kind."""
+    """The requested figures: of everything, or of one queue or kind."""
 
     window: Window
     queue: str = ""
@@ -38,10 +38,10 @@ class Query:
 
 @dataclass(kw_only=True, slots=True)
 class Gathered:
-    """What was read for the columns of a window."""
+    """The figures read for the columns of a window."""
 
     tallies: dict[datetime, Tally] = field(default_factory=dict)
-    """By column, of those of which something is known."""
+    """By column, for columns with any figures."""
     sampled: dict[datetime, int] = field(default_factory=dict)
     waiting: dict[datetime, Waiting] = field(default_factory=dict)
     pairs: dict[Pair, Tally] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Gathered:
     """When the oldest rollup begins."""
 
     def copy(self) -> Gathered:
-        """Return the same, to be added to."""
+        """Return a mutable copy."""
         return Gathered(
             tallies={at: tally.copy() for at, tally in self.tallies.items()},
             sampled=dict(self.sampled),
@@ -61,7 +61,7 @@ class Gathered:
     async def add(
         self, store: RollupStore | RecentMinutes, query: Query, since: datetime, until: datetime
     ) -> None:
-        """Add what a store has of a range of time."""
+        """Add a store's figures of a range of time."""
         window, queue, kind = query.window, query.queue, query.kind
         newest = await store.rollup_newest_list()
         pieces = stretches(since, until, newest, widest=_widest(window))
@@ -72,7 +72,7 @@ class Gathered:
             self.sampled[at] = max(self.sampled.get(at, 1), row.sampled)
             self.since = row.at if self.since is None else min(self.since, row.at)
             if row.waiting is not None and queue and not kind:
-                # Queues are left out in which nothing waits.
+                # Queues without waiting jobs have no row.
                 self.waiting.setdefault(at, NOTHING_WAITS)
         rows: Sequence[RollupRow] = whole
         if kind:
@@ -84,7 +84,7 @@ class Gathered:
             self.tallies.setdefault(at, Tally()).merge(row.tally)
             if row.waiting is not None:
                 self.waiting[at] = row.waiting.max(self.waiting.get(at))
-        # Over all of the time together, from the widest rollups there are.
+        # For the whole window, from the widest rollups available.
         pieces = stretches(since, until, newest, widest=DAY)
         rows = await store.rollup_pair_list(pieces, queue=queue, kind=kind)
         for start in range(0, len(rows), _TURN):

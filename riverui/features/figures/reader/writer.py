@@ -1,4 +1,4 @@
-"""Stores figures, whether or not somebody looks: one dashboard of a database does."""
+"""Stores figures, with or without viewers: one dashboard of each database does."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ class FigureWriter:
         self._limits = limits
         self._clock = clock
         self._newest: datetime | None = None
-        """When the newest minute begins that this process has stored."""
-        self._trouble = ""
+        """The start of the newest minute that this process has stored."""
+        self._error = ""
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Begin to store figures, unless that has begun already."""
+        """Begin to store figures, unless already begun."""
         task = self._watching
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
-        """Stop. Another dashboard goes on after `abandoned`."""
+        """Stop. Another dashboard continues after `abandoned`."""
         task, self._watching = self._watching, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             await cancel_all([task])
 
     async def tick(self) -> bool:
         """Store the minutes that have settled since the last time; return False, and do nothing, if
-        there is no table, if nothing may be written, or if another dashboard stores figures.
+        the table is missing, nothing may be written, or another dashboard stores figures.
 
-        Raises as the database does.
+        Raises the database's errors.
         """
         collector = self._collector
         if not await self._may_write() or not await self._is_due():
@@ -86,15 +86,17 @@ class FigureWriter:
     async def _may_write(self) -> bool:
         if not self._config.charts or self._config.read_only:
             return False
-        # Whether the database takes changes is known once it was asked something.
+        # The driver knows whether the database is read-only only after a first query.
         return await self._collector.table.there() and not self._driver.read_only
 
     async def _is_due(self) -> bool:
-        """Return whether this process has stored the newest minute, or no other one has lately."""
+        """Return whether this process has stored the newest minute, or no other process has stored
+        one recently.
+        """
         async with self._driver.reading() as executor:
             newest = (await RollupStore(executor).rollup_newest_list()).get(MINUTE)
         if newest is None:
-            # Nothing is stored yet, or all was deleted.
+            # Nothing is stored yet, or everything was deleted.
             self._collector.recent.forget_stored()
             self._collector.backlog = None
             return True
@@ -103,8 +105,8 @@ class FigureWriter:
         return self._clock() - newest >= self._limits.abandoned
 
     async def _missing(self) -> list[datetime]:
-        """Return when the minutes begin of the day before the last hour that are not stored, as far
-        back as there are completed jobs, the newest first.
+        """Return the starts of the minutes that are not stored, of the day before the last hour, as
+        far back as completed jobs exist, the newest first.
         """
         until = self._collector.recent.first
         async with self._driver.reading() as executor:
@@ -125,15 +127,15 @@ class FigureWriter:
                         pause = limits.store_soon_seconds
                 elif not await self._collector.table.there():
                     pause = limits.look_for_table_seconds
-                if self._trouble:
+                if self._error:
                     log.info("figures are stored again")
-                self._trouble = ""
+                self._error = ""
             except DatabaseError as error:
                 self._collector.table.ask_again()
                 # Each error once, as it may last.
-                if str(error) != self._trouble:
+                if str(error) != self._error:
                     log.warning("figures could not be stored: %s", error)
-                self._trouble = str(error)
+                self._error = str(error)
             except Exception:
                 log.exception("storing figures failed")
             await asyncio.sleep(pause)

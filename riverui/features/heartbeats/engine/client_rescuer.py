@@ -57,7 +57,7 @@ class ClientRescuer:
                 break
             found += 1
             self._context.logger.warning(
-                "client %s (process %d on %s) was not heard of since %s and is declared dead: its"
+                "client %s (process %d on %s) sent no heartbeat since %s and is declared dead: its"
                 " jobs are rescued",
                 dead.life.id,
                 dead.pid,

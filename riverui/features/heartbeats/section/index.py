@@ -122,7 +122,7 @@ async def index(request: Request) -> Response:
         problem = Problem(title=error.title, detail=error.detail)
     missing = ""
     if not found.has_table:
-        missing = f"Clients give no heartbeats: {MISSING} are missing."
+        missing = f"Clients send no heartbeats: {MISSING} are missing."
     page = WorkersIndex(
         clients=tuple(_card(request, row, found) for row in found.living),
         dead=tuple(found.dead),

@@ -248,7 +248,7 @@ class Retried(Model, frozen=True, kw_only=True):
 
 
 class WorkflowRetry(Body, frozen=True, kw_only=True):
-    """Which tasks to retry, and whether their earlier attempts are forgotten."""
+    """Which tasks to retry, and whether their earlier attempts are removed."""
 
     mode: Literal["all", "failed_only", "failed_and_downstream"] = "all"
     reset_history: bool = False

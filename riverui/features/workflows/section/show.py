@@ -164,7 +164,7 @@ async def show(request: Request) -> Response:
             ),
             folds=tuple(
                 Choice(value=value, label=label, url=address(each=value), current=value == each)
-                for value, label in (("", "Like tasks together"), ("1", "Each task"))
+                for value, label in (("", "Similar tasks together"), ("1", "Each task"))
             )
             if drawing.foldable
             else (),

@@ -172,7 +172,10 @@ async def create(request: Request) -> Response:
     except SignalConflict as error:
         problem, field, status = str(error), "idempotency_key", 409
         if not filled.idempotency_key:
-            problem, field = "This form has sent another signal. Send again for one more.", ""
+            problem, field = (
+                "This form has already sent another signal. Send again for one more.",
+                "",
+            )
     except SignalRefused as error:
         problem, field = str(error), _field(str(error))
     except NotSupported as error:
@@ -333,7 +336,7 @@ async def _awaited(request: Request, id: str) -> Sequence[AwaitedKey]:
 
 def _waiting_words(waiting: Sequence[str]) -> str:
     if not waiting:
-        return "No task waits for it now. Those that begin to wait later see it."
+        return "No task waits for it now. Tasks that begin to wait later see it."
     names = ", ".join(plain(name, 60) for name in waiting[:3])
     more = f" and {number(len(waiting) - 3)} more" if len(waiting) > 3 else ""
     return f"{names}{more} {'waits' if len(waiting) == 1 else 'wait'} for it and will look at it."

@@ -38,14 +38,14 @@ class NewSignal(Body, frozen=True, kw_only=True):
     payload: Annotated[Raw, Meta(description="Any JSON, up to 1 MB.")] | UnsetType = UNSET
     source: Annotated[
         dict[str, Any] | None,
-        Meta(description="Where it comes from; who sends it is written there as `user`."),
+        Meta(description="Where it comes from; the sender is stored in it as `user`."),
     ] = None
     attempt: Annotated[
         Annotated[int, Meta(ge=1, le=2**31 - 1)] | None,
         Meta(description="Refused if the workflow is in another one."),
     ] = None
     idempotency_key: Annotated[
-        NeededText | None, Meta(description="Sent again with the same, it is one signal.")
+        NeededText | None, Meta(description="A signal sent again with the same key is stored once.")
     ] = None
 
     refusals: ClassVar[Mapping[str, Refusal]] = {

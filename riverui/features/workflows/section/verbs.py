@@ -32,12 +32,12 @@ log = logging.getLogger("riverui.actions")
 _MOST_NAME = 80
 """Characters of a workflow's name in a notice."""
 _MODES: Mapping[str, tuple[str, str]] = {
-    "failed_only": ("Failed tasks", "What was discarded or cancelled, and nothing else."),
+    "failed_only": ("Failed tasks", "Only discarded and cancelled tasks."),
     "failed_and_downstream": (
-        "Failed tasks and all behind them",
-        "What was discarded or cancelled, and all that waits for it, completed or not.",
+        "Failed tasks and all that depend on them",
+        "Discarded and cancelled tasks, and all that wait for them, completed or not.",
     ),
-    "all": ("All tasks", "The whole workflow from the beginning, completed tasks too."),
+    "all": ("All tasks", "The whole workflow, including completed tasks."),
 }
 """The modes of a retry, the one that does least first: label and explanation."""
 

@@ -1,4 +1,4 @@
-"""What the statements of waits may read of river_job: see test_plans."""
+"""What the statements of waits may read from river_job: see test_plans."""
 
 from __future__ import annotations
 

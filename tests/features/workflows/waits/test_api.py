@@ -142,7 +142,7 @@ async def test_signals_need_a_workflow_a_right_and_the_table(
         assert (await bob.get(path)).json()["signals"] == []
     await reads.state.dashboard.close()
     await migrate(driver, "down", line="riverui", target_version=8)
-    # A dashboard believes for a minute that there are tables, unless a statement fails.
+    # A dashboard caches for a minute that the tables exist, unless a statement fails.
     assert (await ada.post("workflows/w/signals", json={"key": "k"})).status_code == 503
     answer = await ada.post("workflows/w/signals", json={"key": "k"})
     assert answer.status_code == 501

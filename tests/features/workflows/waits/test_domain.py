@@ -1,4 +1,4 @@
-"""What a task waits for: its form, its words, its timers."""
+"""Waits of tasks: their JSON form, messages and timers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits: tasks that wait for signals, timers and conditions, and what is kept of them."""
+"""Waits: tasks that wait for signals, timers and conditions, and their stored state."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Fails:
 
 
 class Lobby(Playground):
-    """A playground with the tables of workflows, and a look at the waits when a test says so."""
+    """A playground with the tables of workflows, in which a test evaluates the waits."""
 
     def __init__(self, driver: Driver, *given: Any) -> None:
         super().__init__(*given)
@@ -79,7 +79,7 @@ class Lobby(Playground):
         self.workers.work(Fails)(self.fail)
 
     async def step(self, job: Job[Step]) -> None:
-        """Record the output that the args say."""
+        """Record the output given by the args."""
         if job.args.output is not None:
             record_output(job.args.output)
 
@@ -95,7 +95,7 @@ class Lobby(Playground):
         return workflow
 
     async def look(self) -> int:
-        """Look at what is due; return how many tasks may be worked now."""
+        """Evaluate due waits; return how many tasks were staged."""
         return await self.evaluator.run_once()
 
     async def task(self, workflow: Workflow, name: str = "ship") -> Any:
@@ -225,7 +225,7 @@ async def test_timers_fire_at_their_time_and_are_not_looked_at_before(lobby: Lob
     timers = row["metadata"]["river:workflow_wait_state"]["timers"]
     assert datetime.fromisoformat(timers["late"]["fire_at"]) == late
     assert datetime.fromisoformat(timers["at_ten"]["fire_at"]) == at
-    # Half an hour goes by.
+    # Half an hour passes.
     await lobby.rows(
         "with t as (update riverui_workflow_task set created_at = created_at - interval '30 min',"
         " wait_due_at = wait_due_at - interval '30 min' returning 1) select 1 from t"
@@ -249,7 +249,7 @@ async def test_conditions_know_outputs_signals_timers_and_the_workflow(lobby: Lo
     terms: list[AnyTerm] = [
         Term("paid", "deps['ä b'].output.items.exists(i, i == 2) && deps['ä b'].state != ''"),
         Term("exact", "deps['ä b'].output.big == 1970670598291982290"),
-        Term("told", "signals['a'].size() == 2 && signals['a'][1].payload == 'second'"),
+        Term("listed", "signals['a'].size() == 2 && signals['a'][1].payload == 'second'"),
         Term("timed", "timers['soon'].fired && timers['soon'].fire_at > workflow.created_at"),
         Term("named", "workflow.name == 'Order 42' && workflow.attempt == 1"),
         SignalTerm("any_a", "a", required_count=2),
@@ -309,7 +309,7 @@ async def test_many_slow_looks_hold_nobody_up_for_long(lobby: Lobby, client: Cli
     assert await lobby.look() == 1
     assert (await lobby.task(good))["state"] == "staged"
     progress = (await lobby.task(workflow))["wait_progress"]
-    # The next look is at once, and goes on behind those that were stopped.
+    # The next evaluation is due at once, and continues after the stopped ones.
     assert progress["signals"] == {"k": [3, 3], "other": [1, 31]}
     assert "was stopped" in progress["error"]
     assert (await lobby.task(workflow))["wait_due_at"] < datetime.now(UTC)
@@ -492,7 +492,7 @@ async def test_a_signal_under_way_is_not_missed(lobby: Lobby, client: Client) ->
     assert await lobby.look() == 0
     async with await psycopg.AsyncConnection.connect(lobby.database_url) as tx:
         await client.workflows.signal_tx(tx, workflow.id, "approval", {"amount": 3})
-        # Due by another signal's key, and the one under way cannot be seen yet.
+        # Due by another signal's key, and the uncommitted one is not visible yet.
         assert await lobby.look() == 0
         await tx.commit()
     assert await lobby.look() == 1
@@ -501,7 +501,7 @@ async def test_a_signal_under_way_is_not_missed(lobby: Lobby, client: Client) ->
 async def test_signals_and_the_beginning_of_waits_in_any_order(
     lobby: Lobby, client: Client
 ) -> None:
-    """Many tasks begin to wait while they are signalled and looked at: none is stuck."""
+    """Many tasks begin to wait while signals arrive and waits are evaluated: none is stuck."""
     wait = Wait("a", [SignalTerm("a", "k", required_count=2)])
 
     async def one() -> None:
@@ -649,7 +649,7 @@ async def test_without_the_migration_it_is_said(
 
 
 async def test_only_what_is_due_is_read(lobby: Lobby, client: Client) -> None:
-    """However many tasks wait, a look at those that are due is one into an index."""
+    """However many tasks wait, due ones are found by one index search."""
     workflow = await lobby.waiting(UNTIL_APPROVED)
     await lobby.look()
     await lobby.connection.execute(
@@ -660,14 +660,14 @@ async def test_only_what_is_due_is_read(lobby: Lobby, client: Client) -> None:
     await lobby.connection.execute("analyze riverui_workflow_task")
     await client.workflows.signal(workflow.id, "approval", {"amount": 3})
     seen: list[tuple[str, str, Any]] = []
-    watching = connect(lobby.database_url, watch=lambda *told: seen.append(told))
+    watching = connect(lobby.database_url, watch=lambda *call: seen.append(call))
     try:
         async with watching.autocommit() as executor:
             waits = WaitStore(executor)
             assert len(await waits.workflow_wait_claim(lease=timedelta(hours=1), limit=100)) == 1
     finally:
         await watching.close()
-    text, values = next(told[1:] for told in seen if told[0] == "workflow_wait_claim")
+    text, values = next(call[1:] for call in seen if call[0] == "workflow_wait_claim")
     raw = psycopg.AsyncRawCursor(lobby.connection, row_factory=tuple_row)
     explained = await raw.execute(f"explain (analyze, format json) {text}".encode(), values)
     found = json.dumps(await explained.fetchall())

@@ -1,4 +1,4 @@
-"""Expressions of CEL in a process of their own: right, bounded, and told when they fail."""
+"""CEL expressions in a process of their own: correct, limited, with errors reported."""
 
 from __future__ import annotations
 

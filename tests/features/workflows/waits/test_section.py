@@ -34,7 +34,7 @@ APPROVED = Wait("approved", [SignalTerm("approved", "approval", label="Approved"
 async def ada(
     connection: Connection, driver: Driver, own_tables: None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield the browser of somebody who may do everything, on a database with the tables."""
+    """Yield a browser with all rights, on a database with the tables."""
     app = create_app(driver, authenticate=lambda _: Access(user="ada", rights=EVERYTHING))
     async with browser(app) as client:
         yield client
@@ -43,7 +43,7 @@ async def ada(
 
 @pytest.fixture
 async def order(ada: httpx2.AsyncClient, driver: Driver) -> Workflow:
-    """Return a workflow with a task that waits for an approval, behind another."""
+    """Return a workflow with a task that waits for an approval, after another task."""
     workflow = Client(driver).workflows.new("Order 42", id="w1")
     workflow.add("ship", JsonArgs("ship", {}), wait=APPROVED)
     await workflow.insert()
@@ -99,13 +99,13 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     assert listed(page) == [("approval", '{"n": 1.50, "ok": true}', "ada")]
     (row,) = await rows(connection)
     assert row["source"] == {"user": "ada"}
-    # Sent twice by a hasty hand it is one; what is typed anew is another.
+    # The same form sent twice makes one signal; a new form makes another.
     same = filled | {"payload": '{"n": 1.5, "ok": true}'}
     assert (await ada.post(address, data=same)).status_code == 303
     assert len(await rows(connection)) == 1
-    # Its wait tells so before anybody has looked at it, and then counts it.
+    # The page shows it before the wait is evaluated, and then counts it.
     task = page.one(id="wf-task")
-    assert "has not been looked at yet" in task.text
+    assert "has not been evaluated yet" in task.text
     evaluator = WaitEvaluator(
         service_context(driver),
         interval=timedelta(seconds=1),
@@ -114,7 +114,7 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     evaluator.close()
     task = (await get(ada, "/workflows/w1?task=ship")).one(id="wf-task")
     assert "1 of 1 signals “approval”" in task.text
-    assert "has not been looked at yet" not in task.text
+    assert "has not been evaluated yet" not in task.text
 
 
 async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
@@ -122,7 +122,7 @@ async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
 ) -> None:
     await Client(driver).workflows.signal("w1", "approval", 7, idempotency_key="taken")
     with cases() as case:
-        for given, status, told, field in (
+        for given, status, words, field in (
             ({"key": ""}, 400, "key is a text of 1 to 200 characters", "key"),
             ({"key": "k" * 201}, 400, "key is a text of 1 to 200 characters", "key"),
             ({"payload": '{"ok": tru}'}, 400, "payload cannot be stored", "payload"),
@@ -134,7 +134,7 @@ async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
             ({"idempotency_key": "taken"}, 409, "has the idempotency key", "idempotency_key"),
             ({"attempt": "7"}, 409, "is in attempt 1, not in attempt 7", ""),
         ):
-            with case((str(given)[:60], told)):
+            with case((str(given)[:60], words)):
                 typed = {
                     "key": "approval",
                     "payload": '{"ok":\n  true}',
@@ -144,7 +144,7 @@ async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(
                 answer = await ada.post("/workflows/w1/signals", data=typed)
                 assert answer.status_code == status, answer.text[:500]
                 page = parse(answer.text)
-                assert told in page.one(id="signal-problem").text
+                assert words in page.one(id="signal-problem").text
                 again = fields(page)
                 assert again["key"] == typed["key"]
                 assert f">\n{html.escape(typed['payload'])}</textarea>" in answer.text.replace(
