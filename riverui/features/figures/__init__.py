@@ -1,1 +1,1 @@
-"""Figures: what was done over time, shown by charts, the health report and the metrics."""
+"""Figures: jobs counted and timed, for charts, the health report and the metrics."""

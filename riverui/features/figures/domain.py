@@ -1,4 +1,4 @@
-"""Rollups: what was done in one minute, ten minutes, hour or day, by queue and kind."""
+"""Rollups: the figures of one minute, ten minutes, hour or day, by queue and kind."""
 
 from __future__ import annotations
 

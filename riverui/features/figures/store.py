@@ -297,7 +297,7 @@ class RollupStore(Store):
         return len(await self._sql.rows("rollup_client_delete_old", values))
 
     async def _put_heavier(self, rollups: Sequence[Rollup]) -> list[Rollup]:
-        """Store those that are heavier than what is stored, and return them."""
+        """Store those that are heavier than the stored ones, and return them."""
         heavier = []
         for span in {each.span for each in rollups}:
             offered = [each for each in rollups if each.span == span]

@@ -231,13 +231,18 @@ class ClientStore(Store):
 
     async def client_heartbeat(self, life: ClientLife, status: ClientStatus) -> Heartbeat:
         """Record a heartbeat of a client."""
-        values = {"dead_after": DEAD_AFTER, "unrescued": _UNRESCUED, **_of(life), **_status(status)}
+        values = {
+            "dead_after": DEAD_AFTER,
+            "unrescued": _UNRESCUED,
+            **_identity(life),
+            **_status(status),
+        }
         row = await self._sql.row("client_heartbeat", values)
         return Heartbeat(alive=row.alive, due_in=row.due_in)
 
     async def client_delete(self, life: ClientLife) -> None:
         """Delete the row of a client that has stopped and left no jobs."""
-        await self._sql.rows("client_delete", _of(life))
+        await self._sql.rows("client_delete", _identity(life))
 
     async def client_declare_dead(
         self, *, by: str, after: float = DEAD_AFTER, id: str | None = None
@@ -265,7 +270,7 @@ class ClientStore(Store):
 
     async def client_rescued(self, life: ClientLife, jobs: int) -> None:
         """Record that so many jobs of a dead client were rescued, and that none are left."""
-        await self._sql.rows("client_rescued", {**_of(life), "jobs": jobs})
+        await self._sql.rows("client_rescued", {**_identity(life), "jobs": jobs})
 
     async def client_delete_dead_before(self, before: datetime, *, limit: int) -> int:
         """Delete clients that were declared dead before then; return how many."""
@@ -328,7 +333,7 @@ def _schedules(periodic: Mapping[str, str]) -> str:
     return json.dumps(schedules)
 
 
-def _of(life: ClientLife) -> dict[str, Any]:
+def _identity(life: ClientLife) -> dict[str, Any]:
     return {"id": life.id, "registered_at": instant(life.registered_at)}
 
 

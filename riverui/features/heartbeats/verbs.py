@@ -76,7 +76,7 @@ async def rescue_client(
     """Declare a silent client dead without further waiting, rescue its jobs, and return what became
     of them. `by` is who requested it.
 
-    Raise NotFound without such a client, BadRequest if it sent a heartbeat lately: its jobs are
+    Raise NotFound without such a client, BadRequest if it sent a heartbeat recently: its jobs are
     being worked.
     """
     async with driver.autocommit(timeout=time_limit) as executor:
@@ -91,7 +91,7 @@ async def rescue_client(
             raise BadRequest(
                 "This client is alive: it has just sent a heartbeat. Nothing was changed."
             )
-        raise BadRequest("This client was declared dead already, and its jobs are rescued.")
+        raise BadRequest("This client was already declared dead, and its jobs are rescued.")
     states: Counter[JobState] = Counter()
     last, full = 0, True
     while full:

@@ -129,9 +129,9 @@ class TaskChoice(StrEnum):
     NAMED = "named"
     """The one with a name."""
     DEPS = "deps"
-    """Those that the named one waits for …"""
+    """The direct dependencies of the one with a name."""
     DEPS_RECURSIVE = "deps_recursive"
-    """… and all that these wait for in turn."""
+    """Its dependencies, direct and indirect."""
 
 
 _ENDS = Fragment("workflow_moved_by_ends")

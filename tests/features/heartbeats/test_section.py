@@ -175,7 +175,7 @@ async def test_rescue_now(
     assert page.one(id="dead-1").all("td")[-1].text == "3"
     again = await client.post("/workers/rescue", data=form)
     assert again.status_code == 400
-    assert "declared dead already" in again.text
+    assert "already declared dead" in again.text
 
 
 @pytest.mark.usefixtures("own_tables")

@@ -231,7 +231,7 @@ async def test_tasks_are_added_to_those_that_have_ended(shop: Workshop) -> None:
     # Another builder of the same workflow, which has not loaded the existing tasks:
     blind = client.workflows.new(id=workflow.id)
     blind.add("good", Step())
-    with pytest.raises(DuplicateTaskError, match="task 'good' in the workflow"):
+    with pytest.raises(DuplicateTaskError, match="already has a task 'good'"):
         await blind.insert()
 
 

@@ -182,7 +182,7 @@ async def test_tasks_are_added_by_id_and_checked_against_those_that_are_there(
     assert (await shop.ended())["e"] == "completed"
     with pytest.raises(TypeError):
         await client.workflows.load(new.id, ignore_everything=True)  # type: ignore[call-arg]
-    with pytest.raises(InsertError, match="is no task of a workflow"):
+    with pytest.raises(InsertError, match="is not a task of a workflow"):
         await client.workflows.load((await client.insert(Step())).job)
 
 

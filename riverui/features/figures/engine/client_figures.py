@@ -74,12 +74,12 @@ class ClientFigures:
             except SchemaMissing:
                 self._rest()
             except DatabaseError as error:
-                # What is not written in time is dropped, and charts use the rows.
+                # Counts not written in time are dropped, and charts use the rows.
                 self._note(error)
                 seconds = limits.figures_seconds
 
     async def stop(self) -> None:
-        """Write what is left, once all attempts have ended."""
+        """Write the last figures, once all attempts have ended."""
         self._count(None)
         if self._there:
             try:

@@ -82,7 +82,7 @@ class FigureCollector:
         self._totals = totals
         self._clock = clock
         self.table = OwnTableWatch(driver, clock=clock)
-        self.trouble = ""
+        self.error = ""
         """Why the last reading failed, as a sentence; empty if it succeeded."""
         self.recent: RecentMinutes
         self.backlog: list[datetime] | None = None
@@ -176,7 +176,7 @@ class FigureCollector:
             self._task = None
 
     async def tick(self) -> None:
-        """Read what is new since the last time."""
+        """Read new rows since the last time."""
         started, limits = self._clock(), self._limits
         self._due = started + limits.tick_seconds
         with self._trying():
@@ -196,9 +196,9 @@ class FigureCollector:
             # Slow readings are done less often.
             pause = min((self._clock() - started) / limits.share, 3 * limits.tick_seconds)
             self._due = started + max(pause, limits.tick_seconds)
-            if self.trouble:
+            if self.error:
                 log.info("figures are read again")
-            self._failures, self.trouble = 0, ""
+            self._failures, self.error = 0, ""
 
     async def fill(self) -> bool:
         """Read a part of the past finally; return whether more is left."""
@@ -426,9 +426,9 @@ class FigureCollector:
         self._failures += 1
         pause = self._limits.tick_seconds * 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
         self._due = self._clock() + min(pause, self._limits.most_rest_seconds)
-        if not self.trouble:
+        if not self.error:
             log.warning("could not read figures: %s", message)
-        self.trouble = message
+        self.error = message
 
 
 def _scaled(pairs: Mapping[Pair, Tally], times: int) -> Mapping[Pair, Tally]:

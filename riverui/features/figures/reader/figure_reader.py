@@ -63,7 +63,8 @@ class _Kept:
     """The state of the recent minutes that `base` was made of."""
     read: float = -inf
     """When `base` was read from the table, by the clock."""
-    trouble: str = ""
+    error: str = ""
+    """Why the last reading failed."""
     task: asyncio.Task[None] | None = None
     figures: Figures | None = None
     """The window as last returned."""
@@ -124,7 +125,7 @@ class FigureReader:
         if stored:
             await self._refresh(kept, query)
         now = collector.now if collector.now > EPOCH else datetime.now(UTC)
-        state = (now, collector.recent.changes, collector.trouble, stored, kept.read)
+        state = (now, collector.recent.changes, collector.error, stored, kept.read)
         if kept.figures is None or kept.state != state:
             kept.figures, kept.state = await self._figures(kept, query, now, stored=stored), state
         return kept.figures
@@ -190,9 +191,9 @@ class FigureReader:
             query.window,
             now,
             read_at=read_at if read_at > EPOCH else None,
-            complete=not (kept.trouble or collector.backlog) if stored else collector.complete,
+            complete=not (kept.error or collector.backlog) if stored else collector.complete,
             source="stored figures" if stored else recent.source,
-            trouble=collector.trouble or (kept.trouble if stored else ""),
+            trouble=collector.error or (kept.error if stored else ""),
             pairs=self._limits.pairs,
         )
 
@@ -205,7 +206,7 @@ class FigureReader:
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             task = kept.task = asyncio.create_task(self._read_stored(kept, query))
         if age >= _USABLE_SECONDS:
-            kept.trouble = kept.trouble or "They are still being read."
+            kept.error = kept.error or "They are still being read."
             await asyncio.wait([task], timeout=self._limits.first_seconds)
 
     async def _read_stored(self, kept: _Kept, query: Query) -> None:
@@ -215,10 +216,10 @@ class FigureReader:
                 store = RollupStore(executor)
                 await base.add(store, query, first_column(query.window, now), now + MINUTE)
                 newest = (await store.rollup_newest_list()).get(MINUTE)
-            kept.base, kept.made_of, kept.trouble = base, None, ""
+            kept.base, kept.made_of, kept.error = base, None, ""
             kept.until = EPOCH if newest is None else min(newest + MINUTE, now)
         except DatabaseError as error:
             self.table.ask_again()
-            kept.base, kept.made_of, kept.trouble = Gathered(), None, error.public
+            kept.base, kept.made_of, kept.error = Gathered(), None, error.public
             kept.until = EPOCH
         kept.read = self._clock()

@@ -13,7 +13,7 @@ class FigureLimits:
     """The limits of one dashboard; spans in seconds are by the process's clock."""
 
     tick_seconds: float = 10.0
-    """From one reading of what is new to the next; up to three times as long if that takes long."""
+    """From one reading of new rows to the next; up to three times as long if that takes long."""
     rest_seconds: float = 600.0
     """After the last viewer, until reading stops."""
     first_seconds: float = 1.0
@@ -29,7 +29,7 @@ class FigureLimits:
     slice_seconds: float = 0.05
     """Of the database's time, for one statement that reads the past."""
     share: float = 0.01
-    """Of the time that passes, for reading what is new."""
+    """The share of time spent on reading new rows."""
     most_per_second: float = 3_000.0
     """Ended jobs, above which one second of each ten is read: more would take above `share`."""
     most_per_second_of_day: float = 33.0

@@ -69,9 +69,7 @@ async def carry_out(request: Request, client_id: str) -> ClientRescue:
             time_limit=board.config.action_timeout,
         )
     except SchemaMissing as error:
-        raise BadRequest(
-            f"Clients are not known: {MISSING} are missing. Run `{REMEDY}`."
-        ) from error
+        raise BadRequest(f"Clients are unknown: {MISSING} are missing. Run `{REMEDY}`.") from error
     log.info(
         "client %r, silent since %s, declared dead by %r: %d jobs rescued",
         client_id,

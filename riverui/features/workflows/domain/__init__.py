@@ -1,1 +1,1 @@
-"""Tasks, what they depend on, and how they are drawn."""
+"""Tasks, their dependencies, and the drawing of both."""

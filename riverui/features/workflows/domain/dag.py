@@ -60,7 +60,7 @@ def in_order(deps: Mapping[str, Sequence[str]], existing: Collection[str] | None
     known = existing if existing is not None else ()
     for name in deps:
         if name in known:
-            raise DuplicateTaskError(f"There is a task {shown(name)} in the workflow already.")
+            raise DuplicateTaskError(f"The workflow already has a task {shown(name)}.")
     waits: dict[str, int] = {}
     followers: dict[str, list[str]] = {}
     for name, names in deps.items():
@@ -69,7 +69,7 @@ def in_order(deps: Mapping[str, Sequence[str]], existing: Collection[str] | None
             for dep in own:
                 if dep not in deps and dep not in known:
                     raise MissingDependencyError(
-                        f"Task {shown(name)} waits for {shown(dep)}, which is no task of the"
+                        f"Task {shown(name)} waits for {shown(dep)}, which is not a task of the"
                         " workflow."
                     )
         inner = [dep for dep in own if dep in deps]

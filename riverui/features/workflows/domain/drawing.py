@@ -23,9 +23,7 @@ _LEAST_FOLDED = 4
 _SMALL = 400
 """Boxes up to which each has a second line."""
 _HEIGHT, _LOW, _TALL = 46.0, 26.0, 62.0
-"""Heights in pixels: of a box, of one without a second line, of one that stands for
-several tasks.
-"""
+"""Heights in pixels: of a box, of one without a second line, of one for several tasks."""
 _SHORTEST_LABEL = 3
 """Common leading characters of the names of similar tasks from which the box is called by them."""
 _TAIL = re.compile(r"[\W\d_]+$")
@@ -37,7 +35,7 @@ class TaskBox(Struct, frozen=True, kw_only=True):
 
     tasks: Sequence[WorkflowTaskRow]
     label: str
-    """The task's name; of many what they are called."""
+    """The task's name; for several tasks, what their names share."""
     counts: Mapping[str, int]
     """Number of tasks by state."""
     critical: bool

@@ -115,7 +115,7 @@ def task_of(metadata: str) -> TaskSpec | None:
         or not all(isinstance(text, str) for text in (*texts, *deps, own.get("ignored", "")))
         or not (parent is None or isinstance(parent, int))
     ):
-        raise InsertError("The metadata of a task of a workflow are not as its workflow made them.")
+        raise InsertError("The metadata of a workflow's task is invalid.")
     return TaskSpec(
         workflow_id=texts[0],
         name=texts[1],

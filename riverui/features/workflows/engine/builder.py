@@ -131,7 +131,7 @@ class WorkflowBuilder:
         """
         check_name(name)
         if name in self._tasks or name in self._existing:
-            raise DuplicateTaskError(f"There is a task {shown(name)} in the workflow already.")
+            raise DuplicateTaskError(f"The workflow already has a task {shown(name)}.")
         letters = self._ignored.letters(
             ignore_cancelled_deps, ignore_discarded_deps, ignore_deleted_deps
         )
@@ -212,9 +212,7 @@ class WorkflowBuilder:
     def _check_parent(self) -> None:
         """Raise InsertError unless a job waits for the workflow."""
         if self._parent is None:
-            raise InsertError(
-                "Only a workflow with a parent is run by a job: workflows.new(parent=job)."
-            )
+            raise InsertError("run() needs a workflow with a parent: workflows.new(parent=job).")
 
     def _inserted(self) -> None:
         """Mark the added tasks as inserted, so that more can be added."""

@@ -316,5 +316,5 @@ def _id_of(found: str | Job[Any] | JobRow) -> str:
     if isinstance(found, str):
         return found
     if (workflow_id := workflow_of(found.metadata)) is None:
-        raise InsertError(f"Job {found.id} is no task of a workflow.")
+        raise InsertError(f"Job {found.id} is not a task of a workflow.")
     return workflow_id

@@ -106,15 +106,15 @@ class Workflows(Feature):
                 jobs[place] = jobs[place]._replace(state=JobState.PENDING)
         results = list(await do_inner(batch._replace(jobs=jobs, fast=False)))
         tasks = [_inserted(spec, results[place]) for place, spec in specs]
-        if there := await part.workflow_task_insert_many(tasks):
+        if found := await part.workflow_task_insert_many(tasks):
             raise DuplicateTaskError(
-                f"There is a task {shown(there[1])} in the workflow {shown(there[0])} already."
+                f"The workflow {shown(found[0])} already has a task {shown(found[1])}."
             )
         if late := _late(tasks):
             if lacks := await part.workflow_task_missing(late):
                 raise MissingDependencyError(
-                    f"Task {shown(lacks[0])} waits for {shown(lacks[1])}, which is no task of the"
-                    " workflow."
+                    f"Task {shown(lacks[0])} waits for {shown(lacks[1])}, which is not a task of"
+                    " the workflow."
                 )
             moves = await part.workflow_task_settle_many(late)
             _update(results, [place for place, _ in specs], moves)
@@ -192,7 +192,7 @@ class Workflows(Feature):
         if not self._beside_pro and "river_workflow" in await table_names(executor):
             raise ConfigError(
                 "This database has the tables of River Pro's workflows, whose clients would move"
-                " the same jobs. Where none works here, say so: workflows_beside_pro=True."
+                " the same jobs. If none of them works here, set workflows_beside_pro=True."
             )
         return part
 
@@ -212,7 +212,7 @@ def _inserted(spec: TaskSpec, result: InsertResult) -> TaskInsertParams:
     if result.unique_skipped_as_duplicate:
         raise InsertError(
             f"Task {shown(spec.name)} cannot be inserted: its job is unique, and job"
-            f" {result.job.id} is there already."
+            f" {result.job.id} exists already."
         )
     return TaskInsertParams(
         workflow_id=spec.workflow_id,

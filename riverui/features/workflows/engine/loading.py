@@ -123,4 +123,4 @@ async def load(
 
 
 def _no_task(name: str) -> NotFound:
-    return NotFound(f"There is no task {shown(name)} in the workflow.")
+    return NotFound(f"The workflow has no task {shown(name)}.")

@@ -99,8 +99,8 @@ class ForsakenWorkflowFinder(_Finder):
 
 
 class WorkflowCleaner:
-    """Deletes workflows whose last job is gone, and those without activity for long enough, in case
-    their jobs are kept longer.
+    """Deletes workflows whose jobs are all deleted, and those without activity for long enough, in
+    case their jobs are kept longer.
     """
 
     name = "workflow cleaner"
@@ -134,11 +134,11 @@ class WorkflowCleaner:
         removed = 0
         for _ in range(_MOST_PAGES):
             async with self._context.executor() as executor:
-                gone, self._looked = await WorkflowStore(executor).workflow_gone_list(
+                ids, self._looked = await WorkflowStore(executor).workflow_gone_list(
                     after=self._looked, limit=self._most
                 )
-            if gone:
-                removed += await self._delete(len(gone), gone)
+            if ids:
+                removed += await self._delete(len(ids), ids)
             if self._looked is None:
                 break
             await self._context.timing.pause()
@@ -147,11 +147,11 @@ class WorkflowCleaner:
     async def _remove(self, limit: int) -> int:
         return await self._delete(limit)
 
-    async def _delete(self, limit: int, gone: Sequence[str] | None = None) -> int:
+    async def _delete(self, limit: int, among: Sequence[str] | None = None) -> int:
         before = self._context.clock() - (self._kept or timedelta())
         async with self._context.transaction() as transaction:
             part = WorkflowStore(transaction)
-            ids = await part.workflow_delete_before(before, ids=gone, limit=limit)
+            ids = await part.workflow_delete_before(before, ids=among, limit=limit)
             if ids:
                 waits = WaitStore(transaction)
                 while await waits.workflow_signal_delete_many(ids, limit=_SIGNALS) == _SIGNALS:

@@ -72,14 +72,14 @@ async def _fresh(executor: Executor, row: WaitRow, wait: Wait) -> SignalPageRow 
     )
     if not found:
         return None
-    counted = Progress.of(row.progress, workflow.attempt).signals.get(found[0].key)
+    counted = Progress.from_json(row.progress, workflow.attempt).signals.get(found[0].key)
     last = 0 if counted is None else counted.last_included_id or 0
     return found[0] if found[0].id > last else None
 
 
 def _shown(row: WaitRow, wait: Wait) -> WaitShown:
     attempt = read_object(row.progress).get("attempt")
-    progress = Progress.of(row.progress, attempt if isinstance(attempt, int) else 0)
+    progress = Progress.from_json(row.progress, attempt if isinstance(attempt, int) else 0)
     return WaitShown(
         expr=wait.expr,
         begun=row.state != "waiting",

@@ -339,7 +339,7 @@ def _waiting_words(waiting: Sequence[str]) -> str:
         return "No task waits for it now. Tasks that begin to wait later see it."
     names = ", ".join(plain(name, 60) for name in waiting[:3])
     more = f" and {number(len(waiting) - 3)} more" if len(waiting) > 3 else ""
-    return f"{names}{more} {'waits' if len(waiting) == 1 else 'wait'} for it and will look at it."
+    return f"{names}{more} {'waits' if len(waiting) == 1 else 'wait'} for it and will check it."
 
 
 def _back(request: Request, id: str, task: str) -> str:

@@ -419,7 +419,7 @@ def _timer_problems(what: str, term: TimerTerm) -> Iterator[str]:
         if not isinstance(term.at, datetime) or term.at.tzinfo is None:
             yield f"{what}: at is a time with a time zone."
         elif not 1 < term.at.year < 9999:
-            yield f"{what}: at is a time of our era."
+            yield f"{what}: at is a time between the years 2 and 9998."
     if term.after is not None and (
         not isinstance(term.after, timedelta) or not timedelta() <= term.after <= LONGEST
     ):

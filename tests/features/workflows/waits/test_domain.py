@@ -82,7 +82,7 @@ def test_its_form_is_the_one_that_river_ui_reads() -> None:
         (lambda: Wait("a", [TimerTerm("a")]), "either at"),
         (lambda: Wait("a", [TimerTerm("a", NOON, timedelta(1))]), "either at"),
         (lambda: Wait("a", [TimerTerm("a", datetime(2026, 1, 1))]), "time zone"),  # noqa: DTZ001
-        (lambda: Wait("a", [TimerTerm("a", datetime.max.replace(tzinfo=UTC))]), "our era"),
+        (lambda: Wait("a", [TimerTerm("a", datetime.max.replace(tzinfo=UTC))]), "years 2 and 9998"),
         (lambda: Wait("a", [TimerTerm("a", after=timedelta(-1))]), "span from zero"),
         (lambda: Wait("a", [TimerTerm("a", after=timedelta.max)]), "span from zero"),
         (

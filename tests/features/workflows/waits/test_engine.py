@@ -620,7 +620,7 @@ async def test_a_new_attempt_waits_anew_and_keeps_earlier_signals(lobby: Lobby) 
 
 async def test_a_wait_is_checked_when_its_task_is_added(client: Client) -> None:
     workflow = client.workflows.new()
-    with pytest.raises(WaitInvalid, match="names 'b'"):
+    with pytest.raises(WaitInvalid, match="the unknown name 'b'"):
         workflow.add("ship", Step(), wait=Wait("b", [APPROVED]))
     since = TimerTerm("late", after=timedelta(1), since=task_finalized_at("pack"))
     with pytest.raises(WaitInvalid, match="not one of the task's dependencies"):

@@ -150,13 +150,25 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
     ("wait", "words"),
     [
         (Wait("a &&", [SignalTerm("a", "k")]), "the wait is not CEL"),
-        (Wait("a || b", [SignalTerm("a", "k")]), "names 'b'; it knows a"),
-        (Wait("a", [SignalTerm("a", "k", "deps.x")]), "of term 'a' names 'deps'"),
-        (Wait("a", [Term("a", "payload.x")]), "names 'payload'; it knows deps, signals"),
+        (Wait("a || b", [SignalTerm("a", "k")]), "the unknown name 'b'. The known names are a"),
+        (Wait("a", [SignalTerm("a", "k", "deps.x")]), "of term 'a' uses the unknown name 'deps'"),
+        (
+            Wait("a", [Term("a", "payload.x")]),
+            "the unknown name 'payload'. The known names are deps, signals",
+        ),
         (Wait("a", [Term("a", "(" * 4000)]), "is not CEL"),
-        (Wait("a && now()", [SignalTerm("a", "k")]), "the wait calls 'now'; it knows all, bytes, "),
-        (Wait("a", [SignalTerm("a", "k", "key.trim() == ''")]), "of term 'a' calls 'trim'"),
-        (Wait("a", [SignalTerm("a", "k", "[1].exists(x, _f(x))")]), "of term 'a' calls '_f'"),
+        (
+            Wait("a && now()", [SignalTerm("a", "k")]),
+            "the unknown function 'now'. The known functions are all, bytes, ",
+        ),
+        (
+            Wait("a", [SignalTerm("a", "k", "key.trim() == ''")]),
+            "of term 'a' calls the unknown function 'trim'",
+        ),
+        (
+            Wait("a", [SignalTerm("a", "k", "[1].exists(x, _f(x))")]),
+            "of term 'a' calls the unknown function '_f'",
+        ),
         (
             Wait("a", [TimerTerm("a", after=timedelta(1), since=task_finalized_at("x"))]),
             "not one of the task's dependencies",

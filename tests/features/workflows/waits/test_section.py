@@ -95,7 +95,7 @@ async def test_a_signal_is_sent_from_the_page_of_the_task_that_waits(
     assert (answer.status_code, answer.headers["location"]) == (303, "/workflows/w1?task=ship")
     page = await get(ada, answer.headers["location"])
     assert "Signal approval sent" in page.one(id="notices").text
-    assert "ship waits for it and will look at it." in page.one(id="notices").text
+    assert "ship waits for it and will check it." in page.one(id="notices").text
     assert listed(page) == [("approval", '{"n": 1.50, "ok": true}', "ada")]
     (row,) = await rows(connection)
     assert row["source"] == {"user": "ada"}

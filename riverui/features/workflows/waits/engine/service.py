@@ -213,7 +213,7 @@ def _key(row: WaitRow | WaitFacts) -> tuple[str, str]:
 
 
 def _broken(row: WaitRow, facts: WaitFacts, error: str) -> WaitUpdate:
-    progress = replace(waits.Progress.of(row.progress, facts.attempt), error=error[:500])
+    progress = replace(waits.Progress.from_json(row.progress, facts.attempt), error=error[:500])
     return WaitUpdate(row, progress.to_json(), facts.now + _UNREADABLE)
 
 

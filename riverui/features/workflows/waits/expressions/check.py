@@ -48,13 +48,15 @@ def _check(what: str, text: str, known: Sequence[str]) -> None:
     for name in program.variables():
         if name not in named:
             raise WaitInvalid(
-                f"The expression of {what} names {name[:100]!r}; it knows {', '.join(known)[:400]}."
+                f"The expression of {what} uses the unknown name {name[:100]!r}. The known names"
+                f" are {', '.join(known)[:400]}."
             )
     for name in program.functions():
         # Operators are among them: `_+_`, `@in`.
         if name.isidentifier() and name not in FUNCTIONS.split(", "):
             raise WaitInvalid(
-                f"The expression of {what} calls {name[:100]!r}; it knows {FUNCTIONS}."
+                f"The expression of {what} calls the unknown function {name[:100]!r}. The known"
+                f" functions are {FUNCTIONS}."
             )
 
 

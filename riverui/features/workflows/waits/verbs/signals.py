@@ -51,7 +51,7 @@ def check_signal(params: SignalInsertParams) -> SignalInsertParams:
     if params.idempotency_key is not None:
         _check_name("idempotency key", params.idempotency_key)
     if params.attempt is not None and not 1 <= params.attempt < 2**31:
-        raise SignalRefused("A workflow's attempt is a whole number from 1 on.")
+        raise SignalRefused("A workflow's attempt is a whole number of at least 1.")
     _check_json("payload", params.payload, MOST_PAYLOAD)
     _check_json("source", params.source, MOST_SOURCE)
     return params
@@ -136,7 +136,7 @@ def _sent(params: SignalInsertParams, found: SignalInserted | None) -> SignalRow
     if params.attempt not in (None, found.attempt):
         raise SignalAttemptMismatch(params.workflow_id, params.attempt or 0, found.attempt)
     raise SignalConflict(
-        f"Another signal has the idempotency key {params.idempotency_key!r:.210} already, with"
+        f"Another signal already has the idempotency key {params.idempotency_key!r:.210}, with"
         " another payload or key."
     )
 

@@ -59,7 +59,7 @@ class Progress:
     """When timers fire, by term."""
 
     @classmethod
-    def of(cls, text: str, attempt: int) -> Progress:
+    def from_json(cls, text: str, attempt: int) -> Progress:
         """Return the progress stored in a row; empty if it is of another attempt."""
         found = read_object(text)
         if found.get("attempt") != attempt:
@@ -138,7 +138,7 @@ async def gather(
     waits: WaitStore, row: WaitRow, wait: Wait, facts: WaitFacts, deps: Sequence[WaitDep]
 ) -> Gathered:
     """Read the inputs of an evaluation."""
-    progress = Progress.of(row.progress, facts.attempt)
+    progress = Progress.from_json(row.progress, facts.attempt)
     fresh: dict[str, Sequence[SignalRow]] = {}
     left, size, more = MOST_SCANNED, _MOST_BYTES, False
     for key in wait.signal_keys:
