@@ -231,7 +231,7 @@ async def test_what_is_no_transaction(
     with Connection.connect(database_url) as sync, Session(sync_engine) as session:
         things: list[Any] = [None, 5, "postgresql://", sync, session, sync_engine, engine, driver]
         for thing in things:
-            with pytest.raises(TypeError, match="needed here") as refused:
+            with pytest.raises(TypeError, match="is needed") as refused:
                 await driver.adopt(thing)
             assert ("use it with a SyncClient" in str(refused.value)) == (thing in (sync, session))
     sync_engine.dispose()

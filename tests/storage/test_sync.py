@@ -148,7 +148,7 @@ def test_what_is_no_transaction(sync_driver: PostgresSyncDriver, database_url: s
     with engine.connect() as lite:
         things: list[Any] = [None, 5, database_url, engine, lite, sync_driver]
         for thing in things:
-            with pytest.raises(TypeError, match="needed here"):
+            with pytest.raises(TypeError, match="is needed"):
                 sync_insert_tx(sync_driver, thing, [insert_params()])
     alchemy = create_async_engine(database_url.replace("postgresql:", "postgresql+psycopg:", 1))
     with pytest.raises(TypeError, match=r"AsyncSession cannot be .* use it with a Client\.$"):

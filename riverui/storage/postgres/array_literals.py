@@ -1,5 +1,5 @@
-"""Whole columns as one text parameter each: Postgres reads an array faster than any driver can
-build one.
+"""Write whole columns as one text parameter each: Postgres parses an array faster than any driver
+can build one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from datetime import datetime
 
 from riverui.errors import BadRequest
 
-# No Postgres text holds a NUL, so it can stand between texts until they have been escaped all at
-# once.
+# Postgres texts cannot contain NUL, so it separates texts while they are escaped all at once.
 _BETWEEN = "\0"
 
 _COPY_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
@@ -22,14 +21,14 @@ def numbers(values: Iterable[int | None]) -> str:
 
 
 def instants(values: Iterable[datetime | None]) -> str:
-    """Return an array of times with their offsets, which no setting of the session can misread."""
+    """Return an array of times with offsets, which do not depend on the session's settings."""
     return (
         "{" + ",".join(["NULL" if value is None else value.isoformat() for value in values]) + "}"
     )
 
 
 def texts(values: Sequence[str]) -> str:
-    """Return an array of texts; BadRequest where one cannot be stored."""
+    """Return an array of texts; BadRequest if one cannot be stored."""
     if not values:
         return "{}"
     joined = _joined(values)
@@ -37,7 +36,7 @@ def texts(values: Sequence[str]) -> str:
 
 
 def optional_texts(values: Iterable[str | None]) -> str:
-    """Return an array of texts and nulls; BadRequest where one cannot be stored."""
+    """Return an array of texts and nulls; BadRequest if one cannot be stored."""
     return (
         "{"
         + ",".join(["NULL" if value is None else texts((value,))[1:-1] for value in values])
@@ -55,7 +54,7 @@ def keys(values: Iterable[bytes | None]) -> str:
 
 
 def copy_texts(values: Sequence[str]) -> list[str]:
-    """Return each text as COPY's text format has it; BadRequest where one cannot be stored."""
+    """Return each text in COPY's text format; BadRequest if one cannot be stored."""
     joined = _joined(values)
     for character, escape in _COPY_ESCAPES:
         joined = joined.replace(character, escape)
@@ -63,7 +62,7 @@ def copy_texts(values: Sequence[str]) -> list[str]:
 
 
 def check_text(value: str) -> str:
-    """Return the text itself; BadRequest where Postgres cannot store it."""
+    """Return the text itself; BadRequest if Postgres cannot store it."""
     if _BETWEEN in value:
         raise BadRequest("Postgres cannot store text with a NUL character in it.")
     _check(value)

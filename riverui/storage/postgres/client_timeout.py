@@ -1,4 +1,4 @@
-"""Ends the wait for a server that has fallen silent, which no timeout of the server's can do."""
+"""Ends the wait for a server that does not answer, which no timeout of the server can do."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ServerSilent(psycopg.OperationalError):
 
 
 class ClientTimeout:
-    """Closes the connection if what runs inside takes `grace` seconds more than `limit`, and raises
-    ServerSilent; None waits for ever.
+    """Closes the connection if the block takes `grace` seconds more than `limit`, and raises
+    ServerSilent; None waits forever.
 
     A frozen host, or a network that swallows packets, would otherwise keep a connection, and the
     page that waits for it, until the operating system gives up: a quarter of an hour and more.
-    `stop` is for where the server has no limit of its own: it is asked to stop the statement before
-    that, which then fails.
+    With `stop`, for servers without their own limit, it first asks the server to cancel the
+    statement, which then fails.
     """
 
     __slots__ = ("_alarm", "_asking", "_connection", "_grace", "_hung_up", "_limit", "_stop")
@@ -61,8 +61,7 @@ class ClientTimeout:
         if self._alarm is not None:
             self._alarm.cancel()
         if self._asking is not None:
-            # The request comes on a connection of its own: what is late would stop the next
-            # statement.
+            # The request uses another connection: a late one would cancel the next statement.
             await asyncio.wait([self._asking])
         if self._hung_up and isinstance(error, psycopg.OperationalError):
             raise ServerSilent from error
@@ -84,13 +83,13 @@ async def _ask_to_stop(connection: Connection, seconds: float) -> None:
     try:
         await connection.cancel_safe(timeout=seconds)
     except (OSError, psycopg.Error):
-        # Nobody knows whether it still comes.
+        # It may still arrive.
         hang_up(connection)
 
 
 def hang_up(connection: BaseConnection[Any]) -> None:
-    """Close the socket under whoever waits for it, who then gets psycopg's OperationalError."""
-    # Shut down, not closed: whoever waits for the socket sees its end, and psycopg reports a lost
+    """Shut down the socket, so that a task that waits for it gets psycopg's OperationalError."""
+    # Not closed: a waiting task then reads the end of the stream, and psycopg reports a lost
     # connection.
     with (
         suppress(OSError, psycopg.Error),

@@ -1,4 +1,4 @@
-"""Makes Postgres drivers: of URLs, psycopg's pools and SQLAlchemy's engines."""
+"""Makes Postgres drivers from URLs, psycopg's pools and SQLAlchemy's engines."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def is_sync_pool(database: object) -> bool:
 
 
 def is_sync_driver(database: object) -> bool:
-    """Return whether this is what `connect_sync` returns, which blocks who waits for it."""
+    """Return whether this is a driver of `connect_sync`, which blocks its caller."""
     return isinstance(database, PostgresSyncDriver)
 
 
@@ -93,7 +93,7 @@ def connect_engine(engine: object, options: ConnectOptions) -> EngineDriver | No
     """Return a driver on SQLAlchemy's AsyncEngine or AsyncConnection, or on the official client's
     AsyncDriver.
 
-    None where it is none of these; ConfigError for a synchronous one, and for another database or
+    None if it is none of these; ConfigError for a synchronous one, and for another database or
     driver.
     """
     found = _engine(engine)

@@ -1,4 +1,4 @@
-"""From a database URL, as Go's, Python's and libpq's programs write them, to libpq's parameters."""
+"""Convert database URLs in the forms of Go, Python and libpq to libpq's parameters."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Connection = AsyncConnection[Any]
 _PGX_PARAMETERS = frozenset(
     {"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"}
 )
-"""Of pgx's own caches; its `pool_…` parameters are told by their beginning."""
+"""Parameters of pgx's caches; those of its pool are known by their prefix `pool_`."""
 _SQLALCHEMY_PARAMETERS = frozenset(
     {"prepared_statement_cache_size", "prepared_statement_name_func"}
 )
 _MAX_SIZE = 64
-"""Connections at most, whatever `pool_max_conns` says: no process of riverui needs more."""
+"""Most connections, whatever `pool_max_conns` says: no process of riverui needs more."""
 _LEAST_CONNECT_SECONDS = 2
-"""libpq takes fewer seconds for two."""
+"""libpq raises a lower number of seconds to two."""
 
 
 class Address:
-    """Where a database is and how to sign in there, asked for each new connection."""
+    """Address and credentials of a database, read for each new connection."""
 
     def __init__(self, text: str, password: Password | None = None) -> None:
         self._text = text
@@ -43,12 +43,12 @@ class Address:
 
     @property
     def changes(self) -> bool:
-        """Whether it may be another one for the next connection."""
+        """Whether it may differ for the next connection."""
         return self._password is not None
 
     async def now(self) -> str:
-        """Return libpq's connection string for a connection that is made now; DatabaseUnavailable
-        without a password.
+        """Return libpq's connection string for a new connection; DatabaseUnavailable without a
+        password.
         """
         if self._password is None:
             return self._text
@@ -56,8 +56,8 @@ class Address:
         return self._with(await password if isinstance(password, Awaitable) else password)
 
     def now_sync(self) -> str:
-        """Return the same where nothing may be awaited; ConfigError for a password that has to
-        be.
+        """Return the same without awaiting; ConfigError for a password that has to be
+        awaited.
         """
         if self._password is None:
             return self._text
@@ -91,9 +91,9 @@ def conninfo(
 ) -> tuple[Address, int | None]:
     """Return the address with riverui's own defaults, and pgx's `pool_max_conns` if the URL has it.
 
-    The server shows `name` for the connections. The password is what `password` returns for each
-    new connection, or stands in the URL's `password_file`, or in the URL. ConfigError for a URL
-    that cannot be read.
+    The server shows `name` for the connections. The password comes from `password`, called for each
+    new connection, from the URL's `password_file`, or from the URL. ConfigError for a URL that
+    cannot be parsed.
     """
     parameters, size = parse_url(url or "")
     file = parameters.pop("password_file", "")
@@ -112,13 +112,13 @@ def conninfo(
 
 
 def _first_line(file: str) -> str:
-    # Editors and `echo` end a file with a newline that is no part of the secret.
+    # Editors and `echo` end a file with a newline that is not part of the secret.
     return Path(file).read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
 
 
 def parse_url(url: str) -> tuple[dict[str, str], int | None]:
     """Return a URL or `key=value` line as libpq's parameters and our own `password_file`, and pgx's
-    `pool_max_conns` if it is there; ConfigError for what cannot be read.
+    `pool_max_conns` if present; ConfigError if it cannot be parsed.
     """
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     extra: dict[str, str] = {}
@@ -148,7 +148,7 @@ def parse_url(url: str) -> tuple[dict[str, str], int | None]:
             key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None
         }
     except psycopg.Error:
-        # libpq's own words would quote the line, and with it the password.
+        # libpq's message would quote the line, and with it the password.
         raise ConfigError("The database URL is not valid.") from None
     size = _size(extra.pop("pool_max_conns", None))
     if file := extra.pop("password_file", ""):
@@ -167,7 +167,7 @@ def parse_url(url: str) -> tuple[dict[str, str], int | None]:
 
 def place(url: str) -> str:
     """Return the host, port and name of the database of a URL or `key=value` line, to be shown: no
-    user and no password; ConfigError for what cannot be read.
+    user and no password; ConfigError if it cannot be parsed.
     """
     parameters, _ = parse_url(url)
     server = parameters.get("host") or parameters.get("hostaddr", "")
@@ -178,8 +178,8 @@ def place(url: str) -> str:
 
 
 def _without_driver(url: str) -> tuple[str, bool]:
-    """Return SQLAlchemy's URL as other programs write it, and whether it was one for asyncpg, which
-    says `ssl`.
+    """Return SQLAlchemy's URL without its driver, and whether that was asyncpg, which calls
+    `sslmode` `ssl`.
     """
     found = re.match(r"(postgres(?:ql)?)\+(asyncpg|psycopg2?|psycopg_async)(?=://)", url)
     return (found[1] + url[found.end() :], found[2] == "asyncpg") if found else (url, False)

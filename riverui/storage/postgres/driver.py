@@ -1,7 +1,7 @@
 """The Postgres driver: short transactions under time limits, on a pool of our own or the host
 app's.
 
-What it offers is told by riverui.storage.interface; here is how Postgres does it.
+riverui.storage.interface documents its operations.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
 from riverui.storage.postgres.statements import PostgresQueries, Statements
 
 MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
-"""Those of River v0.51.1, as SQL for Postgres."""
+"""The migrations of River v0.51.1, as SQL for Postgres."""
 
 _OLDEST_MIGRATION = 5
-"""The first that pages can read: it brought `unique_key`, and `line` of river_migration."""
+"""The first that pages can read: it added `unique_key`, and `line` of river_migration."""
 OLDEST_FOR_ENGINES = 6
-"""The first that jobs can be inserted and worked with: it brought what makes a job unique."""
+"""The first for inserting and working jobs: it added the columns of unique jobs."""
 
-# One simple-protocol message opens the transaction and sets its limits, so nothing depends on the
-# session: that is what a pooler in transaction mode needs, and a host's pool gets its connections
-# back as they were. The time zone and the date style make times readable whatever the server's own
-# setting. The queries are made to walk indexes in order and stop early; what a planner with stale
-# statistics may put in their place (a scan of the table, a bitmap of a whole state to be sorted) is
-# off, and jit only costs on queries this short.
+# One simple-protocol message begins the transaction and sets its limits, so nothing depends on the
+# session: a pooler in transaction mode needs that, and a host's pool gets its connections back
+# unchanged. The time zone and the date style make times readable whatever the server's settings.
+# The queries walk indexes in order and stop early; the alternatives that a planner with stale
+# statistics may choose (a scan of the table, a bitmap of a whole state to be sorted) are off, and
+# jit only costs time on queries this short.
 _BEGIN = (
     "begin isolation level read committed{access};"
     " set local statement_timeout = {statement}; set local lock_timeout = {lock};"
@@ -105,7 +105,7 @@ class PostgresDriver:
         self._found_schema: str | None = None
 
     def __repr__(self) -> str:
-        # Without the address, which may hold a password.
+        # Without the address, which may contain a password.
         return (
             f"<PostgresDriver {self.database or 'not connected yet'}, schema"
             f" {self.schema_in_use or '?'}>"
@@ -123,14 +123,14 @@ class PostgresDriver:
 
     @property
     def read_only(self) -> str:
-        """Why the database takes no changes, as a sentence; empty where it does, or is not known
-        yet.
+        """Why the database takes no changes, as a sentence; empty if it takes them or this is not
+        known yet.
         """
         return self._read_only
 
     @property
     def schema_in_use(self) -> str:
-        """The schema, or else the first of the search path; that is empty before the first
+        """The schema, or else the first of the search path, which is empty before the first
         connection.
         """
         return self._schema or self._found_schema or ""
@@ -152,8 +152,7 @@ class PostgresDriver:
         """Begin a transaction that may write, under time limits; it commits unless an exception
         leaves it.
         """
-        # Says nothing about access: where the user's transactions are read-only by default, so is
-        # this.
+        # Without an access mode: if the user's transactions are read-only by default, so is this.
         return self._executing(PostgresTransaction, "", timeout or self._action_timeout)
 
     def autocommit(
@@ -165,8 +164,8 @@ class PostgresDriver:
         return self._autocommitting(timeout or self._action_timeout)
 
     def apart(self) -> PostgresDriver:
-        """Return a driver of the same database for another event loop, that makes each connection
-        for its use.
+        """Return a driver of the same database for another event loop, which connects for each
+        use.
         """
         return PostgresDriver(
             NoPool(self._pool.connect),
@@ -179,14 +178,14 @@ class PostgresDriver:
         )
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """Open a connection outside the pool, for a service that asks all the time; each call
-        commits itself.
+        """Open a connection outside the pool, for a service that sends statements all the time;
+        each call commits itself.
         """
         return self._in_session(timeout)
 
     async def adopt(self, transaction: object) -> PostgresTransaction:
         """Return the operations inside the caller's own transaction, which stays theirs to commit;
-        TypeError for what is none.
+        TypeError for anything else.
         """
         if isinstance(transaction, PostgresTransaction):
             return transaction
@@ -214,15 +213,15 @@ class PostgresDriver:
 
     async def listener(self) -> PostgresListener:
         """Return a new Listener on a connection of its own."""
-        return PostgresListener(await self._hearing(), self._schema, self._limits)
+        return PostgresListener(await self._listening(), self._schema, self._limits)
 
     async def shared_listener(self) -> SharedListener:
-        """Return a new Listener on the connection of all who call this for the same pool."""
+        """Return a new Listener on the connection that all listeners of the pool share."""
         pool = self._pool
-        return SharedListener(pool.shared_by, self._schema, self._hearing, self._limits)
+        return SharedListener(pool.shared_by, self._schema, self._listening, self._limits)
 
-    async def _hearing(self) -> Connection:
-        """Return a connection for a listener, and tell the log where it may hear nothing."""
+    async def _listening(self) -> Connection:
+        """Return a connection for a listener; log a warning if it may receive nothing."""
         connection = await self._pool.connect()
         try:
             self._meet(connection)
@@ -244,7 +243,7 @@ class PostgresDriver:
             await executor.rows("ping")
 
     def _meet(self, connection: Connection) -> None:
-        """Remember which database a connection leads to; ServerTooOld below the oldest version."""
+        """Store the name of a connection's database; ServerTooOld below the oldest version."""
         if not self._database:
             check_version(connection, self._limits.oldest_server)
         self._database = connection.info.dbname
@@ -270,7 +269,7 @@ class PostgresDriver:
             yield executor
 
     async def _find_schema(self, executor: Statements) -> None:
-        """Remember which schema the tables were found in, where none was named."""
+        """Store the schema that the tables were found in, if none was named."""
         if self._schema is None and self._found_schema is None:
             row = await executor.row("schema_current")
             self._found_schema = row[0] if row else ""
@@ -282,8 +281,7 @@ class PostgresDriver:
             for attempt in range(self._pool.size + 1):
                 async with self._pooled() as connection:
                     if not await self._begin(connection, begin, last=attempt == self._pool.size):
-                        # Without a database, the pool would keep us waiting for another one: ask at
-                        # once.
+                        # If the database is down, the pool would wait for a connection: check now.
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
                     self._meet(connection)
@@ -305,7 +303,7 @@ class PostgresDriver:
 
     @asynccontextmanager
     async def _pooled(self) -> AsyncIterator[Connection]:
-        """Lend a connection of the pool's, unless the task was cancelled while it waited for
+        """Lend a connection of the pool, unless the task was cancelled while it waited for
         one.
         """
         task = asyncio.current_task()
@@ -368,8 +366,8 @@ class PostgresDriver:
     async def _schema_error(
         self, error: SchemaMissing, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
     ) -> Exception:
-        """Return the error to raise: River's tables are missing, too old, or not its cause at
-        all.
+        """Return the error to raise: River's tables are missing, too old, or not the
+        cause.
         """
         with suppress(Exception):
             async with self._pooled() as connection:
@@ -397,7 +395,7 @@ class PostgresDriver:
         return DatabaseUnavailable("No database connection became free in time.")
 
     async def _begin(self, connection: Connection, begin: bytes, *, last: bool) -> bool:
-        """Begin the transaction; return False when the connection is dead and another should be
+        """Begin the transaction; return False if the connection is dead and another should be
         tried.
         """
         try:
@@ -409,7 +407,7 @@ class PostgresDriver:
         return True
 
     async def _execute(self, connection: Connection, statement: bytes) -> None:
-        """Run a statement without parameters or rows, whatever kind of cursor the host's
+        """Run a statement without parameters or rows, whatever cursors the host's
         connections have.
         """
         async with ClientTimeout(connection, 0, grace=self._limits.grace_seconds):
@@ -417,7 +415,7 @@ class PostgresDriver:
 
 
 class _Ready(AbstractAsyncContextManager[Connection]):
-    """Lends a connection that the server has not ended, as far as can be told without asking."""
+    """Lends a connection that the server has not closed, as far as known without a round trip."""
 
     __slots__ = ("_driver", "_lent", "_limit", "_oldest")
 
@@ -432,9 +430,9 @@ class _Ready(AbstractAsyncContextManager[Connection]):
         try:
             return await self._take()
         except Exception as error:
-            if (told := await self._told(error)) is None:
+            if (failure := await self._translate(error)) is None:
                 raise
-            raise told from error
+            raise failure from error
 
     async def __aexit__(
         self,
@@ -447,11 +445,11 @@ class _Ready(AbstractAsyncContextManager[Connection]):
         try:
             await self._lent.__aexit__(kind, error, trace)
         except Exception as failed:
-            if (told := await self._told(failed)) is None:
+            if (failure := await self._translate(failed)) is None:
                 raise
-            raise told from failed
-        if isinstance(error, Exception) and (told := await self._told(error)) is not None:
-            raise told from error
+            raise failure from failed
+        if isinstance(error, Exception) and (failure := await self._translate(error)) is not None:
+            raise failure from error
         return None
 
     async def _take(self) -> Connection:
@@ -475,8 +473,8 @@ class _Ready(AbstractAsyncContextManager[Connection]):
             await self._lent.__aexit__(None, None, None)
         raise AssertionError("the last connection is lent as it is")
 
-    async def _told(self, error: Exception) -> Exception | None:
-        """Return what a failure is for who asked; None where it is none of the database's."""
+    async def _translate(self, error: Exception) -> Exception | None:
+        """Return the error to raise for a failure; None if it is not of the database."""
         if isinstance(error, PoolTimeout):
             return await self._driver._unavailable()
         if isinstance(error, SchemaMissing):
@@ -530,7 +528,7 @@ class _Reading(AbstractAsyncContextManager[PostgresExecutor]):
 
 
 def beginning(access: str, limit: timedelta, lock_timeout: timedelta) -> str:
-    """Return what begins a transaction under limits for a statement and for its wait for a lock."""
+    """Return the SQL that begins a transaction with limits for statements and for lock waits."""
     statement, lock, idle = _milliseconds(limit, lock_timeout)
     return _BEGIN.format(access=access, statement=statement, lock=lock, idle=idle)
 
@@ -545,7 +543,7 @@ def _milliseconds(limit: timedelta, lock_timeout: timedelta) -> tuple[int, int, 
 async def schema_error(
     error: SchemaMissing, statements: PostgresMigrations, oldest: int = OLDEST_FOR_ENGINES
 ) -> Exception:
-    """Return the error to raise: River's tables are missing, too old, or not its cause at all."""
+    """Return the error to raise: River's tables are missing, too old, or not the cause."""
     if not await statements.tables_exist():
         return SchemaMissing()
     versions = await statements.versions("main")
@@ -562,15 +560,15 @@ def _unexpected(error: SchemaMissing) -> Exception:
 
 
 def _is_silence(error: BaseException) -> bool:
-    """Return whether an error is that the server did not answer in time."""
+    """Return whether an error means that the server did not answer in time."""
     return isinstance(error, ServerSilent) or isinstance(error.__cause__, ServerSilent)
 
 
 def _end_if_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:
-    """Raise CancelledError where a task was cancelled while it waited for a connection.
+    """Raise CancelledError if a task was cancelled while it waited for a connection.
 
-    Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and
-    forgets a cancellation that comes in the same moment.
+    Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, returns its result and
+    drops a cancellation that arrives at the same moment.
     """
     if task and task.cancelling() > before:
         raise asyncio.CancelledError

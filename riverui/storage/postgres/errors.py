@@ -1,4 +1,4 @@
-"""Turns the exceptions of psycopg and other libraries into riverui's. No other module does."""
+"""Translates the exceptions of psycopg and other libraries into riverui's."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from riverui.errors import (
 )
 from riverui.storage.postgres.client_timeout import ServerSilent
 
-# libpq keeps no SQLSTATE for a failed connection, only words; another language falls back to
-# DatabaseUnavailable, which shows the server's own words.
+# libpq keeps no SQLSTATE for a failed connection, only the message; in another language it falls
+# back to DatabaseUnavailable, which shows the server's message.
 _LOGIN = re.compile(
     r"password authentication failed|no password supplied|authentication failed|role \".*\" does"
     r" not exist"
@@ -73,12 +73,12 @@ _MEANINGLESS = frozenset(
 """A value that the server cannot read: out of range, not UTF-8, JSON too deep or with a NUL."""
 
 _NOT_SERIALIZABLE = "40001"
-"""What transactions that are stricter than Read Committed end with where they meet."""
+"""SQLSTATE of a conflict between transactions that are stricter than Read Committed."""
 _CONFLICTS = frozenset({_NOT_SERIALIZABLE, "40P01"})
-"""What a standby ends a query with that keeps it from following its primary."""
+"""SQLSTATEs with which a standby cancels a query that blocks replay."""
 
 _TAKEN = re.compile(r"\(unique_key\)=\(\\x([0-9a-f]+)\)")
-"""How the detail of a unique violation tells the key; it is left out for who may not read it."""
+"""The key in the detail of a unique violation, which users without access do not get."""
 _UNIQUE_INDEXES = frozenset({"river_job_unique_idx", "river_job_kind_unique_key_idx"})
 
 
@@ -134,9 +134,9 @@ def _with_state(
     if state in _CONFLICTS and "conflict with recovery" in whole and not fatal:
         return StandbyConflict()
     if state == _NOT_SERIALIZABLE and not fatal:
-        met = LockTimeout("Another transaction was in the way: try again.")
-        met.sqlstate = state
-        return met
+        conflict_error = LockTimeout("The transaction conflicted with another one: try again.")
+        conflict_error.sqlstate = state
+        return conflict_error
     if state in _STATES:
         kind, words = _STATES[state]
         if kind is PermissionDenied and words is None:
@@ -158,8 +158,8 @@ def refused(error: Exception) -> DatabaseUnavailable:
         return LoginRefused()
     if missing := _DATABASE.search(words):
         name = missing[1] or missing[2]
-        told = f"There is no database named “{name}”." if name else None
-        return DatabaseMissing(told, public=DatabaseMissing.__doc__ or "")
+        message = f"There is no database named “{name}”." if name else None
+        return DatabaseMissing(message, public=DatabaseMissing.__doc__ or "")
     if _LIMIT.search(words):
         return TooManyConnections()
     return DatabaseUnavailable(

@@ -34,7 +34,7 @@ EXECUTOR_CAPABILITIES: frozenset[Capability[Any]] = frozenset(CAPABILITIES) - {
     MIGRATIONS,
     WORKING,
 }
-"""What an executor offers: all but what the driver does by itself."""
+"""The capabilities of an executor: all except those of the driver itself."""
 
 
 class PostgresJobs(JobInsert, JobReads, JobTexts, JobJson, JobSelect, JobActions):
@@ -111,7 +111,7 @@ class PostgresTransaction(PostgresExecutor):
         try:
             yield
         except Exception:
-            # Not for a cancelled task, which leaves the transaction as well.
+            # Not for a cancelled task, which ends the whole transaction.
             await self.run(f"rollback to savepoint {name}; release savepoint {name}")
             raise
         await self.run(f"release savepoint {name}")
@@ -120,5 +120,5 @@ class PostgresTransaction(PostgresExecutor):
 if TYPE_CHECKING:
 
     def _complete(executor: PostgresExecutor) -> interface.Executor:
-        """Type checkers see here that the executor has all operations."""
+        """Let type checkers verify that the executor has all operations."""
         return executor

@@ -1,7 +1,7 @@
-"""Finds the connection underneath a transaction that the program around riverui has begun.
+"""Finds the connection of a transaction that the host program has begun.
 
-The kinds are told by where their classes come from. Nothing here imports SQLAlchemy, Django,
-psycopg2 or asyncpg: who hands in one of theirs has imported it.
+The kinds are known by the packages of their classes. This module imports neither SQLAlchemy,
+Django, psycopg2 nor asyncpg: a caller that passes one of their objects has imported it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from psycopg import AsyncConnection
 
 _ASYNC = (
     "a psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or"
-    " asyncpg, is needed here"
+    " asyncpg, is needed"
 )
 _SYNC = (
     "a psycopg Connection, a SQLAlchemy Session or Connection on psycopg or psycopg2, or a Django"
-    " database connection to Postgres is needed here"
+    " database connection to Postgres is needed"
 )
 
 
@@ -30,7 +30,7 @@ async def async_connection_of(transaction: Any) -> Any:
     connection = transaction
     if _comes_from(transaction, "sqlalchemy.ext.asyncio"):
         if _is_session(transaction):
-            # Begins the session's transaction as its own statements do.
+            # Begins the session's transaction as its statements do.
             connection = await transaction.connection()
         if hasattr(connection, "get_raw_connection"):
             _check_dialect(connection, {"psycopg_async", "psycopg", "asyncpg"}, _ASYNC)
@@ -42,7 +42,7 @@ async def async_connection_of(transaction: Any) -> Any:
 
 
 def sync_connection_of(transaction: Any) -> Any:
-    """Return the psycopg or psycopg2 connection underneath; TypeError where there is none."""
+    """Return the psycopg or psycopg2 connection underneath; TypeError if there is none."""
     if isinstance(transaction, psycopg.Connection) or _is_psycopg2(transaction):
         return transaction
     connection = transaction
@@ -97,8 +97,8 @@ def _is_session(thing: Any) -> bool:
 
 
 def _refused(transaction: object, needed: str) -> TypeError:
-    """Return the error that says what is needed, and to whom a transaction of the other kind
-    belongs.
+    """Return the error that says what is needed, and which client takes a transaction of the
+    other kind.
     """
     hint = ""
     if needed is _SYNC and _is_asynchronous(transaction):

@@ -1,6 +1,4 @@
-"""How many rows the driver looks at and how long it waits: figures that programs have no reason to
-change, and tests have.
-"""
+"""Numbers of rows that the driver examines and times that it waits; only tests change them."""
 
 from __future__ import annotations
 
@@ -9,28 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostgresLimits:
-    """The figures of one driver."""
+    """The limits of one driver."""
 
     grace_seconds: float = 3.0
-    """For an answer to reach us, on top of the statement's own limit: more than any network needs
-    that still works.
+    """Added to a statement's limit for its answer to arrive: more than any working network needs.
     """
     oldest_server: int = 13
-    """Major version from which on a server is taken: Postgres no longer mends older ones, and no
-    test runs on them.
+    """Oldest major version accepted: Postgres no longer supports older ones, and no test runs on
+    them.
     """
 
     # Listening
     listener_ping_seconds: float = 5.0
-    """Of silence, after which the server is asked whether it lives, as in River's notifier."""
+    """Seconds without a message after which a listener pings the server, as River's notifier."""
     listener_answer_seconds: float = 10.0
-    """For the server to answer a listener."""
+    """Seconds for the server to answer a listener."""
 
     # Reading lists of jobs
     few_jobs: int = 5_000
-    """Rows that are looked at one by one when an index has found no more than these."""
+    """Rows found by an index up to which all of them are examined."""
     few_jobs_of_states: int = 20_000
-    """Jobs of some states that are sorted by id rather than picked from a scan of every job."""
+    """Jobs of some states up to which they are sorted by id, instead of a scan of all jobs."""
     few_names: int = 1_000
     """Distinct kinds or queues among which a pattern is looked up; with more, it is compared row by
     row.
@@ -40,8 +37,8 @@ class PostgresLimits:
 
     # Counting jobs
     count_rows: int = 50_000
-    """Rows that counting may look at when no index serves the filter."""
+    """Rows that a count may examine if no index serves the filter."""
 
 
 LIMITS = PostgresLimits()
-"""What every driver keeps to, unless a test says otherwise."""
+"""The limits of every driver, unless a test sets others."""

@@ -1,4 +1,4 @@
-"""Hears River's notifications on a connection of its own."""
+"""Receives River's notifications on its own connection."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 
 MOST_KEPT = 10_000
-"""Notifications kept for a reader that does not read, some megabytes; the oldest go first."""
+"""Notifications kept for a slow reader, some megabytes; the oldest are dropped first."""
 
 
 class PostgresListener:
-    """Hears `<schema>.<topic>` channels by LISTEN, which needs a server process of its own."""
+    """Receives `<schema>.<topic>` channels by LISTEN, which needs its own server process."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class PostgresListener:
         *,
         whole_names: bool = False,
     ) -> None:
-        """Make one; with `whole_names` topics are those of channels, schema and all."""
+        """Make a listener; with `whole_names` topics are full channel names with the schema."""
         self._connection = connection
         self._schema = schema
         self._limits = limits
@@ -42,13 +42,13 @@ class PostgresListener:
         self._lost: psycopg.Error | None = None
         self._handling = False
         self._prefix: str | None = "" if whole_names else None
-        """Stands before each topic in the names of channels."""
+        """Prefix of each topic in the names of channels."""
         self._asking = asyncio.Lock()
         self._wake = asyncio.Event()
         self._watched: int | None = None
 
     async def listen(self, *topics: str) -> None:
-        """Return once the server sends what is notified from now on; DatabaseUnavailable when the
+        """Return once the server sends new notifications; DatabaseUnavailable when the
         connection is lost.
         """
         try:
@@ -65,7 +65,7 @@ class PostgresListener:
                         channel = sql.Identifier(self._prefix + topic).as_string(self._connection)
                         await self._ask(f"listen {channel}")
                         self._listening.add(topic)
-            # Whoever reads already has to watch the socket again.
+            # A running reader has to watch the socket again.
             self._wake.set()
         except psycopg.Error as error:
             if not self._closing:
@@ -110,7 +110,7 @@ class PostgresListener:
         self._wake.set()
         if not self._connection.closed:
             self._unwatch(asyncio.get_running_loop())
-            # Let a waiting `notifications` see that it is over.
+            # Wake a waiting `notifications`.
             await asyncio.sleep(0)
             await self._connection.close()
 
@@ -131,7 +131,7 @@ class PostgresListener:
         return str(rows[0][0])
 
     async def _ask(self, statement: str) -> list[tuple[object, ...]]:
-        """Run a statement on the connection, which has to be answered soon; return its rows."""
+        """Run a statement that has to be answered soon; return its rows."""
         # psycopg waits for the socket itself meanwhile, and hands notifications to `_keep`.
         self._unwatch(asyncio.get_running_loop())
         cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
@@ -140,14 +140,14 @@ class PostgresListener:
         return await cursor.fetchall() if cursor.description else []
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have notifications read as they come, without a task that waits for each."""
+        """Read notifications as they arrive, without a task that waits for each."""
         if self._lost is None and not self._connection.closed and not self._asking.locked():
             self._read()
             self._watched = self._connection.fileno()
             loop.add_reader(self._watched, self._read)
 
     def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
-        # By its number, which the connection forgets when it is lost.
+        # By its number, which a lost connection no longer has.
         if self._watched is not None:
             loop.remove_reader(self._watched)
             self._watched = None

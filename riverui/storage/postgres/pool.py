@@ -1,6 +1,4 @@
-"""Lends connections: out of a small pool of our own, out of the host app's, or each made for its
-use.
-"""
+"""Lends connections: from a small pool, from the host app's pool, or a new one for each use."""
 
 from __future__ import annotations
 
@@ -29,19 +27,18 @@ from riverui.storage.postgres.round_trips import Prepared
 from riverui.storage.postgres.sessions import let_prepare, set_clock
 
 _ANSWER_HOLDS = 1.0
-"""Seconds for which one attempt to connect tells everyone: nobody queues up behind a dead host."""
+"""Seconds for which the result of one attempt to connect is shared by all callers."""
 _ASK_AFTER_SECONDS = 0.5
-"""Seconds of waiting for a connection after which it is asked whether there is a database at all.
-"""
+"""Seconds of waiting for a connection after which the database's reachability is checked."""
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
-# No prepared statements, before it is known that no pooler in transaction mode would send them
-# elsewhere.
+# No prepared statements until it is known that no pooler in transaction mode sends them to other
+# servers.
 _KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 
 
 class Reachability:
-    """Tells whether the database can be reached: psycopg's pool does not say why it gives no
+    """Checks whether the database can be reached: psycopg's pool does not report why it has no
     connection.
     """
 
@@ -52,25 +49,24 @@ class Reachability:
         self._doubted_at: float | None = None
 
     def doubt(self) -> None:
-        """Have the next one who wants a connection check first: the server has fallen silent on one
-        that was there, and perhaps on all of them.
+        """Make the next caller check before it takes a connection: the server did not answer on
+        one, and perhaps does not on the others.
         """
         self._doubted_at = time.monotonic()
 
     async def settle(self) -> None:
-        """Check where there is a doubt; raise as `check` does."""
+        """Check if `doubt` was called; raise as `check` does."""
         if (since := self._doubted_at) is not None:
             await self.check(since=since)
             if self._doubted_at == since:
                 self._doubted_at = None
 
     async def check(self, *, since: float = 0.0) -> None:
-        """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be
+        """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable if no connection can be
         made.
 
-        One attempt answers everyone who asks while it lasts and for a second. `since` (of
-        time.monotonic) is for who has reason to doubt: the success of an attempt that began before
-        is not believed then.
+        All callers share one attempt while it runs and for a second after. The success of an
+        attempt that began before `since` (of time.monotonic) does not count.
         """
         while True:
             if self._answer is None or (
@@ -79,7 +75,7 @@ class Reachability:
                 self._answer = asyncio.create_task(self._ask())
                 self._begun_at = time.monotonic()
             begun_at = self._begun_at
-            # Who is cancelled leaves the attempt to those who come next.
+            # A cancelled caller leaves the attempt to the next ones.
             if failure := await asyncio.shield(self._answer):
                 raise failure
             if begun_at >= since:
@@ -87,7 +83,7 @@ class Reachability:
 
     @asynccontextmanager
     async def checked(self) -> AsyncIterator[None]:
-        """End what is waited for inside, and raise as `check`, once the database cannot be
+        """Interrupt the wait inside, and raise as `check`, once the database cannot be
         reached.
         """
         started = time.monotonic()
@@ -106,7 +102,7 @@ class Reachability:
         try:
             async with asyncio.timeout(None) as wait:
                 loop = asyncio.get_running_loop()
-                # A task only where it comes to a wait: mostly there is none.
+                # Start a task only if there is a wait, which is rare.
                 alarm = loop.call_later(
                     _ASK_AFTER_SECONDS, lambda: checks.append(loop.create_task(keep_checking(wait)))
                 )
@@ -120,10 +116,9 @@ class Reachability:
             raise (failures[0] if failures else DatabaseUnavailable()) from error
 
     async def close(self) -> None:
-        """End an attempt that is under way; whoever waits for it gets DatabaseUnavailable."""
+        """Cancel a running attempt; its callers get DatabaseUnavailable."""
         answer, self._answer = self._answer, None
-        # One that is done may be of an event loop that is closed: a client's next start may be in
-        # another.
+        # A finished one may belong to a closed event loop: a client's next start may be in another.
         if answer is not None and not answer.done():
             answer.cancel()
             await asyncio.wait([answer])
@@ -172,7 +167,7 @@ class _Lent:
 
 
 class OwnPool:
-    """Lends connections of a psycopg pool, made at first use, and again after `close` or once its
+    """Lends connections of a psycopg pool, made at first use, and remade after `close` or once its
     event loop is closed.
     """
 
@@ -188,19 +183,19 @@ class OwnPool:
         self._timeout = timeout
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """Lend a connection; PoolTimeout when none is free in time, DatabaseUnavailable without
+        """Lend a connection; PoolTimeout if none is free in time, DatabaseUnavailable without a
         database.
         """
         return _Lent(self)
 
     async def take(self) -> tuple[AsyncConnectionPool[Connection], Connection]:
-        """Return a connection, and the pool that it is to be given back to; see `connection`."""
+        """Return a connection and the pool to return it to; see `connection`."""
         pool = await self._open()
         await self.reachability.settle()
         stats = pool.get_stats()
         if stats.get("pool_available", 0):
             with suppress(PoolTimeout):
-                # As a rule at once. The rare wait is for one that another task was quicker to take.
+                # Rarely waits: only if another task took the free connection first.
                 return pool, await pool.getconn(_ASK_AFTER_SECONDS)
         if not stats.get("pool_size", 0):
             await self.reachability.check()
@@ -208,12 +203,12 @@ class OwnPool:
             return pool, await pool.getconn(self._timeout)
 
     async def prepares(self, connection: Connection) -> bool:
-        """Return whether statements may be prepared on a connection of the pool's."""
+        """Return whether statements may be prepared on a connection of the pool."""
         return await self.prepared(connection) is not None
 
     async def prepared(self, connection: Connection) -> Prepared | None:
-        """Return what reading has prepared on a connection of the pool's; None where nothing may
-        be.
+        """Return the statements prepared on a connection of the pool for reading; None if it may
+        prepare none.
         """
         try:
             return self._prepared[connection]
@@ -243,8 +238,8 @@ class OwnPool:
             await pool.close()
 
     def _forget_closed_loop(self) -> None:
-        # As where tests each run in a loop of their own. The pool's workers ended with the loop;
-        # connections that are left end with the object.
+        # For example if each test runs in its own loop. The pool's workers ended with the loop;
+        # remaining connections close with the object.
         if self._loop is not None and self._loop.is_closed():
             self._loop = self._pool = None
             self._opening = asyncio.Lock()
@@ -265,7 +260,7 @@ class OwnPool:
                     min_size=0,
                     name=POOL_NAME,
                     open=False,
-                    # Give up at once: the next request asks again, and is answered once the
+                    # Give up at once: the next request tries again, and succeeds once the
                     # database is up.
                     reconnect_timeout=0,
                 )
@@ -275,36 +270,36 @@ class OwnPool:
 
 
 def _signing(address: Address) -> type[Connection]:
-    """Return a kind of connection that asks how to sign in when it is made, where that changes."""
+    """Return a connection class that reads the credentials for each connection, if they change."""
     if not address.changes:
         return AsyncConnection
 
     class Signing(AsyncConnection[Any]):
-        """psycopg's pool before 3.3 takes the address once and for all."""
+        """Reads the address for each connection; psycopg's pool before 3.3 keeps the first."""
 
         @classmethod
         async def connect(cls, conninfo: str = "", **given: Any) -> Self:
-            """Make one that signs in with the password of this moment."""
+            """Connect with the current password."""
             return await super().connect(await address.now(), **given)
 
     return Signing
 
 
 class HostPool:
-    """Lends connections of the host app's pool, which gets them back as they were and is never
-    closed from here.
+    """Lends connections of the host app's pool, which gets them back unchanged and is never
+    closed by riverui.
     """
 
     def __init__(self, pool: AsyncConnectionPool[Any], *, timeout: float) -> None:
         self.reachability = Reachability(self.connect)
         self.shared_by: object = pool
-        """What drivers of the same connections have in common."""
+        """The object that drivers of the same connections share."""
         self._pool = pool
         self._timeout = timeout
 
     @property
     def size(self) -> int:
-        """How many connections it may hold."""
+        """Most connections of the pool."""
         return self._pool.max_size
 
     @asynccontextmanager
@@ -326,7 +321,7 @@ class HostPool:
                     await connection.set_autocommit(False)
 
     async def prepares(self, connection: Connection) -> bool:
-        """Return False: what is left on the connection is the host's to decide."""
+        """Return False: a host's connection must stay as it is."""
         return False
 
     async def prepared(self, connection: Connection) -> Prepared | None:
@@ -349,12 +344,12 @@ class HostPool:
             raise refused(error) from error
 
     async def close(self) -> None:
-        """End what was begun here; the pool is the host's."""
+        """Cancel running checks; the host closes its pool."""
         await self.reachability.close()
 
 
 class NoPool:
-    """Makes each connection when it is asked for, and closes it when it comes back."""
+    """Opens a connection for each use, and closes it afterwards."""
 
     size = 1
 
@@ -374,7 +369,7 @@ class NoPool:
                 await connection.close()
 
     async def prepares(self, connection: Connection) -> bool:
-        """Return False: a statement that runs once is not worth it."""
+        """Return False: a statement that runs once is not worth preparing."""
         return False
 
     async def prepared(self, connection: Connection) -> Prepared | None:
@@ -382,7 +377,7 @@ class NoPool:
         return None
 
     async def close(self) -> None:
-        """End what is under way; no connection is kept."""
+        """Do nothing to connections, as none is kept; cancel running checks."""
         await self.reachability.close()
 
 

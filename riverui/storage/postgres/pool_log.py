@@ -1,5 +1,5 @@
-"""Keeps psycopg's pools of ours from logging why they cannot connect: who waits for a connection
-gets an exception that says it.
+"""Drops the log lines of riverui's psycopg pools about failed connections: callers get an exception
+with the reason.
 """
 
 from __future__ import annotations
@@ -7,23 +7,23 @@ from __future__ import annotations
 import logging
 
 POOL_NAME = "riverui"
-"""The name of our pools. Those of the program around us have others, and go on logging."""
+"""The name of riverui's pools. Those of the host program have other names, and keep logging."""
 
-_SAID_ELSEWHERE = ("error connecting in", "reconnection attempt in pool")
+_DROPPED = ("error connecting in", "reconnection attempt in pool")
 
 
 class _Own(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return False for those lines of our pools, which come twice or more a second while a
-        database is away.
+        """Return False for these lines of riverui's pools, which repeat twice a second or more
+        while a database is down.
         """
         ours = isinstance(record.args, tuple) and record.args[:1] == (POOL_NAME,)
-        return not (ours and str(record.msg).startswith(_SAID_ELSEWHERE))
+        return not (ours and str(record.msg).startswith(_DROPPED))
 
 
 _own = _Own()
 
 
 def leave_to_exceptions() -> None:
-    """Drop those lines from now on; to do so twice does no harm."""
+    """Install the filter; safe to call twice."""
     logging.getLogger("psycopg.pool").addFilter(_own)

@@ -1,8 +1,8 @@
-"""Sends one statement that only reads, with its own transaction around it, in one round trip.
+"""Sends one reading statement with its own transaction and settings in one round trip.
 
-Up to its end a pipeline of libpq's is one transaction, though nobody has begun it: the settings
-that go before the statement hold for it alone. So nothing stays in the session, which is what a
-pooler in transaction mode needs, and a host's connections are given back as they were.
+A libpq pipeline is an implicit transaction up to its sync: the settings sent before the statement
+apply to it alone. So nothing stays in the session, as a pooler in transaction mode needs, and a
+host's connections are returned unchanged.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ _SETTINGS = (
     b" set_config('enable_seqscan', $5::text, true),"
     b" set_config('plan_cache_mode', $6::text, true)"
 )
-"""The same as in a transaction; riverui.storage.postgres.driver says why."""
+"""The same settings as in a transaction; see riverui.storage.postgres.driver."""
 _MOST_PREPARED = 64
-"""Statements that a connection keeps prepared, each some 100 kB in its server: as many as programs
-ask for with River UI's parameters, however they put them together.
+"""Most prepared statements of a connection, each some 100 kB in the server: as many as all
+combinations of River UI's parameters need.
 """
 
 
 _MOST_PLANS = 16
-"""Statements that a connection keeps planned for their values, each some 200 kB in its server: the
-lists that people and programs ask for again and again.
+"""Most statements of a connection that are prepared with their values, each some 200 kB in the
+server: the lists that people and programs repeat.
 """
 _PARAMETER = re.compile(rb"\$(\d+)")
 
 
 class Keep(Enum):
-    """What a connection keeps of a statement, where it can keep anything."""
+    """What a connection caches of a statement, if it can cache anything."""
 
     NOTHING = "nothing"
     STATEMENT = "statement"
-    """It is prepared: its plan is the same whatever its values."""
+    """It is prepared: its plan does not depend on its values."""
     PLAN = "plan"
-    """It is prepared for its values, once it has come a second time with the same: its plan depends
-    on them, and to parse and plan it may take longer than to run it.
+    """It is prepared with its values when it runs the second time with the same ones: its plan
+    depends on them, and parsing and planning may take longer than running it.
     """
 
 
 class PlannedFor(NamedTuple):
-    """A statement with values that it is planned for, under settings that count for the plan."""
+    """A statement with its values and the settings that its plan depends on."""
 
     text: bytes
     values: str
@@ -71,27 +71,27 @@ class PlannedFor(NamedTuple):
 
 
 class Prepared(dict[bytes, bytes]):
-    """The statements that a connection has prepared, and their names; empty for those that it is
-    not to prepare again.
+    """The prepared statements of a connection and their names; an empty name for those that it
+    must not prepare again.
     """
 
     def __init__(self, encoding: str) -> None:
         super().__init__()
-        # Without the connection, which would otherwise be kept as long as this.
+        # Without the connection, which it would otherwise keep alive.
         self._known: abc.Transformer | None = Transformer() if encoding == "utf-8" else None
         self._names = count()
         self.plans: dict[PlannedFor, bytes] = {}
-        """Names of those that are prepared for their values, the latest used last; empty for what
-        has come only once.
+        """Names of those prepared with their values, the latest used last; empty for statements
+        that ran only once.
         """
 
     def new_name(self) -> bytes:
-        """Return a name that no statement has had."""
+        """Return an unused name."""
         return b"riverui_%d" % next(self._names)
 
     def plan_of(self, wanted: PlannedFor) -> tuple[bytes | None, bytes]:
-        """Return the name of a statement that is prepared for its values, empty where it is to be
-        now and None where that is not worth it yet; and the name of one to give up, if any.
+        """Return the name of a statement prepared with its values, empty if it is to be prepared
+        now, None if it is not worth it yet; and the name of one to deallocate, if any.
         """
         name = self.plans.pop(wanted, None)
         given_up = b""
@@ -101,12 +101,12 @@ class Prepared(dict[bytes, bytes]):
         return name, given_up
 
     def transformer(self, connection: Connection) -> abc.Transformer:
-        """Return what writes and reads values in UTC, and knows those of former statements."""
+        """Return the transformer that writes and reads values in UTC; it caches the used types."""
         return self._known or Transformer.from_context(connection)
 
 
 class ReadSettings(NamedTuple):
-    """What a statement that reads is given: its limits in milliseconds, and what it may do."""
+    """Settings of a reading statement: its limits in milliseconds, and the scans it may use."""
 
     statement: int
     lock: int
@@ -120,8 +120,8 @@ class ReadSettings(NamedTuple):
     def values(self, *, prepare: bool) -> list[bytes | None]:
         """Return the parameters of the statement that sets them.
 
-        What is prepared is planned once unless the plan depends on its parameters: the planner
-        would else compare costs that it cannot know.
+        A prepared statement is planned once, unless its plan depends on its parameters: otherwise
+        the planner would compare costs that it cannot know.
         """
         once = prepare and not self.replan
         return [
@@ -135,7 +135,7 @@ class ReadSettings(NamedTuple):
 
 
 def can_pipeline() -> bool:
-    """Return whether the libpq in use has pipelines, as all from version 14 on have."""
+    """Return whether the libpq in use has pipelines, as all from version 14 on do."""
     return capabilities.has_pipeline()
 
 
@@ -150,7 +150,7 @@ async def read(
 ) -> PGresult:
     """Return the binary result of a statement under these settings, on an idle connection.
 
-    `prepared` is None where the connection can keep no statement. Raises psycopg's errors.
+    `prepared` is None if the connection can keep no statement. Raises psycopg's errors.
     """
     async with connection.lock:
         try:
@@ -160,7 +160,7 @@ async def read(
         except (errors.FeatureNotSupported, errors.InvalidSqlStatementName) as error:
             if prepared is None:
                 raise
-            # Its tables have changed, or the session was told to forget what it had prepared.
+            # Its tables have changed, or the session has dropped its prepared statements.
             prepared.plans.clear()
             lost = [text] if isinstance(error, errors.FeatureNotSupported) else list(prepared)
             prepared.update(dict.fromkeys(lost, b""))
@@ -183,19 +183,19 @@ def _exchange(
     prepared: Prepared | None,
     keep: Keep,
 ) -> Generator[Wait, Ready | int, PGresult]:
-    """Yield what to wait for until the answer is there; return the result."""
+    """Yield what to wait for until the answer arrives; return the result."""
     kept = keep is Keep.STATEMENT and _keeps(prepared, text)
     transformer = (
         Transformer.from_context(connection)
         if prepared is None
         else prepared.transformer(connection)
     )
-    # A number's type would else depend on its size; what is prepared says itself what it takes.
+    # A number's type would otherwise depend on its size; a prepared statement has its own types.
     form = PyFormat.TEXT if kept else PyFormat.AUTO
     given = transformer.dump_sequence(values, [form] * len(values)) if values else []
     types = transformer.types if values else None
     formats = transformer.formats if values else None
-    told = settings.values(prepare=keep is Keep.STATEMENT)
+    setting_values = settings.values(prepare=keep is Keep.STATEMENT)
     pgconn = connection.pgconn
     wanted: PlannedFor | None = None
     plan: bytes | None = None
@@ -205,10 +205,10 @@ def _exchange(
         plan, given_up = prepared.plan_of(wanted)
     added: dict[bytes, bytes] = {}
     answers: list[bytes | None] = []
-    """Of each answer, the statement that is prepared once it has come."""
+    """For each answer, the statement that it prepares."""
 
     def name_of(statement: bytes, known: Prepared) -> bytes:
-        """Return the name of a statement, which is prepared if it was not."""
+        """Return the name of a statement; prepare it if it is new."""
         name = known.get(statement)
         if name is None:
             name = added[statement] = known.new_name()
@@ -219,9 +219,9 @@ def _exchange(
     pgconn.enter_pipeline_mode()
     try:
         if prepared is not None and _keeps(prepared, _SETTINGS):
-            pgconn.send_query_prepared(name_of(_SETTINGS, prepared), told)
+            pgconn.send_query_prepared(name_of(_SETTINGS, prepared), setting_values)
         else:
-            pgconn.send_query_params(_SETTINGS, told)
+            pgconn.send_query_params(_SETTINGS, setting_values)
         answers.append(None)
         if given_up:
             pgconn.send_query_params(b"deallocate " + given_up, None)
@@ -239,14 +239,14 @@ def _exchange(
         pgconn.pipeline_sync()
         results = yield from _results(pgconn)
     finally:
-        # Refused while answers are still to come: then the connection is lost anyway.
+        # Fails while answers are outstanding: then the connection is lost anyway.
         with suppress(psycopg.Error):
             pgconn.exit_pipeline_mode()
     for result, statement in zip(results, answers, strict=False):
         if statement and prepared is not None and result.status == ExecStatus.COMMAND_OK:
             prepared[statement] = added[statement]
     if wanted is not None and prepared is not None and plan:
-        # Where the preparing itself failed, the name is of no use, and the next use says so.
+        # If the preparation failed, the name does not exist, and its next use fails.
         prepared.plans[wanted] = plan
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
@@ -261,9 +261,7 @@ def _with_literals(text: bytes, values: Sequence[Any], transformer: abc.Transfor
 
 
 def _results(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:
-    """Yield what to wait for until the end of the pipeline is there; return the results before
-    it.
-    """
+    """Yield what to wait for until the pipeline's sync arrives; return the results before it."""
     while pgconn.flush():
         if (yield Wait.RW) & Ready.R:
             pgconn.consume_input()
@@ -282,7 +280,7 @@ def _results(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:
         try:
             pgconn.consume_input()
         except psycopg.OperationalError:
-            # The server's last words tell more than that it hung up.
+            # The server's last error says more than that the connection closed.
             if any(result.status == ExecStatus.FATAL_ERROR for result in results):
                 return results
             raise

@@ -1,4 +1,4 @@
-"""Connections in autocommit mode: their settings, and what is known of them without asking."""
+"""Connections in autocommit mode: their settings, and their state without a round trip."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SETTINGS = (
     "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit ="
     " off; set enable_seqscan = off; set enable_bitmapscan = off"
 )
-"""The same as in a transaction; riverui.storage.postgres.driver says why."""
+"""The same settings as in a transaction; see riverui.storage.postgres.driver."""
 
 
 def is_closed_by_server(connection: BaseConnection[Any]) -> bool:
-    """Return whether the server has ended an idle connection, found out without asking it.
+    """Return whether the server has closed an idle connection, without a round trip.
 
-    A server says nothing on an idle connection but its farewell; settings and notices that it might
-    tell as well are read here too, and mean nothing.
+    On an idle connection a server sends little but its last error; changed settings and notices
+    are read as well, and ignored.
     """
     if connection.closed:
         return True
     try:
         while _readable(connection.fileno()):
-            # After the last words, it is the end itself that is read and fails.
+            # After the last error, reading the end of the stream fails.
             connection.pgconn.consume_input()
     except (psycopg.Error, OSError):
         return True
@@ -40,17 +40,17 @@ def is_closed_by_server(connection: BaseConnection[Any]) -> bool:
 
 
 def check_version(connection: BaseConnection[Any], oldest: int) -> None:
-    """Raise ServerTooOld where the server is below the `oldest` major version."""
+    """Raise ServerTooOld if the server is below the `oldest` major version."""
     if connection.info.server_version // 10_000 < oldest:
         version = (connection.pgconn.parameter_status(b"server_version") or b"").decode()
         raise ServerTooOld(f"This is PostgreSQL {version}: riverui needs {oldest} or newer.")
 
 
 def read_only(connection: BaseConnection[Any]) -> str:
-    """Return why transactions may not write, as a sentence; empty where they may.
+    """Return why transactions may not write, as a sentence; empty if they may.
 
-    The server says it unasked on each connection, and again when it changes. Servers before 14 and
-    poolers do not: there a change is refused when it is made.
+    The server reports it on each connection, and again when it changes. Servers before 14 and
+    poolers do not: there a write fails when it is made.
     """
     status = connection.pgconn.parameter_status
     if status(b"in_hot_standby") == b"on":
@@ -72,8 +72,8 @@ async def let_prepare(connection: Connection, limit: float) -> bool:
     """Let the connection prepare statements unless there is a pooler in transaction mode; return
     whether it may.
 
-    Behind such a pooler the server's process is another one each time, and what is prepared or set
-    would stay with strangers.
+    Behind such a pooler each transaction may run in another server process, and prepared statements
+    and settings would stay in other clients' sessions.
     """
     if not await is_direct(connection, limit):
         return False
@@ -82,9 +82,7 @@ async def let_prepare(connection: Connection, limit: float) -> bool:
 
 
 async def is_direct(connection: Connection, limit: float) -> bool:
-    """Return whether the server at the other end is Postgres itself, not a pooler in front of
-    it.
-    """
+    """Return whether the connection leads to Postgres itself, not to a pooler in front of it."""
     async with ClientTimeout(connection, limit):
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
         await cursor.execute(b"select pg_backend_pid()", prepare=False)
@@ -93,7 +91,7 @@ async def is_direct(connection: Connection, limit: float) -> bool:
 
 
 async def set_clock(connection: Connection, limit: float) -> None:
-    """Give a session times in UTC and in ISO's form, whatever the server's own are: psycopg reads
+    """Give a session times in UTC and in ISO's form, whatever the server's settings: psycopg reads
     these faster than others.
     """
     async with ClientTimeout(connection, limit):

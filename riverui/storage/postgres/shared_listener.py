@@ -1,4 +1,4 @@
-"""One connection that hears notifications for many clients on one pool, also of several schemas."""
+"""One connection that receives notifications for many clients on one pool and several schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Connect = Callable[[], Awaitable[Connection]]
 
 
 class _Shared:
-    """The connection, and who hears which channel on it."""
+    """The connection, and the listeners of each channel on it."""
 
     def __init__(self, limits: PostgresLimits) -> None:
         self._limits = limits
@@ -30,8 +30,8 @@ class _Shared:
         return await (await self._opened(connect)).current_schema()
 
     async def listen(self, listener: SharedListener, channels: list[str], connect: Connect) -> None:
-        """Let a listener hear these channels, once the server sends them."""
-        # Before anything is waited for: the connection is closed when nobody hears anything.
+        """Add a listener to these channels; return once the server sends them."""
+        # Before any wait: the connection closes when no channel has a listener.
         for channel in channels:
             self._hearing[channel].add(listener)
         try:
@@ -41,7 +41,7 @@ class _Shared:
             raise
 
     async def leave(self, listener: SharedListener) -> None:
-        """Tell a listener nothing any more; close the connection after the last."""
+        """Remove a listener; close the connection after the last one."""
         for hearing in self._hearing.values():
             hearing.discard(listener)
         if not any(self._hearing.values()):
@@ -62,7 +62,7 @@ class _Shared:
             return self._listener
 
     async def _read(self, opened: PostgresListener) -> None:
-        """Hand on what is heard; when the connection is lost, everybody loses it."""
+        """Pass notifications to the listeners; when the connection is lost, all of them fail."""
         lost: Exception = DatabaseUnavailable("The connection to the database was lost.")
         try:
             async for channel, payload in opened.notifications():
@@ -80,18 +80,18 @@ class _Shared:
 
 
 _SHARED: WeakKeyDictionary[object, _Shared] = WeakKeyDictionary()
-"""By pool: drivers of several schemas have nothing else in common. None refers to its pool, but
-while somebody listens.
+"""By pool, the only object that drivers of several schemas share. A value refers to its pool only
+while it has listeners.
 """
 
 
 class SharedListener:
-    """Hears `<schema>.<topic>` channels on a connection that it shares; a Listener."""
+    """A Listener for `<schema>.<topic>` channels on a shared connection."""
 
     def __init__(
         self, pool: object, schema: str | None, connect: Connect, limits: PostgresLimits
     ) -> None:
-        """Make one. All of a `pool` share a connection, which the first to listen makes by
+        """Make a listener. All of a `pool` share a connection, which the first one opens by
         `connect`.
         """
         self._closed = False
@@ -103,7 +103,7 @@ class SharedListener:
         self._wake = asyncio.Event()
 
     async def listen(self, *topics: str) -> None:
-        """Return once the server sends what is notified from now on; DatabaseUnavailable when the
+        """Return once the server sends new notifications; DatabaseUnavailable when the
         connection is lost.
         """
         if not self._prefix:
@@ -113,7 +113,7 @@ class SharedListener:
             try:
                 await self._shared.listen(self, channels, self._connect)
             except (DatabaseError, OSError) as error:
-                # It hears nothing from now on: who reads its notifications must not wait.
+                # It receives nothing from now on: its reader must not wait.
                 self.lose(error)
                 raise
         if self._lost is not None:
@@ -137,18 +137,18 @@ class SharedListener:
             await self._wake.wait()
 
     async def close(self) -> None:
-        """Hear nothing any more; safe to call twice."""
+        """Stop receiving; safe to call twice."""
         if not self._closed:
             self._closed = True
             self._wake.set()
             await self._shared.leave(self)
 
     def hear(self, channel: str, payload: str) -> None:
-        """Take in a notification of a channel that it listens to."""
+        """Add a notification of one of its channels."""
         self._heard.append((channel.removeprefix(self._prefix), payload))
         self._wake.set()
 
     def lose(self, error: Exception) -> None:
-        """Take in that the connection is lost."""
+        """End with an error, as the connection is lost."""
         self._lost = error
         self._wake.set()

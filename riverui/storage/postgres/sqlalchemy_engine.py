@@ -1,7 +1,7 @@
 """Drivers on a SQLAlchemy engine, for clients that insert: each call is a transaction of the
-engine's.
+engine.
 
-Nothing here imports SQLAlchemy: who hands in an engine has imported it.
+This module does not import SQLAlchemy: a caller that passes an engine has imported it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from riverui.storage.postgres.sync_driver import PostgresSyncDriver
 
 
 class EngineDriver:
-    """A Driver on a SQLAlchemy AsyncEngine, or AsyncConnection, for all but working, listening and
-    migrating.
+    """A Driver on a SQLAlchemy AsyncEngine, or AsyncConnection, for everything except working,
+    listening and migrating.
 
-    There are no time limits but those of the engine.
+    The only time limits are those of the engine.
     """
 
     library = PostgresDriver.library
@@ -44,13 +44,13 @@ class EngineDriver:
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """What the server has, but what needs connections of riverui's own."""
+        """The driver's capabilities, without those that need connections of riverui."""
         needs_own = {LISTENING, MIGRATIONS, WORKING}
         return frozenset(self._driver.capabilities) - needs_own
 
     @property
     def product(self) -> str:
-        """What the server is, as far as it is known."""
+        """The product's name, as far as it is known."""
         return self._driver.product
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class EngineDriver:
 
     @property
     def read_only(self) -> str:
-        """Empty: an engine is asked only when it is used."""
+        """Empty: it is not known before the engine is used."""
         return ""
 
     @property
@@ -77,19 +77,19 @@ class EngineDriver:
         return self._driver.schema_in_use
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
-        """Begin a transaction of the engine's, whatever the limit given."""
+        """Begin a transaction of the engine; the limit is ignored."""
         return self._begun()
 
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Transaction]:
-        """Begin a transaction of the engine's, whatever the limit given."""
+        """Begin a transaction of the engine; the limit is ignored."""
         return cast("AbstractAsyncContextManager[Transaction]", self._begun())
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Executor]:
-        """Begin a transaction of the engine's, whatever the limit given."""
+        """Begin a transaction of the engine; the limit is ignored."""
         return self._begun()
 
     async def adopt(self, transaction: object) -> Transaction:
@@ -102,13 +102,12 @@ class EngineDriver:
             await executor.queues.row_get("default")
 
     async def close(self) -> None:
-        """Do nothing: the engine is the program's."""
+        """Do nothing: the program closes its engine."""
 
     @asynccontextmanager
     async def _begun(self) -> AsyncIterator[Executor]:
         if hasattr(self._engine, "exec_driver_sql"):
-            # A connection, whose transaction is its owner's to commit, as in River's own Python
-            # client.
+            # A connection, whose owner commits the transaction, as in River's own Python client.
             yield await self.adopt(self._engine)
             return
         connection = self._engine.connect()
@@ -135,7 +134,7 @@ class SyncEngineDriver:
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """What the server has, as far as it is known."""
+        """The driver's capabilities, as far as known."""
         return self._driver.capabilities
 
     @property
@@ -146,13 +145,13 @@ class SyncEngineDriver:
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Transaction]:
-        """Begin a transaction of the engine's, whatever the limit given."""
+        """Begin a transaction of the engine; the limit is ignored."""
         return self._begun()
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Executor]:
-        """Begin a transaction of the engine's, whatever the limit given."""
+        """Begin a transaction of the engine; the limit is ignored."""
         return self._begun()
 
     async def adopt(self, transaction: object) -> Transaction:
@@ -160,12 +159,12 @@ class SyncEngineDriver:
         return await self._driver.adopt(transaction)
 
     def close(self) -> None:
-        """Do nothing: the engine is the program's."""
+        """Do nothing: the program closes its engine."""
 
     @asynccontextmanager
     async def _begun(self) -> AsyncIterator[Transaction]:
         if hasattr(self._engine, "exec_driver_sql"):
-            # A connection, whose transaction is its owner's to commit.
+            # A connection, whose owner commits the transaction.
             yield await self.adopt(self._engine)
             return
         try:

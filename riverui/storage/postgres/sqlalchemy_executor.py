@@ -21,15 +21,15 @@ _PARAMETER = re.compile(r"\$(\d+)::(?!text\b(?!\[))")
 
 
 class SqlAlchemyConnection(Protocol):
-    """The one method of SQLAlchemy's AsyncConnection that is used here."""
+    """The only method of SQLAlchemy's AsyncConnection that the executor uses."""
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> Any:
-        """Send a statement as the library underneath writes it; return SQLAlchemy's result."""
+        """Send a statement in the form of the library underneath; return SQLAlchemy's result."""
         ...
 
 
 class SqlAlchemyExecutor(PostgresTransaction):
-    """All operations; a fast insert is an INSERT here, as SQLAlchemy has no COPY."""
+    """All operations; a fast insert is an INSERT, as SQLAlchemy has no COPY."""
 
     copies = False
 
@@ -42,7 +42,7 @@ class SqlAlchemyExecutor(PostgresTransaction):
         *,
         limits: PostgresLimits = LIMITS,
     ) -> None:
-        # What the parent does with psycopg's connection, the methods below do with SQLAlchemy's.
+        # The methods below use SQLAlchemy's connection in place of the parent's psycopg one.
         super().__init__(cast("Connection", connection), queries, schema, watch, limits=limits)
         self._sqlalchemy = connection
 
@@ -51,16 +51,16 @@ class SqlAlchemyExecutor(PostgresTransaction):
         return True
 
     async def run(self, statement: str) -> None:
-        """Run a statement that gives no rows."""
+        """Run a statement without rows."""
         for part in statement.split(";"):
             await self._send(part)
 
     async def ask(
         self, name: str, text: str, values: Sequence[Any], keep: Keep = Keep.NOTHING
     ) -> Rows:
-        """Run one statement as the library underneath wants it; return its rows."""
-        # asyncpg takes the type of a parameter from its first cast and wants a Python value of
-        # that type: a text has to arrive as one.
+        """Run one statement in the form of the library underneath; return its rows."""
+        # asyncpg takes the type of a parameter from its first cast and needs a Python value of
+        # that type: a text has to arrive as text.
         bound = _PARAMETER.sub(
             lambda match: (
                 f"${match[1]}::text::" if isinstance(values[int(match[1]) - 1], str) else match[0]

@@ -1,4 +1,4 @@
-"""Runs named SQL blocks on one connection, in whatever transaction that is in."""
+"""Runs named SQL blocks on one connection, in or outside a transaction."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from riverui.storage.sql import Fragment, Queries
 from riverui.storage.tables import OWN_TABLES, PRO_TABLES, KnownTables
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
-"""Where Postgres counts its microseconds from."""
+"""Postgres's epoch, from which it counts microseconds."""
 
 
 class PostgresQueries(Queries):
-    """All SQL blocks for one schema, and what is known of its optional tables."""
+    """All SQL blocks for one schema, and the cached names of its optional tables."""
 
     def __init__(self, schema: str | None) -> None:
-        here = Path(__file__).parent
-        stores, features = here.parent / "stores", here.parents[1] / "features"
-        files = [*here.glob("*/*.sql"), *stores.glob("*.sql"), *features.rglob("*.sql")]
+        folder = Path(__file__).parent
+        stores, features = folder.parent / "stores", folder.parents[1] / "features"
+        files = [*folder.glob("*/*.sql"), *stores.glob("*.sql"), *features.rglob("*.sql")]
         super().__init__(sorted(files), schema)
         self.known_tables = KnownTables()
 
 
 def instant(value: datetime | None) -> datetime | str | None:
-    """Return a time as parameter; the ends of Python's calendar stand for the infinities
+    """Return a time as a parameter; the ends of Python's calendar represent the infinities
     (`WideTimes`).
     """
     if value == LAST:
@@ -55,14 +55,14 @@ def instant(value: datetime | None) -> datetime | str | None:
 
 
 class WideTimes(Loader):
-    """Reads times as UTC, whatever zone the session is in, and those beyond Python's calendar as
+    """Reads times as UTC, whatever the session's time zone, and those beyond Python's calendar as
     its ends.
     """
 
     format = Format.BINARY
 
     def load(self, data: Buffer) -> datetime:
-        """Return the time that the eight bytes hold: microseconds since the year 2000."""
+        """Return the time from its eight bytes: microseconds since the year 2000."""
         microseconds = int.from_bytes(data, "big", signed=True)
         try:
             return _MIDNIGHT + timedelta(microseconds=microseconds)
@@ -71,7 +71,7 @@ class WideTimes(Loader):
 
 
 def _with_wide_times(connection: Connection, result: PGresult, names: Sequence[str]) -> Rows:
-    """Return the rows of a result that may have times of another zone, or beyond the calendar."""
+    """Return the rows of a result that may have times in another zone, or beyond the calendar."""
     cursor = AsyncRawCursor(connection)
     cursor.adapters.register_loader("timestamptz", WideTimes)
     transformer = Transformer.from_context(cursor)
@@ -84,7 +84,7 @@ def _column_names(result: PGresult) -> tuple[str, ...]:
 
 
 class Statements:
-    """What the groups of operations have in common: a connection, the SQL blocks and the schema."""
+    """Base of the groups of operations: a connection, the SQL blocks and the schema."""
 
     copies = True
     """Whether the driver has COPY."""
@@ -108,24 +108,24 @@ class Statements:
         self.schema = schema
         self.limits = limits
         self._limit = limit
-        """Seconds that a statement may take; None where there is no limit."""
+        """Seconds that a statement may take; None if there is no limit."""
         self._bounded = bounded
-        """Whether the server keeps that limit."""
+        """Whether the server enforces that limit."""
         self._kept = Keep.STATEMENT if prepares else Keep.NOTHING
-        """What may be prepared: a statement on connections of ours that stay with one server
+        """What may be prepared: statements on riverui's own connections that stay with one server
         process.
         """
         self._reading = reading
-        """What each statement is told in its own transaction; None where one has been begun, or
+        """The settings of each statement in its own transaction; None if a transaction has begun or
         nothing is to be set.
         """
         self._prepared_here = prepared
-        """What the connection has prepared for such statements; None where it can keep none."""
+        """The connection's prepared statements for them; None if it can keep none."""
         self._watch = watch
 
     @property
     def _in_transaction(self) -> bool:
-        """Return whether a statement that fails would spoil what comes after it."""
+        """Return whether a failing statement would abort a transaction."""
         return (
             not self._connection.autocommit
             or self._connection.info.transaction_status != TransactionStatus.IDLE
@@ -154,9 +154,9 @@ class Statements:
     async def prepared(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
-        """Return what `_rows` does; the statement is prepared where the connection can keep it.
+        """Return rows as `rows` does; prepare the statement if the connection can keep it.
 
-        For statements that run often and whose plan is the same whatever the table holds.
+        For statements that run often and whose plan does not depend on the table's contents.
         """
         text, given = self.queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given, self._kept)
@@ -164,8 +164,8 @@ class Statements:
     async def planned(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
-        """Return what `_rows` does; where the same comes with the same values again and again, the
-        connection keeps its plan.
+        """Return rows as `rows` does; the connection keeps the plan of a statement that repeats
+        with the same values.
         """
         text, given = self.queries.render(Fragment(block, values, **slots))
         return await self.ask(block, text, given, Keep.PLAN)
@@ -173,13 +173,13 @@ class Statements:
     async def row(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Any:
-        """Return the first row of one block, its columns as attributes; None where there is
+        """Return the first row of one block, its columns as attributes; None if there is
         none.
         """
         return (await self.rows(block, values, **slots)).first()
 
     async def guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
-        """Return the rows of a block; its failure leaves somebody's transaction usable."""
+        """Return the rows of a block; its failure leaves the transaction usable."""
         if not self._in_transaction:
             return await self.rows(name, parameters, **slots)
         await self.run("savepoint riverui_change")
@@ -197,16 +197,16 @@ class Statements:
     async def bitmaps(
         self, *, milliseconds: int | None = None, scans: bool = False
     ) -> AsyncIterator[None]:
-        """Let what follows read GIN indexes, which needs bitmaps, each statement for so long at
-        most; with `scans` whole tables too. In a transaction it holds up to the end, or to that of
-        the savepoint.
+        """Let the statements inside read GIN indexes, which needs bitmaps, for at most
+        `milliseconds` each; with `scans` whole tables too. In a transaction it applies up to its
+        end, or to that of the savepoint.
         """
         before = self._reading
         if before is None:
-            told = "set local enable_bitmapscan = on"
+            settings = "set local enable_bitmapscan = on"
             if milliseconds is not None:
-                told += f"; set local statement_timeout = {milliseconds:d}"
-            await self.run(f"{told}; set local enable_seqscan = on" if scans else told)
+                settings += f"; set local statement_timeout = {milliseconds:d}"
+            await self.run(f"{settings}; set local enable_seqscan = on" if scans else settings)
         else:
             limit = before.statement if milliseconds is None else milliseconds
             self._reading = before._replace(statement=limit, bitmaps=True, scans=scans, replan=True)
@@ -217,7 +217,7 @@ class Statements:
 
     @asynccontextmanager
     async def trying_bitmaps(self, *, milliseconds: int) -> AsyncIterator[None]:
-        """Let the statements inside use bitmaps; a QueryTimeout ends these and nothing else."""
+        """Let the statements inside use bitmaps; a QueryTimeout ends only these statements."""
         begun = self._reading is None
         if begun:
             await self.run("savepoint riverui_try")
@@ -228,7 +228,7 @@ class Statements:
             await self.run("rollback to savepoint riverui_try; release savepoint riverui_try")
 
     async def run(self, statement: str) -> None:
-        """Run a statement that no person has worded and that gives no rows, such as `savepoint`."""
+        """Run a trusted statement without parameters or rows, such as `savepoint`."""
         try:
             async with self._timed():
                 await AsyncRawCursor(self._connection).execute(statement.encode(), prepare=False)
@@ -238,10 +238,10 @@ class Statements:
     async def ask(
         self, name: str, text: str, values: Sequence[Any], keep: Keep = Keep.NOTHING
     ) -> Rows:
-        """Run one statement and return its rows; `name` is what a watcher is told.
+        """Run one statement and return its rows; `name` is passed to a watcher.
 
-        All blocks go through here, so that each has its time limit, reads times alike and fails
-        with riverui's own errors.
+        All blocks use this method, so that each has its time limit, reads times alike and fails
+        with riverui's errors.
         """
         if self._watch:
             self._watch(name, text, values)
@@ -254,8 +254,7 @@ class Statements:
             cursor.adapters.register_loader("timestamptz", WideTimes)
         try:
             async with self._timed():
-                # Binary, so that neither DateStyle nor other settings of the session change what is
-                # read.
+                # Binary, which DateStyle and other settings of the session do not change.
                 prepare = keep is Keep.STATEMENT
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
             result = cursor.pgresult
@@ -265,8 +264,8 @@ class Statements:
             try:
                 return Rows(await cursor.fetchall(), names)
             except psycopg.DataError:
-                # A time that Python cannot hold. Rare, so the slower reader comes in only now; the
-                # statement has run and must not run again.
+                # A time that Python cannot represent. Rare, so the slower loader is used only now;
+                # the statement has run and must not run again.
                 return _with_wide_times(self._connection, result, names)
         except psycopg.Error as error:
             raise self._translated(error) from error
@@ -329,7 +328,7 @@ class Statements:
             raise self._translated(error) from error
 
     def _translated(self, error: psycopg.Error) -> Exception:
-        """Return riverui's own error."""
+        """Return riverui's error."""
         translated = translate(error)
         if isinstance(translated, SchemaMissing):
             self.queries.known_tables.forget()

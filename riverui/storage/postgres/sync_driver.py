@@ -1,5 +1,5 @@
-"""The driver of the client without asyncio: the same operations on a small pool of our own, or
-inside the caller's transaction.
+"""The driver of the client without asyncio: the same operations on a small pool, or inside the
+caller's transaction.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class PostgresSyncDriver:
         self._watch = watch
         self._own: ConnectionPool[Connection[Any]] | None = None
         self._inherited: list[object] = []
-        """Pools of the process that this one was forked from; kept, as their end would be heard
-        there.
+        """Pools of the parent process; kept after a fork, as closing them would end the parent's
+        connections.
         """
         self._opening = Lock()
         self._process = os.getpid()
@@ -92,17 +92,17 @@ class PostgresSyncDriver:
         return self._executing(timeout or self._limit, begin=False)
 
     async def adopt(self, transaction: object) -> SyncTransaction:
-        """Return the operations inside the caller's own transaction; TypeError for what is none."""
+        """Return the operations inside the caller's transaction; TypeError for anything else."""
         return self._executor(adopted(transaction))
 
     @property
     def listens(self) -> bool:
-        """Whether it hears notifications: one that was lent a pool makes no connections."""
+        """Whether it receives notifications: a driver on a given pool opens no connections."""
         return self._given is None
 
     def sync_listener(self) -> PostgresSyncListener:
-        """Return a new listener on a connection of its own; DatabaseUnavailable where there is
-        none.
+        """Return a new listener on its own connection; DatabaseUnavailable if it cannot
+        connect.
         """
         return PostgresSyncListener(self._address.now_sync(), self.schema)
 
@@ -158,7 +158,7 @@ class PostgresSyncDriver:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:
-        """Lend a connection in autocommit mode that is alive."""
+        """Lend a live connection in autocommit mode."""
         pool = self._given or self._opened()
         for attempt in range(pool.max_size + 1):
             with pool.connection(timeout=self._pool_timeout) as connection:
@@ -187,7 +187,7 @@ class PostgresSyncDriver:
                 self._own = ConnectionPool(
                     self._address.now_sync(),
                     connection_class=_signing(self._address),
-                    # No prepared statements: through a pooler they would land on another server.
+                    # No prepared statements: behind a pooler they would reach other servers.
                     kwargs={"autocommit": True, "prepare_threshold": None},
                     max_lifetime=_LIFETIME,
                     max_size=self._size,
@@ -204,13 +204,13 @@ class PostgresSyncDriver:
         return self._time_limits
 
     def _leave_inherited(self) -> None:
-        """Leave the pool alone after a fork, as by a web server that loads the program first."""
+        """Leave the parent's pool alone after a fork, as in a preloading web server."""
         if self._process != os.getpid():
             self._inherited.append(self._own)
             self._own, self._process = None, os.getpid()
 
     def _unavailable(self) -> DatabaseUnavailable:
-        """Return why the pool gives no connection, found out by a connection of our own."""
+        """Return why the pool gives no connection, after an attempt to connect."""
         if self._given is None:
             try:
                 psycopg.connect(self._address.now_sync()).close()
@@ -220,16 +220,16 @@ class PostgresSyncDriver:
 
 
 def _signing(address: Address) -> type[Connection[Any]]:
-    """Return a kind of connection that asks how to sign in when it is made, where that changes."""
+    """Return a connection class that reads the credentials for each connection, if they change."""
     if not address.changes:
         return Connection
 
     class Signing(Connection[Any]):
-        """psycopg's pool before 3.3 takes the address once and for all."""
+        """Reads the address for each connection; psycopg's pool before 3.3 keeps the first."""
 
         @classmethod
         def connect(cls, conninfo: str = "", **given: Any) -> Self:
-            """Make one that signs in with the password of this moment."""
+            """Connect with the current password."""
             return super().connect(address.now_sync(), **given)
 
     return Signing

@@ -1,5 +1,5 @@
-"""The asyncio client's operations on a connection without asyncio: each is done when its coroutine
-is first run, and never waits.
+"""The asyncio client's operations on a connection without asyncio: each coroutine runs to its end
+in one step.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _PARAMETER = re.compile(r"\$(\d+)")
 
 
 class SyncConnection(Protocol):
-    """A connection of some library: what is asked of each."""
+    """The interface to a connection of any library."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a statement that fails would spoil what comes after it."""
+        """Whether a failing statement would abort a transaction."""
         ...
 
     def ask(self, text: str, values: Sequence[Any]) -> Rows:
@@ -45,7 +45,7 @@ class SyncConnection(Protocol):
         ...
 
     def run(self, text: str) -> None:
-        """Run statements that have no parameters and give no rows."""
+        """Run statements without parameters or rows."""
         ...
 
     def copy(self, text: str, rows: str) -> None:
@@ -54,7 +54,7 @@ class SyncConnection(Protocol):
 
 
 class _AtOnce(Statements):
-    """Sends statements by a SyncConnection; what asks for them is the asyncio client's code."""
+    """Sends the statements of the asyncio client's code by a SyncConnection."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _AtOnce(Statements):
         *,
         limits: PostgresLimits = LIMITS,
     ) -> None:
-        # What the parent does with psycopg's connection, the methods below do with this one.
+        # The methods below use this connection in place of the parent's psycopg one.
         super().__init__(cast("Connection", connection), queries, schema, watch, limits=limits)
         self._sync = connection
 
@@ -74,7 +74,7 @@ class _AtOnce(Statements):
         return self._sync.in_transaction
 
     async def run(self, statement: str) -> None:
-        """Run a statement that gives no rows."""
+        """Run a statement without rows."""
         self._sync.run(statement)
 
     async def ask(
@@ -97,11 +97,11 @@ class SyncTransaction(_AtOnce, PostgresTransaction):
 
 
 class SyncMigrations(_AtOnce, PostgresMigrations):
-    """Reads which migrations there are."""
+    """Reads the applied migrations."""
 
 
 class PsycopgConnection:
-    """A connection of psycopg, whatever kind of cursor or row it is set to."""
+    """A connection of psycopg, whatever its cursor and row factories."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -144,11 +144,11 @@ class PsycopgConnection:
 
 
 class Psycopg2Connection:
-    """A connection of psycopg2, whatever kind of cursor or types it is set to."""
+    """A connection of psycopg2, whatever its cursor factory and types."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        # Who hands in one of psycopg2's has imported it.
+        # A caller that passes one of psycopg2's has imported it.
         self._library = import_module("psycopg2.extensions")
 
     @property
@@ -159,7 +159,7 @@ class Psycopg2Connection:
 
     def ask(self, text: str, values: Sequence[Any]) -> Rows:
         """See SyncConnection."""
-        # In parentheses, as `-1::bigint` is -(1::bigint), which the least number has none of.
+        # In parentheses, as `-1::bigint` is -(1::bigint), which fails for the lowest number.
         named = _PARAMETER.sub(r"(%(p\1)s)", text.replace("%", "%%"))
         parameters = {f"p{place}": value for place, value in enumerate(values, 1)}
         try:
@@ -189,7 +189,7 @@ class Psycopg2Connection:
             raise translate_foreign(error) from error
 
     def _cursor(self) -> Any:
-        """Return a cursor that gives tuples, of values as psycopg has them."""
+        """Return a cursor that returns tuples, with values as in psycopg."""
         library = self._library
         cursor = self._connection.cursor(cursor_factory=library.cursor)
         for oids, name, read in _READERS:
@@ -206,11 +206,11 @@ _READERS: tuple[tuple[tuple[int, ...], str, Any], ...] = (
     ((17,), "bytea", _bytes),
     ((1184,), "timestamptz", lambda value, _: None if value is None else instant_of(value)),
 )
-"""What psycopg2 reads otherwise than psycopg: the numbers of the types, and how they are read."""
+"""Types that psycopg2 reads unlike psycopg: their OIDs, names and readers."""
 
 
 def adopted(transaction: object) -> SyncConnection:
-    """Return the connection under a transaction of the caller's; TypeError for what is none."""
+    """Return the connection of a caller's transaction; TypeError for anything else."""
     connection = sync_connection_of(transaction)
     return (
         PsycopgConnection(connection)

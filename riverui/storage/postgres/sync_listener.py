@@ -1,4 +1,4 @@
-"""Hears notifications without asyncio, on a connection of its own."""
+"""Receives notifications without asyncio, on its own connection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from riverui.storage.postgres.errors import refused
 
 
 class PostgresSyncListener:
-    """Hears `<schema>.<topic>` channels by LISTEN, which needs a server process of its own.
-    DatabaseUnavailable where there is no connection, or no longer.
+    """Receives `<schema>.<topic>` channels by LISTEN, which needs its own server process.
+    DatabaseUnavailable if it cannot connect, or the connection is lost.
     """
 
     def __init__(self, conninfo: str, schema: str | None) -> None:
@@ -26,7 +26,7 @@ class PostgresSyncListener:
         self._schema = schema
 
     def listen(self, *topics: str) -> None:
-        """Return once the server sends what is notified from now on."""
+        """Return once the server sends new notifications."""
         try:
             self._prefix = f"{self._schema or self._current_schema()}."
             for topic in topics:
@@ -37,7 +37,7 @@ class PostgresSyncListener:
             raise _lost() from error
 
     def heard(self, seconds: float) -> Sequence[tuple[str, str]]:
-        """Return topics and payloads as soon as there are any; none after so many seconds."""
+        """Return topics and payloads as soon as any arrive; none after so many seconds."""
         try:
             return [
                 (notify.channel.removeprefix(self._prefix), notify.payload)
@@ -47,7 +47,7 @@ class PostgresSyncListener:
             raise _lost() from error
 
     def hang_up(self) -> None:
-        """Let `heard` end in another thread; close it there."""
+        """End `heard` in another thread, which has to close the listener."""
         hang_up(self._connection)
 
     def close(self) -> None:

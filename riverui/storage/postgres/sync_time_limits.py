@@ -1,4 +1,4 @@
-"""Time limits of statements that threads wait for; one thread watches all of a driver."""
+"""Time limits of blocking statements; one thread watches all connections of a driver."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from riverui.storage.postgres.sync_executor import PsycopgConnection
 from riverui.storage.rows import Rows
 
 _LINGER = 10.0
-"""Seconds that the thread stays with nothing to watch, so that one serves many short statements."""
+"""Seconds that the idle thread stays, so that one serves many short statements."""
 
 
 class TimeLimits:
-    """Looks at connections that are lent, in a thread that comes with the first of them."""
+    """Checks lent connections in a thread, which starts with the first of them."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        """The thread's: one that is forked from this process needs TimeLimits of its own."""
+        """The thread's process: a forked one needs its own TimeLimits."""
         self._changed = Condition()
         self._is_due = False
-        """Whether something was lent that wants to be looked at sooner than the thread would."""
+        """Set when a new connection has to be checked before the thread's next check."""
         self._lent: set[LimitedConnection] = set()
         self._looks_at = float("inf")
         self._thread: Thread | None = None
 
     def add(self, connection: LimitedConnection, seconds: float) -> None:
-        """Look at a connection from now on, first after so many seconds."""
+        """Start checking a connection, first after so many seconds."""
         with self._changed:
             self._lent.add(connection)
             if self._thread is None:
@@ -47,14 +47,14 @@ class TimeLimits:
                 self._changed.notify()
 
     def remove(self, connection: LimitedConnection) -> None:
-        """Look at it no longer."""
+        """Stop checking it."""
         with self._changed:
             self._lent.discard(connection)
 
     def _watch(self) -> None:
         while True:
             with self._changed:
-                # What is lent while it looks has to wake it.
+                # A connection added during the checks has to wake the thread.
                 lent, self._is_due, self._looks_at = list(self._lent), False, float("inf")
             wait = min((connection.look() for connection in lent), default=_LINGER)
             with self._changed:
@@ -67,8 +67,8 @@ class TimeLimits:
 class LimitedConnection(PsycopgConnection):
     """A connection on which no statement takes much longer than `limit`; see ClientTimeout.
 
-    With `stops` the server, which has no limit of its own then, is asked to stop what takes longer.
-    What goes on for some seconds more loses its connection.
+    With `stops`, for servers without their own limit, it asks the server to cancel longer
+    statements. A statement that continues for some seconds more loses its connection.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class LimitedConnection(PsycopgConnection):
     ) -> None:
         super().__init__(connection)
         self._asked: float | None = None
-        """When the statement began that the server was asked to stop."""
+        """When the statement began that the server was asked to cancel."""
         self._began: float | None = None
-        """When the statement began that runs now."""
+        """When the running statement began."""
         self._limit = limit.total_seconds()
         self._lock = Lock()
-        """Whoever holds it acts on the statement that runs, not on the next one."""
+        """Held to act on the running statement, not on the next one."""
         self._stops = stops
         self._watch = watch
 
@@ -117,10 +117,10 @@ class LimitedConnection(PsycopgConnection):
                 self._began = None
 
     def look(self) -> float:
-        """End what takes too long; return after how many seconds to look again."""
+        """End a statement that takes too long; return the seconds until the next check."""
         grace = LIMITS.grace_seconds
         if not self._lock.acquire(blocking=False):
-            # The statement ends, or is being stopped.
+            # The statement is ending, or being cancelled.
             return min(self._limit, grace)
         try:
             if (began := self._began) is None:
@@ -129,7 +129,7 @@ class LimitedConnection(PsycopgConnection):
             if over < 0:
                 return -over
             if self._stops and self._asked != began:
-                # In a thread of its own, as the server may not answer, and others wait for a look.
+                # In another thread, as the server may not answer and other connections need checks.
                 self._asked = began
                 Thread(target=self._ask_to_stop, args=[began], daemon=True).start()
                 return grace
@@ -147,5 +147,5 @@ class LimitedConnection(PsycopgConnection):
             try:
                 self._connection.cancel_safe(timeout=LIMITS.grace_seconds)
             except (OSError, psycopg.Error):
-                # Nobody knows whether it still comes.
+                # It may still arrive.
                 hang_up(self._connection)

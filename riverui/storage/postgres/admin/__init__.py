@@ -1,1 +1,1 @@
-"""What people do to jobs, and migrations."""
+"""Actions on jobs, and migrations."""

@@ -1,4 +1,4 @@
-"""What a person does to jobs, as River's client does it, for many at once."""
+"""Actions on jobs as in River's client, for many jobs at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class JobActions(Part):
 
     async def retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
         """Retry jobs as River's JobRetry does, in one statement; UniqueConflict for all when one
-        conflicts. With `pending` that is what they become.
+        conflicts. With `pending` they become pending.
         """
         slots = {"state": _PENDING} if pending else {}
         return await self._change("job_retry_many", ids, slots)
@@ -76,7 +76,7 @@ class JobActions(Part):
 
 
 def job_changes(ids: Sequence[int], rows: Rows) -> JobChanges:
-    """Return what became of the jobs that were asked for, from rows of ids and outcomes."""
+    """Return the result for the requested jobs, from rows of ids and outcomes."""
     outcomes: dict[int, str] = {row.id: row.outcome for row in rows.records()}
     return JobChanges(
         changed=tuple(job for job, outcome in outcomes.items() if outcome == "changed"),

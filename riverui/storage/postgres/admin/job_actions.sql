@@ -1,9 +1,9 @@
--- What River's client does to one job, for many at once. Rows are locked in the order of their ids, so that two of
--- these never wait for one another. Each answers (id, outcome) for every id asked for.
+-- Actions of River's client on one job, for many at once. Rows are locked in the order of their ids, so that two of
+-- these never deadlock. Each returns (id, outcome) for every requested id.
 -- Slot: wait (job_skip_locked after a lock timeout, so that one row held elsewhere does not fail the rest).
 
 -- name: job_cancel_many
--- River: JobCancel. A running job is only asked to stop; every job that is not finalized is announced to the workers.
+-- River: JobCancel. A running job is only asked to stop; workers are notified of every job that is not finalized.
 with asked as (
   select distinct a.id from unnest(:ids::bigint[]) as a (id)
 ),
@@ -64,7 +64,7 @@ locked as materialized (
 changed as (
   update /* schema */river_job j
   set state = /* state: */ 'available' /* :state */,
-    -- River adds one whatever the column holds; a smallint ends at 32767.
+    -- River adds one unconditionally; a smallint ends at 32767.
     max_attempts = case when j.attempt = j.max_attempts then least(j.max_attempts + 1, 32767) else j.max_attempts end,
     finalized_at = null,
     metadata = case
@@ -92,7 +92,7 @@ left join changed c on c.id = a.id
 order by a.id;
 
 -- name: job_move_many
--- Not River's: it has no such call. The unique key stays, as what it was made of is not known here.
+-- River has no such call. The unique key stays, as the options that made it are not stored.
 with asked as (
   select distinct a.id from unnest(:ids::bigint[]) as a (id)
 ),
@@ -168,7 +168,7 @@ order by a.id;
 skip locked;
 
 -- part: job_retry_pending (job_retry_many.state)
--- For jobs whose turn is not theirs to take: something else makes them available.
+-- For jobs that something else makes available later.
 'pending';
 
 -- name: job_outcome_list

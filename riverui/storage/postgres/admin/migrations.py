@@ -31,7 +31,7 @@ class PostgresMigrations(Statements):
         return await self._exists("job_table_exists")
 
     async def versions(self, line: str) -> Sequence[int]:
-        """Return the versions recorded for the line; MigrationError where the database does not
+        """Return the versions recorded for the line; MigrationError if the database does not
         know lines yet.
         """
         if not await self._exists("migration_table_exists"):
@@ -51,14 +51,13 @@ class PostgresMigrations(Statements):
     async def step(self, *, statement_timeout: timedelta | None = None) -> AsyncIterator[None]:
         """Begin a transaction alone among riverui's migrations; kept unless an exception leaves it.
 
-        A statement may take as long as `statement_timeout`, or as it needs.
+        `statement_timeout` limits each statement; None for no limit.
         """
         milliseconds = 0 if statement_timeout is None else max(1, statement_timeout // _MILLISECOND)
         try:
             await self.run("begin; set local statement_timeout = 0; set local lock_timeout = '60s'")
             await self.rows("migration_lock", {"key": _LOCK_KEY})
-            # A waiting ALTER TABLE makes every worker queue up behind it: better to give up and be
-            # run again.
+            # Every worker queues up behind a waiting ALTER TABLE: give up soon, to be run again.
             await self.run(
                 "set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = 0;"
                 f" set local statement_timeout = {milliseconds:d}"
@@ -78,8 +77,8 @@ class PostgresMigrations(Statements):
             raise MigrationError(_words(error)) from error
 
     async def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> None:
-        """Add or remove the record of one version; without `has_line` the table does not know
-        lines.
+        """Add or remove the record of one version; without `has_line` the table has no
+        column `line`.
         """
         if has_line:
             block = "migration_insert" if applied else "migration_delete"
@@ -115,14 +114,14 @@ class PostgresMigrationTexts:
         return [version for of, version, _ in ask(self._text("migration_list")) if of == line]
 
     def tables(self, ask: Ask) -> Sequence[str]:
-        """Return the tables of River and riverui, quoted, but the record of migrations."""
+        """Return the tables of River and riverui, quoted, without the record of migrations."""
         place = [self._schema] if self._schema else []
         rows = ask(self._text("river_table_list"))
         return [Identifier(*place, name).as_string() for (name,) in rows]
 
     def opening(self) -> str:
-        """Return the SQL with which a transaction of migrations begins: nobody else migrates until
-        its end, and a waiting ALTER TABLE, behind which every worker queues up, gives up soon.
+        """Return the SQL with which a transaction of migrations begins: no other process
+        migrates until its end, and a waiting ALTER TABLE, which blocks every worker, gives up soon.
         """
         lock = self._text("migration_lock", _LOCK_KEY)
         timeouts = "set local statement_timeout = 0; set local lock_timeout"

@@ -1,4 +1,4 @@
--- River's own record of its migrations. Before version 5 there is no `line`: the name falls back to the outer one.
+-- River's record of its migrations. Before version 5 it has no column `line`: the name then refers to the outer one.
 
 -- name: migration_list
 select m.line, m.version, m.created_at
@@ -26,7 +26,7 @@ returning version;
 select pg_advisory_xact_lock(:key::bigint) as locked;
 
 -- name: migration_table_exists
--- By way of a real table: to_regclass alone would not notice what another process has just made.
+-- Reads a real table: to_regclass alone would not see a table that another process has just made.
 select exists (select from pg_class where oid = to_regclass('/* schema */river_migration')) as found;
 
 -- name: migration_line_exists
@@ -42,7 +42,7 @@ select exists (select from pg_class where oid = to_regclass('/* schema */river_j
 select to_regnamespace(quote_ident(:schema::text)) is not null as found;
 
 -- name: river_table_list
--- Every table of River's and riverui's but the record of migrations, beside river_job.
+-- Every table of River and riverui in the schema of river_job, except the record of migrations.
 select c.relname as name
 from pg_class c
 where c.relnamespace = (select relnamespace from pg_class where oid = to_regclass('/* schema */river_job'))

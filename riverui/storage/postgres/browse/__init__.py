@@ -1,1 +1,1 @@
-"""What the dashboard and the API read."""
+"""Reads for the dashboard and the API."""

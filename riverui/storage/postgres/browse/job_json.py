@@ -14,7 +14,7 @@ _STATES = [state.value for state in JobState]
 
 
 class JobJson(JobListPlans):
-    """Jobs as the JSON API answers them."""
+    """Reads jobs as the JSON API returns them."""
 
     async def json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
         """Return the page of `job_text_list` in JSON; None where a window might end the search, and
@@ -50,7 +50,7 @@ class JobJson(JobListPlans):
 
 
 def _jobs(plan: JobListPlan) -> dict[str, Fragment]:
-    """Return what fills the slots of the block: ended jobs need not be read twice."""
+    """Return the fragments for the slots of the block: ended jobs need not be read twice."""
     if plan.whole is None or plan.whole.source != WHOLE_FINALIZED:
         return {**plan.slots, "job": Fragment("job_json_object")}
     return {

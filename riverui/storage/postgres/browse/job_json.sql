@@ -1,8 +1,8 @@
--- Pages of jobs as one text of JSON, in which times and all else stand as the JSON API has them.
+-- Pages of jobs as one JSON text, with times and all other values in the format of the JSON API.
 
 -- name: job_json_list
--- `job` is null where a job is not plain: the whole page has to be read in another way then. The rows come in their
--- order, and one more than asked for only tells that there are more.
+-- `job` is null if this form cannot represent a job: then job_text_list has to read the page. The rows are in order;
+-- one more than the limit only shows that more follow.
 select r.id, r.at, /* job: */ null::text /* :job */ as job
 from (
   /* jobs: */
@@ -23,15 +23,15 @@ from (
   order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
   /* :jobs */
 ) r
--- Written once. Of large ones, which may unpack to a hundred times as much, nothing is read.
+-- Written once. Large ones are not read, as they may decompress to a hundred times their size.
 cross join lateral (
   select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
 ) a
 cross join (select '}' as rest) e;
 
 -- part: job_json_finalized (job_json_list.jobs)
--- Ended jobs in the order of their index, to the end if need be: the planner decides by the terms whether to follow it
--- or to sort what another index finds.
+-- Ended jobs in the order of their index, to the end if needed: the planner decides by the terms whether to follow it
+-- or to sort the rows of another index.
 select j.id, j.finalized_at as at, j.args, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at,
   j.kind, j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state, j.tags
 from /* schema */river_job j
@@ -81,7 +81,7 @@ case
 end;
 
 -- name: job_json_get
--- With its metadata and errors, where these are as River writes them.
+-- With its metadata and errors, if these are in River's format.
 select /* job: */ null::text /* :job */ as job
 from /* schema */river_job r
 cross join lateral (

@@ -1,4 +1,4 @@
-"""Jobs with their JSON as text, as much of it as an answer may hold."""
+"""Read jobs with their JSON as text, as much of it as an answer may contain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB_TEXT_COLUMNS = {
 """Slots of a statement that reads a JobTextRow with its errors and metadata."""
 
 _LIST_LIMITS = {"arrays": 250_000, "tags": 100}
-"""Of each job in a list: bytes of an array as stored, above which it is left out, and tags."""
+"""Limits of each job in a list: stored bytes above which an array is left out, and tags."""
 
 JOB_LIMITS = {
     "args": 10_000_000,
@@ -31,7 +31,7 @@ JOB_LIMITS = {
     "metadata": 10_000_000,
     "tags": 1_000,
 }
-"""Of one job: characters of args, metadata and an error, and how many errors and tags."""
+"""Limits of one job: characters of args, metadata and an error, numbers of errors and tags."""
 
 TASK_LIMITS = {
     "args": 20_000,
@@ -41,21 +41,20 @@ TASK_LIMITS = {
     "metadata": 200_000,
     "tags": 100,
 }
-"""The same of each task of a workflow, which may have thousands."""
+"""The same limits of each task of a workflow, which may have thousands."""
 
 
 class JobTexts(JobListPlans):
-    """Reading jobs with their JSON to the letter."""
+    """Reads jobs with their JSON unchanged."""
 
     async def text_list(
         self, params: JobPageParams, *, args: int = 100_000, unpacked: int = 2**40
     ) -> JobTextPage:
-        """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
-        here.
+        """Return one page of jobs by keyset, without errors and metadata; `lean` is ignored.
 
-        Args of more than `args` characters are left out, and what at `params.paths` has more than
-        MOST_JSON. The page ends before it is full once its
-        args may take `unpacked` bytes; there is always one.
+        Args of more than `args` characters are left out, and JSON at `params.paths` of more than
+        MOST_JSON. The page ends before it is full once its args may take `unpacked` bytes, but has
+        at least one job.
         """
         plan = await self._plan(params, by_state=True)
         if plan is None:
@@ -95,8 +94,8 @@ class JobTexts(JobListPlans):
 def job_text_row(
     row: Any, limits: Mapping[str, int], unknown: JobState | None = None
 ) -> JobTextRow | None:
-    """Return a row of JOB_TEXT_COLUMNS, in the state `unknown` where a later River has added its
-    own; None where none is given.
+    """Return a row of JOB_TEXT_COLUMNS, in the state `unknown` if a later River has added the job's
+    state; None if that is not given.
     """
     job = _list_row(row, limits["args"], unknown)
     if job is None:

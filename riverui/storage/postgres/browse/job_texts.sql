@@ -1,4 +1,4 @@
--- Jobs with their JSON as text, as much of it as an answer may hold.
+-- Jobs with their JSON as text, as much of it as an answer may contain.
 
 -- name: job_text_list
 -- The scans of job_list.
@@ -13,8 +13,8 @@ with listed as materialized (
   order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
   limit :limit::bigint + 1
 )
--- The page ends early where its args may be large: how large they are stored is known without reading them, and what
--- is long enough to be compressed may unpack to a hundred times as much.
+-- The page ends early if its args may be large: their stored size is known without reading them, and compressed ones
+-- may decompress to a hundred times as much.
 select j.at, j.matched, j.ended, /* columns: */ j.id /* :columns */, j.found,
   /* values: */ null /* :values */::text[] as path_values
 from (
@@ -53,9 +53,9 @@ order by j.place;
 and x.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
 
 -- part: job_text_columns (job_text_get.columns)
--- What is longer than asked for is left out, and told at the end. Arrays may hold a million elements, in any number of
--- dimensions: of clients the last are taken, as many as River keeps, of tags the first. Short ones, as nearly all are,
--- are taken as they are.
+-- Longer values are left out, and listed in the last column. Arrays may have a million elements, in any number of
+-- dimensions: the last clients are read, as many as River keeps, and the first tags. Short arrays, which nearly all
+-- are, are read unchanged.
 j.id, case when pg_column_size(j.args) <= 2 * :args::bigint then left(j.args::text, :args::int + 1) end as args,
   j.attempt, j.attempted_at,
   case

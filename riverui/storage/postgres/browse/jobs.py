@@ -1,4 +1,4 @@
-"""Reading jobs: lists, counts, one job."""
+"""Read jobs: lists, counts, one job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, join
 
 PREVIEW = 300
-"""Characters in a list of an error, and of args that are no object."""
+"""Most characters in a list of an error, and of args other than an object."""
 
 _LEAN_LIST = {
     "args": Fragment("job_list_without_args"),
@@ -48,7 +48,7 @@ _LEAN_JOB = {
     "errors": Fragment("job_get_without_errors"),
     "metadata": Fragment("job_get_without_metadata"),
 }
-"""What stands in the places of long columns where they are left out."""
+"""Replacements for long columns that are left out."""
 
 _TEXTS = {
     "args": "job_text_args",
@@ -57,7 +57,7 @@ _TEXTS = {
     "metadata": "job_text_metadata",
     "output": "job_text_output",
 }
-"""The blocks of a job's texts by the names that callers have for them."""
+"""The blocks of a job's texts by the callers' names for them."""
 
 
 _MOST_KINDS = 5000
@@ -150,7 +150,7 @@ class JobReads(JobListPlans):
         self, id: int, attempt: int, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
-        where it has none.
+        without one.
 
         Entries that name no whole number count as attempt 0.
         """
@@ -165,7 +165,7 @@ class JobReads(JobListPlans):
         """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
         `job`.
 
-        It is None where there is no such job, or no output.
+        None if there is no such job, or no output.
         """
         block = _TEXTS.get(field)
         if block is None:

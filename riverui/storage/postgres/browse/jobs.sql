@@ -1,9 +1,9 @@
 -- One job, and counts of jobs.
 
 -- name: job_get
--- `unique_states` came with migration 6: where the table lacks it, the name falls back to the outer one, which is null.
--- Arrays may hold a million elements, in any number of dimensions and counted from anywhere: of tags the first are
--- taken, of clients and errors the last. Whoever fills the slots with nulls need not unpack a row too large for that.
+-- `unique_states` came with migration 6: if the table lacks it, the name refers to the outer one, which is null.
+-- Arrays may have a million elements, in any number of dimensions and with any lower bound: the first tags are read,
+-- and the last clients and errors. With nulls in the slots, a row that is too large need not be decompressed.
 select j.id, j.state::text as state, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finalized_at,
   j.scheduled_at, j.priority, left(j.args_text, :cut::int) as args,
   coalesce(char_length(j.args_text), j.args_bytes) as args_size,
@@ -19,7 +19,7 @@ select j.id, j.state::text as state, j.attempt, j.max_attempts, j.attempted_at, 
   left(j.metadata ->> 'cancel_attempted_at', 64) as cancel_attempted_at,
   left(j.metadata ->> 'snoozes', 32) as snoozes, left(j.metadata ->> 'river:rescue_count', 32) as rescues,
   (
-    -- Newest first until the budget is spent; what lies beyond it keeps its place but not its text.
+    -- Newest first until the budget is spent; later ones keep their place but not their text.
     select json_agg(json_build_array(
       e.at, e.attempt,
       case when coalesce(e.spent, 0) < 4 * :cut::bigint then left(e.error, :cut::int) end,
@@ -68,7 +68,7 @@ cross join lateral (
     (metadata -> 'output')::text as output_text,
     queue, tags, unique_key, unique_states
   from (
-    -- Taking nothing away unpacks the metadata, which may hold megabytes of logs, once and for all.
+    -- Subtracting an empty key decompresses the metadata, which may have megabytes of logs, only once.
     select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
       /* args: */ args /* :args */ as args, pg_column_size(args) as args_bytes,
       attempted_by, /* errors: */ errors /* :errors */ as errors, kind,
@@ -93,7 +93,7 @@ null::jsonb[];
 null::jsonb;
 
 -- name: job_text_piece
--- Part of a text and its whole size, in bytes: those can be counted off without reading what comes before.
+-- Part of a text and its whole size, in bytes: an offset in bytes does not need the text before it.
 select substring(w.data from :start::int + 1 for :size::int) as data, octet_length(w.data) as size, w.version
 from (
   select convert_to(t.text, 'UTF8') as data, t.version
@@ -103,7 +103,7 @@ from (
 ) w;
 
 -- part: job_text_log (job_text_piece.text)
--- Entries of one attempt, each in lines of its own. What is no whole number counts as 0, as it does on the page.
+-- Entries of one attempt, each on its own lines. Anything but a whole number counts as 0, as on the page.
 select string_agg(
     case when l.last or l.log like E'%\n' then l.log else l.log || E'\n' end, '' order by l.ordinality
   ) as text, l.version
@@ -154,8 +154,8 @@ cross join lateral (
 select coalesce((select id from /* schema */river_job order by id desc limit 1), 0) as id, now() as at;
 
 -- name: job_count_by_state
--- Each state's index entries up to the cap. Of `completed` the statistics know the share well enough to go beyond it:
--- the planner's own way of keeping `reltuples` fresh, by the size that the table has now.
+-- Each state's index entries up to the cap. The statistics know the share of `completed` well enough to estimate it
+-- beyond the cap, with `reltuples` scaled to the table's current size as the planner does.
 select s.state::text as state,
   (
     select count(*) from (

@@ -1,4 +1,4 @@
--- What a person might search for: distinct names by loose scans, or from the newest jobs only.
+-- Suggestions for searches: distinct names by loose scans, or from the newest jobs only.
 
 -- name: job_kind_list
 -- River: JobKindList, as a loose scan.

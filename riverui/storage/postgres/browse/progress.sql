@@ -1,7 +1,7 @@
--- How far a group of jobs is: its jobs by state.
+-- Progress of a group of jobs: its jobs by state.
 
 -- name: job_progress
--- The scans of job_list, as many rows as their windows reach. Each row's state is looked up by itself: a join might be
+-- The scans of job_list, up to the ends of their windows. Each row's state is read by a subquery: a join might be
 -- planned as a scan of all ids.
 select j.state::text as state, count(*) filter (where w.matched) as jobs, bool_or(w.ended) as ended
 from (

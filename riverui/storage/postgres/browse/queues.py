@@ -1,4 +1,4 @@
-"""Queues: River's rows, what waits in them, pause and resume."""
+"""Operations on queues: River's rows, waiting jobs, pause and resume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, word
 
 _MOST_QUEUES = 2000
-"""Distinct queues of jobs that are looked through in each state."""
+"""Most distinct queues of jobs to read in each state."""
 
 _UNFINISHED = tuple(state.value for state in JobState if state not in FINALIZED)
 
@@ -99,7 +99,7 @@ class PostgresQueues(Part):
 
     async def pause(self, name: str) -> Sequence[str]:
         """Pause the queue, with `*` every queue, as River's QueuePause does, and return the names
-        of the queues that changed; raise NotFound where the queue has no row.
+        of the queues that changed; raise NotFound if the queue has no row.
         """
         return await self._set_paused("queue_pause", "pause", name)
 
@@ -110,7 +110,7 @@ class PostgresQueues(Part):
 
     async def resume(self, name: str) -> Sequence[str]:
         """Resume the queue, with `*` every queue, as River's QueueResume does, and return the names
-        of the queues that changed; raise NotFound where the queue has no row.
+        of the queues that changed; raise NotFound if the queue has no row.
         """
         return await self._set_paused("queue_resume", "resume", name)
 
@@ -197,7 +197,7 @@ class PostgresQueues(Part):
         rows = await self._sql.rows(block, {"name": name}) if is_storable(name) else Rows()
         if not rows and name != "*":
             raise NotFound(f"Queue not found: {name}.")
-        # River announces it even when nothing changed.
+        # River notifies even if nothing changed.
         payload = json.dumps(
             {"action": action, "queue": name}, ensure_ascii=False, separators=(",", ":")
         )

@@ -1,4 +1,4 @@
--- Queues: River's rows, and what waits in them.
+-- Queues: River's rows, and their waiting jobs.
 
 -- name: queue_list
 with recursive names as (
@@ -155,7 +155,7 @@ returning q.name, q.created_at, left(q.metadata::text, 100000) as metadata,
   char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at;
 
 -- name: queue_upsert_many
--- In one order, so that two clients do not wait for each other.
+-- In one order, so that two clients do not deadlock.
 insert into /* schema */river_queue as q (name, created_at, updated_at)
 select n.name, now(), now() from unnest(:names::text[]) as n (name) order by n.name
 on conflict (name) do update set updated_at = excluded.updated_at
@@ -169,7 +169,7 @@ from /* schema */river_queue
 where name = any(:names::text[]);
 
 -- name: queue_with_available_list
--- The limit keeps each look a short scan of the fetching index.
+-- The limit keeps each subquery a short scan of the fetching index.
 select n.name
 from unnest(:names::text[]) as n (name)
 cross join lateral (
@@ -242,7 +242,7 @@ order by p.name;
 and q.name = :name::text;
 
 -- name: queue_set_metadata_key
--- What else stands in the metadata stays there.
+-- Other keys of the metadata stay.
 with changed as (
   update /* schema */river_queue q
   set metadata = case

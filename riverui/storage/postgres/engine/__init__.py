@@ -1,1 +1,1 @@
-"""What the worker engine does to River's tables."""
+"""The worker engine's operations on River's tables."""

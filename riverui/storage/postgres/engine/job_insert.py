@@ -1,4 +1,4 @@
-"""Inserting jobs: the parameters of the statements, and the rows that they return."""
+"""Insert jobs: the parameters of the statements, and the rows that they return."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing"
 _NOT_UNIQUE = {"unique_values": EMPTY}
 _EACH, _ALIKE = Fragment("job_insert_each"), Fragment("job_insert_alike")
 _UNIQUE_SLOTS = {alike: {"source": source} for alike, source in ((False, _EACH), (True, _ALIKE))}
-"""What fills job_insert_many, by whether the jobs are alike, where one job is unique …"""
+"""Slots of job_insert_many by whether the jobs are alike, if one job is unique …"""
 _UNIQUE_MANY_SLOTS = {
     alike: {"rows": Fragment("job_insert_by_key", **slots)}
     for alike, slots in _UNIQUE_SLOTS.items()
 }
-"""… where several are …"""
+"""… if several are …"""
 _OTHER_SLOTS = {
     False: {"source": Fragment("job_insert_each", **_NOT_UNIQUE), "unique_columns": EMPTY},
     True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
 }
-"""… and where none is."""
+"""… and if none is."""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -87,7 +87,7 @@ class JobInsert(Part):
     ) -> int:
         """Insert as River's JobInsertFastManyNoReturning does, then notify; return how many.
 
-        UniqueConflict where a key is taken. Two statements: for a transaction.
+        UniqueConflict if a key is taken. Two statements: for a transaction.
         """
         unique = any(job.unique_key is not None for job in jobs)
         try:
@@ -121,8 +121,8 @@ class JobInsert(Part):
         conflict: bool,
         notify: Mapping[str, Any],
     ) -> Rows:
-        """Insert jobs by their columns. With `conflict` a taken key returns the existing row, and
-        is an error otherwise.
+        """Insert jobs by their columns. With `conflict` a taken key returns the existing row;
+        otherwise it is an error.
         """
         size = len(given["args"])
         differing = [
@@ -156,10 +156,10 @@ def insert_payload(queue: str) -> str:
 
 
 def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParams], list[int]]:
-    """Return the jobs without those whose key an earlier one has, and the place of each job's row
+    """Return the jobs without those whose key an earlier one has, and the index of each job's row
     among them.
 
-    Postgres rejects a statement that would touch the same row twice.
+    Postgres rejects a statement that would update the same row twice.
     """
     sent: list[JobInsertParams] = []
     places: list[int] = []
@@ -179,7 +179,7 @@ def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParam
 
 
 def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
-    """Return the places of the jobs in the order of their keys, nulls last: see
+    """Return the indexes of the jobs in the order of their keys, nulls last: see
     job_insert_by_key.
     """
 
@@ -237,8 +237,8 @@ _LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
 def _inserted(
     jobs: Sequence[JobInsertParams], rows: Rows, order: Sequence[int] | None
 ) -> list[InsertResult]:
-    """Return the result of each job. `order` has the place of the job of each row; None where no
-    job is unique, and the rows are in the order of the jobs.
+    """Return the result of each job. `order` has the index of the job of each row; None if no
+    job is unique and the rows are in the order of the jobs.
     """
     ids = rows.column("id")
     if order is None:
@@ -253,7 +253,7 @@ def _inserted(
 
 
 def _existing(text: str) -> JobRow:
-    """Return the existing row, which comes as JSON: every driver reads that alike."""
+    """Return the existing row from JSON, which all drivers read alike."""
     row = json.loads(text)
     for name in ("attempted_at", "created_at", "finalized_at", "scheduled_at"):
         row[name] = None if row[name] is None else instant_of(row[name])

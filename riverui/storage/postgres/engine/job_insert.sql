@@ -1,12 +1,11 @@
--- Inserting jobs and telling the workers, in one statement.
+-- Insert jobs and notify the workers, in one statement.
 
 -- name: job_insert_many
--- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; where all jobs have the
--- same value it holds that one only, and unnest fills up with nulls. The answers come in the order of the jobs.
--- A job whose unique key is taken changes nothing in the row that has it, but gets that row, which is known by its
--- xmax.
--- Slots: source, always filled: job_insert_each or job_insert_alike; rows, filled where several jobs are unique;
--- unique_columns and conflict, emptied where none is, and existing; notify, emptied where nobody is told.
+-- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; if all jobs have the
+-- same value it has only that one, and unnest pads with nulls. The rows are in the order of the jobs.
+-- A job whose unique key is taken returns the row that has it, unchanged; such rows are known by their xmax.
+-- Slots: source, always filled: job_insert_each or job_insert_alike; rows, filled if several jobs are unique;
+-- unique_columns and conflict, emptied if none is, and existing; notify, emptied without notifications.
 with inserted as (
   insert into /* schema */river_job
   /* rows: */
@@ -50,8 +49,8 @@ where (
 null::text;
 
 -- part: job_insert_by_key (job_insert_many.rows)
--- Has the jobs inserted in the order of their keys, so that two inserts of the same keys never wait for one another.
--- Their ids are given out before, in the order of the jobs.
+-- Inserts the jobs in the order of their keys, so that two inserts of the same keys never deadlock. Their ids are
+-- taken before, in the order of the jobs.
 (
     args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key,
     unique_states, id
@@ -85,7 +84,7 @@ select coalesce(u.args::jsonb, g.args_1), coalesce(u.created_at, g.created_at[1]
   , u.unique_key, nullif(coalesce(u.unique_states, g.unique_states[1]), 0)::bit(8)
   /* :unique_values */
 from (
-  -- What is the same for all is read once; without the offsets it would be for each job.
+  -- Values that are the same for all are read once; without the offsets they would be read for each job.
   select f.args, f.created_at, f.kind, f.max_attempts, f.metadata, f.priority, f.queue, f.scheduled_at, f.state,
     f.tags, f.unique_key, f.unique_states, f.places,
     f.args[1]::jsonb as args_1, f.metadata[1]::jsonb as metadata_1,
@@ -109,7 +108,7 @@ cross join lateral unnest(
 );
 
 -- part: job_insert_alike (job_insert_many.source)
--- The source for jobs that differ in their args and keys only, as one job does by itself: cheaper to plan and to run.
+-- The source for jobs that differ in their args and keys only, or a single job: cheaper to plan and to run.
 select u.args::jsonb, :created_at::timestamptz, :kind::text, :max_attempts::smallint, :metadata::jsonb,
     :priority::smallint, :queue::text, :scheduled_at::timestamptz, :state::text::/* schema */river_job_state,
     :tags::text[]

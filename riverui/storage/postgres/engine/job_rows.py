@@ -1,4 +1,4 @@
-"""Whole jobs out of SQL's rows, fast: an engine makes tens of thousands of them a second."""
+"""Make whole jobs from rows, fast: an engine makes tens of thousands per second."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ JOB_COLUMNS = Fragment("job_columns")
 """Columns for `job_rows`, of a table or a subquery called j."""
 JOB_ERRORS = Fragment("job_errors")
 JOB_METADATA = Fragment("job_metadata")
-"""A job's columns in a form that can be added to."""
+"""A job's columns in a form that can be extended."""
 
 _STATES: dict[str, JobState] = {state.value: state for state in JobState}
 _new_row = partial(tuple.__new__, JobRow)
 
 
 def excepted(ids: Sequence[int]) -> dict[str, Fragment]:
-    """Return what fills the slot `excepted` of a block that leaves out these jobs."""
+    """Return the fragment for the slot `excepted` of a block that leaves out these jobs."""
     return {} if ids else {"excepted": EMPTY}
 
 
@@ -53,7 +53,7 @@ def job_rows(rows: Rows) -> list[JobRow]:
 
 
 def fetched_rows(rows: Rows, client_id: str, queue: str) -> list[JobRow]:
-    """Return rows of `job_get_available`, which leaves out what is known or as usual."""
+    """Return rows of `job_get_available`, which omits known and usual values."""
     if not rows:
         return []
     columns = rows.columns()
@@ -72,8 +72,8 @@ def fetched_rows(rows: Rows, client_id: str, queue: str) -> list[JobRow]:
 
 
 def attempt_errors(values: Any) -> tuple[AttemptError, ...]:
-    """Return errors from JSON texts, each of which may be anything: one that is no error is shown
-    as it is.
+    """Return errors from JSON texts, each of which may be anything: other values are shown as
+    they are.
     """
     return tuple(_attempt_error(text) for text in texts(values))
 

@@ -1,4 +1,4 @@
-"""What the leader does to jobs: schedule, rescue, clean."""
+"""The leader's operations on jobs: schedule, rescue, clean."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class JobUpkeep(Part):
 
 
 def old_jobs(params: JobDeleteBeforeParams, **slots: Fragment) -> Fragment:
-    """Return the block that removes finished jobs, these slots filled besides."""
+    """Return the block that removes finished jobs, with these slots filled as well."""
     behind = {
         "cancelled_behind": params.cancelled_behind,
         "completed_behind": params.completed_behind,

@@ -1,12 +1,12 @@
--- What the leader does to jobs.
+-- The leader's operations on jobs.
 
 -- name: job_schedule
--- River: JobSchedule. River reads the index entries of every scheduled and retryable job; here only those of due jobs,
--- and one more for each queue and priority: the fetching index is in order of time within these.
+-- River: JobSchedule. River reads the index entries of every scheduled and retryable job; this reads only those of due
+-- jobs, and one more for each queue and priority: the fetching index is in order of time within these.
 -- A job that another transaction holds waits for the next round.
--- A unique job that is in nobody's way becomes available. Where another job holds its key, or a better one of this
--- round has it, it is discarded; and so is, as by River, every job of this round with a key that is held by one of them
--- and wanted by another.
+-- A unique job without a conflict becomes available. If another job holds its key, or an earlier job of this round has
+-- the same key, it is discarded; and as in River, every job of this round with a key that one of them holds and another
+-- one wants.
 with recursive pair as (
   select f.state, f.queue, f.priority
   from unnest('{retryable,scheduled}'::/* schema */river_job_state[]) as s (state)
@@ -77,7 +77,7 @@ changed as (
         )
       else j.metadata
     end,
-    -- Where the key counts in discarded jobs too, this one has to let go of it: another job has it.
+    -- If the key counts in discarded jobs too, this one has to release it: another job has it.
     unique_states = case when d.discarded then set_bit(j.unique_states, 4, 0) else j.unique_states end
   from decided d
   where j.id = d.id
@@ -87,12 +87,11 @@ select c.id, c.queue, c.scheduled_at, c.discarded as conflict_discarded from cha
 /* :moved */;
 
 -- part: job_first_due (job_schedule.moved)
--- Ends job_schedule for who only wants to know which jobs it would move.
+-- Ends job_schedule after finding the jobs that it would move.
 select d.id from due d;
 
 -- name: job_get_stuck
--- River: JobGetStuck. Running jobs are few: they are found first and put in order then, not picked out of a scan of
--- every job.
+-- River: JobGetStuck. Running jobs are few: they are found first and then sorted, instead of a scan of every job.
 with running as materialized (
   select j.id
   from /* schema */river_job j
@@ -109,11 +108,11 @@ order by j.id
 /* :rows */;
 
 -- part: job_first_stuck (job_get_stuck.rows)
--- Ends job_get_stuck for who only wants to know the ids.
+-- Ends job_get_stuck after finding the ids.
 select s.id from stuck s;
 
 -- name: job_rescue_many
--- River: JobRescueMany. The conditions look at both sides of the join, so that no plan begins with all running jobs.
+-- River: JobRescueMany. The conditions use both sides of the join, so that no plan begins with all running jobs.
 -- A job that another transaction holds, perhaps to complete it, waits for the next round.
 with free as materialized (
   select j.id from /* schema */river_job j where j.id = any(:ids::bigint[]) order by j.id for update skip locked
@@ -143,8 +142,8 @@ where j.id = u.id and u.id in (select f.id from free f)
 returning j.id;
 
 -- name: job_delete_before
--- River: JobDeleteBefore. The longest finished go first, where River takes the lowest ids: so a round reads no more
--- rows than it deletes, and the rounds together delete the same. What was retried meanwhile stays.
+-- River: JobDeleteBefore. Deletes the longest finished first, where River takes the lowest ids: so a round reads no
+-- more rows than it deletes, and all rounds together delete the same. Jobs retried meanwhile stay.
 -- Slots: behind (empty unless some rows have been seen), held (workflow_holds_job), deleted, kept.
 with old as materialized (
   select o.id, s.state, o.finalized_at
@@ -186,5 +185,5 @@ select count(*) as deleted from gone
 /* :deleted */;
 
 -- part: job_first_old (job_delete_before.deleted)
--- Ends job_delete_before for who only wants to know which jobs it would delete.
+-- Ends job_delete_before after finding the jobs that it would delete.
 select o.id from old o;

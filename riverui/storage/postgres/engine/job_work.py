@@ -1,4 +1,4 @@
-"""What workers do to jobs: insert them, take them, end them, look at them."""
+"""The workers' operations on jobs: insert, fetch, finish, read."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class JobWork(Part):
     async def delete_completed_many(
         self, ids: Sequence[int], *, of_attempts: Sequence[int]
     ) -> Sequence[int]:
-        """Remove still running jobs that have gone well; return their ids."""
+        """Remove still running jobs that have succeeded; return their ids."""
         if not ids:
             return []
         equal = of_attempts.count(of_attempts[0]) == len(ids)
@@ -182,11 +182,11 @@ class JobWork(Part):
         for place, row in enumerate(rows):
             change = of_id[row.id]
             if row.state is JobState.RUNNING and change.of_attempt in (None, row.attempt):
-                # It ran when the statement came, so it is gone.
+                # It was running when the statement ran, so it was removed.
                 metadata = row.metadata
                 if change.metadata is not None:
-                    told = read_object(metadata) | read_object(change.metadata)
-                    metadata = json.dumps(told, ensure_ascii=False)
+                    merged = read_object(metadata) | read_object(change.metadata)
+                    metadata = json.dumps(merged, ensure_ascii=False)
                 rows[place] = row._replace(
                     state=change.state, finalized_at=change.finalized_at, metadata=metadata
                 )

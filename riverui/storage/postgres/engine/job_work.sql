@@ -1,7 +1,7 @@
--- What workers do to jobs: take them, end them, look at them.
+-- The workers' operations on jobs: fetch, finish, read.
 
 -- part: job_columns (job_row_get.columns)
--- The columns of a whole job, for the select lists of others; also of rows that were selected with it before.
+-- The columns of a whole job, for select lists of other blocks; also of rows that were selected with it before.
 j.id as id, j.state::text as state, j.attempt as attempt, j.max_attempts as max_attempts,
   j.attempted_at as attempted_at, j.created_at as created_at, j.finalized_at as finalized_at,
   j.scheduled_at as scheduled_at, j.priority as priority,
@@ -10,8 +10,8 @@ j.id as id, j.state::text as state, j.attempt as attempt, j.max_attempts as max_
   j.unique_states::int as unique_states;
 
 -- part: job_attempted_by (job_begin.attempted_by)
--- The workers of a job as an array that another can be appended to: what is nested, or does not count from one, is made
--- flat, by way of a text: a subquery would cost every fetch, whatever it finds.
+-- The workers of a job as an array that can be appended to. A nested one, or one with another lower bound, is made flat
+-- by way of a text: a subquery would slow every fetch.
 case
     when array_ndims(j.attempted_by) > 1 or array_lower(j.attempted_by, 1) <> 1
       then string_to_array(array_to_string(j.attempted_by, chr(31)), chr(31))
@@ -21,7 +21,7 @@ case
   end;
 
 -- part: job_errors (job_set_state_many.errors)
--- The errors of a job as an array that another can be appended to.
+-- The errors of a job as an array that can be appended to.
 case
     when array_ndims(j.errors) > 1 or array_lower(j.errors, 1) <> 1
       then array(select u.error from unnest(j.errors) as u (error))
@@ -29,14 +29,14 @@ case
   end;
 
 -- part: job_metadata (job_update.metadata)
--- The metadata of a job as an object that another can be merged into; null where it is neither an object nor null, and
--- stays what it is.
+-- The metadata of a job as an object that another can be merged into; null if it is neither an object nor null, and
+-- stays unchanged.
 case jsonb_typeof(j.metadata) when 'object' then j.metadata when 'null' then '{}'::jsonb end;
 
 -- name: job_get_available
--- River: JobGetAvailable. A smallint is as far as attempts are counted. What the caller knows already, and what is as
--- usual, is not sent back. The comparison of kinds is dressed up so that the fetching index alone serves this, whatever
--- the statistics say.
+-- River: JobGetAvailable. Attempts are counted up to a smallint's limit. Values that the caller knows, and usual ones,
+-- are not returned. The comparison of kinds is written so that only the fetching index serves it, whatever the
+-- statistics say.
 with locked as materialized (
   select j.id
   from /* schema */river_job j
@@ -63,12 +63,12 @@ returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.sched
   j.unique_states::int as unique_states;
 
 -- part: job_claimed (job_get_available.which)
--- Those of some jobs that are available still.
+-- Those of some jobs that are still available.
 where j.id = any(:ids::bigint[]) and (j.state = 'available') is true and j.queue = :queue::text;
 
 -- part: job_fetch_alike (job_get_available.alike)
--- Only jobs that fit into a batch, looked for among the first ones of the queue: where few fit, all of a backlog would
--- be read for them. A few more than are wanted, as others may just take the first.
+-- Only jobs that fit into a batch, among the first ones of the queue: otherwise all of a backlog might be read for a
+-- few. Some more than the limit, as other clients may take the first ones meanwhile.
 and j.id = any(array(
       select f.id
       from (
@@ -114,10 +114,10 @@ where j.id = :id::bigint and j.finalized_at is null
 returning /* columns: */ j.id /* :columns */;
 
 -- name: job_complete_many
--- River: JobSetStateIfRunningMany for jobs of which nothing else is to be written. The ids come in order, so that each
--- job's time is found by its place among them, which costs less than a join. The state's comparison is dressed up so
--- that no plan looks for the jobs among all the running ones.
--- Slots: finalized_at (the same for all), attempts (only those still at the attempt that went well).
+-- River: JobSetStateIfRunningMany for jobs with no other changes. The ids are in order, so that each job's time is
+-- found by its place among them, which costs less than a join. The comparison of the state is written so that no plan
+-- searches all running jobs.
+-- Slots: finalized_at (the same for all), attempts (only those still at the attempt that succeeded).
 update /* schema */river_job j
 set state = 'completed',
   finalized_at =
@@ -126,7 +126,7 @@ where j.id = any(:ids::bigint[]) and (j.state = 'running') is true /* attempts *
 returning j.id;
 
 -- name: job_delete_completed_many
--- The same for ephemeral jobs, which go.
+-- The same for ephemeral jobs, which are removed.
 -- Slot: attempts, as above.
 delete from /* schema */river_job j
 where j.id = any(:ids::bigint[]) and (j.state = 'running') is true /* attempts */
@@ -143,8 +143,8 @@ and j.attempt = :attempts::int;
 and j.attempt = (:attempts::int[])[width_bucket(j.id, :ids::bigint[])];
 
 -- name: job_set_state_many
--- River: JobSetStateIfRunningMany. A job that somebody has asked to cancel meanwhile is not worked again, and one that
--- is at another attempt by now stays as it is.
+-- River: JobSetStateIfRunningMany. A job with a request to cancel is not worked again, and one that is at another
+-- attempt by now stays unchanged.
 with given as materialized (
   select u.id, u.state::/* schema */river_job_state as state, u.finalized_at, u.attempt, u.error, u.scheduled_at,
     u.metadata, u.of_attempt, u.attempted_at
@@ -201,8 +201,8 @@ where not exists (select from changed x where x.id = j.id)
 order by id;
 
 -- name: job_delete_ended_many
--- Ephemeral jobs of which something is to be told, their rows as they were. What is not running, or at another attempt
--- by now, stays as it is.
+-- Removes ephemeral jobs with other changes and returns their rows as they were. Jobs that are not running, or at
+-- another attempt by now, stay unchanged.
 with given as materialized (
   select u.id, u.of_attempt from unnest(:ids::bigint[], :of_attempts::int[]) as u (id, of_attempt)
 ),
@@ -232,8 +232,8 @@ where j.id = :id::bigint
 returning /* columns: */ j.id /* :columns */;
 
 -- name: job_running_list
--- The last entry of `attempted_by` is who works the job now. Running jobs are few: as many as clients have slots. There
--- are times that cannot be subtracted.
+-- The last entry of `attempted_by` is the client that works the job. Running jobs are few: as many as clients have
+-- slots. Some times, such as infinity, cannot be subtracted.
 select j.id, j.attempted_at, extract(epoch from clock_timestamp() - j.attempted_at)::float8 as seconds
 from /* schema */river_job j
 where j.state = 'running' and isfinite(j.attempted_at)

@@ -1,4 +1,4 @@
-"""Who does River's maintenance."""
+"""Election of the client that does River's maintenance."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ class PostgresLeader(Part):
     async def attempt_elect(
         self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Become leader where nobody is, or where a term has run out; return None when
-        somebody is.
-        """
+        """Become leader if there is none or its term has expired; return None if there is one."""
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "ttl": ttl.total_seconds(),
@@ -32,15 +30,13 @@ class PostgresLeader(Part):
     async def attempt_reelect(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Prolong that very term; return None when it is lost."""
+        """Extend that term; return None if it is lost."""
         return await self._prolong("leader_attempt_reelect", leader_id, elected_at, ttl, now)
 
     async def resume(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Go on with that very term, also where it has run out; return None where somebody else has
-        led since.
-        """
+        """Extend that term even if it has expired; return None if another client has led since."""
         return await self._prolong("leader_resume", leader_id, elected_at, ttl, now)
 
     async def _prolong(

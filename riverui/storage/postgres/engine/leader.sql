@@ -1,11 +1,11 @@
--- Who does River's maintenance. The table has one row at most; a term is known by its leader and its start.
+-- Election for River's maintenance. The table has one row at most; a term is known by its leader and its start.
 
 -- name: leader_get
--- A row whose term has run out stays until somebody elects itself: nobody leads then.
+-- A row whose term has expired stays until a client elects itself; until then there is no leader.
 select leader_id, elected_at, expires_at from /* schema */river_leader where expires_at >= now() limit 1;
 
 -- name: leader_attempt_elect
--- River: LeaderDeleteExpired and LeaderAttemptElect. Taking over a term that has run out leaves the same row.
+-- River: LeaderDeleteExpired and LeaderAttemptElect. Taking over an expired term leaves the same row.
 insert into /* schema */river_leader as l (leader_id, elected_at, expires_at)
 values (
   :leader_id::text, coalesce(:now::timestamptz, now()),
@@ -25,7 +25,7 @@ where l.leader_id = :leader_id::text and l.elected_at = :elected_at::timestamptz
 returning l.leader_id, l.elected_at, l.expires_at;
 
 -- name: leader_resume
--- Whoever else leads leaves another row, or none: this one stands for a time in which nobody did.
+-- Another leader would have replaced the row: if it is still there, no client has led since.
 update /* schema */river_leader l
 set expires_at = coalesce(:now::timestamptz, now()) + make_interval(secs => :ttl::float8)
 where l.leader_id = :leader_id::text and l.elected_at = :elected_at::timestamptz

@@ -1,1 +1,1 @@
-"""Lists of jobs: how they are read, their filters and their rows."""
+"""Lists of jobs: their plans, filters and rows."""

@@ -1,4 +1,4 @@
-"""Turns filter terms into SQL conditions made of blocks and the values of their parameters."""
+"""Translate filter terms to SQL conditions, made of blocks and the values of their parameters."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _COMPARISONS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """One term in SQL: `sql` for a row that is looked at, `bound` for an index on `column`."""
+    """One term in SQL: `sql` to test a row, `bound` for an index on `column`."""
 
     term: Term
     sql: Fragment
     plain: Fragment
-    """The same in the form of which the planner can tell how many rows it leaves."""
+    """The same in a form whose number of rows the planner can estimate."""
     column: str | None = None
-    """The column along which `bound` narrows a scan; None where it narrows none."""
+    """The column on which `bound` narrows a scan; None if it narrows none."""
     bound: Fragment | None = None
-    """The same condition in a form that an index serves; None where there is no such form."""
+    """The same condition in a form that an index serves; None without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,20 +59,20 @@ class Conditions:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether a Postgres text can hold this: no NUL, no lone surrogate."""
+    """Return whether a Postgres text can contain this: no NUL, no lone surrogate."""
     return ("\0" not in text and text.isascii()) or (
         "\0" not in text and not re.search("[\ud800-\udfff]", text)
     )
 
 
 def like(pattern: str, *, anywhere: bool = False) -> str:
-    """Return a LIKE pattern for one with `*`; `anywhere` finds it in any place of the text."""
+    """Return a LIKE pattern for one with `*`; with `anywhere` it matches anywhere in the text."""
     escaped = re.sub(r"[\\%_]", r"\\\g<0>", pattern).replace("*", "%")
     return f"%{escaped}%" if anywhere else escaped
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return what tells whether a name fits any of the patterns with `*`, in any case."""
+    """Return a function that matches names against the patterns with `*`, in any case."""
     expression = "|".join(
         "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", p))
         for p in patterns
@@ -87,7 +87,7 @@ def contains_pattern(match: str) -> str:
 
 
 def compile_filter(filter: JobFilter, cutoff: JobCutoff | None = None) -> Conditions:
-    """Return the filter in SQL; raise BadRequest where a field cannot be compared that way."""
+    """Return the filter in SQL; raise BadRequest if a field cannot be compared that way."""
     states: tuple[JobState, ...] | None = filter.states or None
     compiled: list[Condition] = []
     impossible = False
@@ -142,7 +142,7 @@ def compile_filter(filter: JobFilter, cutoff: JobCutoff | None = None) -> Condit
 
 
 def with_names(filter: JobFilter, term: Term, names: Sequence[str]) -> JobFilter:
-    """Return the filter with a pattern term replaced by the names that fit it."""
+    """Return the filter with a pattern term replaced by the names that match it."""
     exact = replace(term, op=Op.EQ, values=tuple(names))
     return replace(filter, terms=tuple(exact if t is term else t for t in filter.terms))
 
@@ -162,7 +162,7 @@ def _fold_states(states: tuple[JobState, ...] | None, term: Term) -> tuple[JobSt
 
 
 def _values(term: Term) -> list[Any]:
-    """Return the values that a column could hold at all; a comparison with any other is false."""
+    """Return the values that a column can hold; a comparison with any other is false."""
     if term.field in _NUMBERS:
         numbers = [int(v) for v in term.values if isinstance(v, int)]
         if term.op is Op.EQ:
@@ -210,7 +210,7 @@ def _condition(term: Term, values: list[Any]) -> Condition:
         raise BadRequest(f"“{field.value}:” cannot be compared with “{op.value}”.")
     whole = Fragment("job_term_not" if term.negated else "job_term", term=sql)
     if field is Field.TAG and op is Op.EQ:
-        # As the column stands, of which there are statistics.
+        # The bare column, which has statistics.
         sql = Fragment("job_term_tags", {"value": values})
     plain = whole if term.negated else Fragment("job_term_plain", term=sql)
     return Condition(term=term, sql=whole, plain=plain, column=column, bound=bound)

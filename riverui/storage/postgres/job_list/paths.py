@@ -1,4 +1,4 @@
-"""Reads what stands at JSON paths of the jobs in a list."""
+"""Reads the values at JSON paths of the jobs in a list."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from riverui.storage.postgres.job_list.rows import MOST_VALUE
 from riverui.storage.sql import Fragment, join, word
 
 _STORED = 32_768
-"""Bytes of JSON as stored above which a list reads no value out of it: it would have to be unpacked
+"""Stored bytes of JSON above which a list reads no value from it: it would have to be decompressed
 whole for one value.
 """
 MOST_JSON = 10_000
-"""Characters of the JSON at a path, where it is read for more than to be looked at."""
+"""Most characters of the JSON at a path, if programs read it."""
 
 
 def path_values(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
-    """Return what fills the slot `values` of `job_list`: a text for each path, as it is shown."""
+    """Return the fragment for the slot `values` of `job_list`: a text to show for each path."""
     limits = {"length": MOST_VALUE + 1, "stored": _STORED}
     return _values(paths, "job_value_at_path", limits)
 
 
 def path_jsons(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
-    """Return what fills the slot `values` of `job_text_list`: the JSON at each path."""
+    """Return the fragment for the slot `values` of `job_text_list`: the JSON at each path."""
     return _values(paths, "job_json_at_path", {"length": MOST_JSON + 1, "stored": 2**30})
 
 

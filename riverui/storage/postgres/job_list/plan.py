@@ -1,12 +1,12 @@
 """Chooses how a list is read: which of River's indexes, in which order, within which window.
 
-Exact ways come first: given ids, or an index that finds few rows (`PostgresLimits.few_jobs`), which
-are then all looked at. Otherwise scans follow the order shown and look at no more rows than their
-window.
+Exact plans come first: given ids, or an index that finds few rows (`PostgresLimits.few_jobs`), all
+of which are then examined. Otherwise scans follow the order shown and examine no more rows than
+their window.
 
-For args and metadata, the planner's estimate decides whether River's GIN index is asked at all (one
-EXPLAIN), and the asking itself has a short time limit of its own: GIN reads whole posting lists
-before its first row, so neither a LIMIT nor an estimate alone would bound it.
+For args and metadata, the planner's estimate (one EXPLAIN) decides whether River's GIN index is
+used, and that read has a short time limit: GIN reads whole posting lists before its first row, so
+neither a LIMIT nor an estimate alone would bound it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ WHOLE_FINALIZED = "job_scan_finalized_whole"
 """The block that follows the index of ended jobs without a window."""
 
 _PLANS, _SHORT = 256, 500
-"""Plans that are remembered, as programs ask for the same again and again, and characters that the
-values of one may have, a number for ten: some 1 MB in all.
+"""Cached plans, as programs repeat the same lists, and most characters of the values of one, where
+a number counts as ten: some 1 MB in all.
 """
 
 _TRY = 200
-"""Milliseconds for each statement that asks a GIN index."""
+"""Milliseconds for each statement that reads a GIN index."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,31 +65,31 @@ class JobListPlan:
     by_id: bool
     descending: bool
     steady: bool = False
-    """Whether the way is the same whatever the table holds and often gone, so that it is worth
-    preparing.
+    """Whether the plan does not depend on the table's contents and is used often, so that its
+    statement is worth preparing.
     """
     whole: Fragment | None = None
-    """The one scan, where it needs no window; its values are in `given`, so that what has no other
-    is put together only once.
+    """The only scan, if it needs no window; its values are in `given`, so that lists which differ
+    in values only share one text.
     """
     given: Mapping[str, Any] = field(default_factory=dict)
     free: bool = False
-    """Whether the planner may take any way, even one through the whole table."""
+    """Whether the planner may choose any scan, even one of the whole table."""
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """What a statement around the scans has to give."""
+        """The parameters of a statement around the scans."""
         return {**self.given, "limit": self.limit}
 
     @property
     def slots(self) -> Mapping[str, Fragment]:
-        """What fills the slots of a statement that reads the scans in order."""
+        """The slots of a statement that reads the scans in order."""
         return {"scans": self.scans, **order_slots(by_id=self.by_id, descending=self.descending)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Choice:
-    """What the scans of one list are made of."""
+    """The inputs of the scans of one list."""
 
     conditions: Conditions
     by_id: bool
@@ -101,7 +101,7 @@ class _Choice:
     """The values of the blocks `job_cursor_…`; None at the beginning of the list."""
 
     def cursor_slot(self, block: str) -> Fragment:
-        """Return the condition that a row lies behind the cursor."""
+        """Return the condition that a row follows the cursor."""
         if self.cursor is None:
             return EMPTY
         return Fragment(block, self.cursor, beyond=word("<" if self.descending else ">"))
@@ -121,7 +121,7 @@ class _Choice:
         return [] if states is None else [state_term(states)]
 
     def desc(self) -> dict[str, Fragment]:
-        """Return what fills the slot `desc`."""
+        """Return the fragment for the slot `desc`."""
         return {"desc": word("desc")} if self.descending else {}
 
 
@@ -131,10 +131,10 @@ class JobListPlans(Part):
     async def _plan(
         self, params: JobPageParams, *, ordered: bool = True, by_state: bool = False
     ) -> JobListPlan | None:
-        """Return how this list is read; None when no job can match.
+        """Return the plan of this list; None when no job can match.
 
-        Who only counts takes its rows in any order. With `by_state` the order by id may cost as
-        much as there are jobs in the states asked for.
+        Counts take the rows in any order. With `by_state` an order by id may read all jobs in the
+        filter's states.
         """
         if params.window == EVERY and by_state and (plan := _known_plan(params)) is not None:
             return plan
@@ -195,10 +195,9 @@ class JobListPlans(Part):
         return named
 
     async def _exactly(self, cursor: JobCursor) -> datetime | str | None:
-        """Return the cursor's time for the database, which knows times beyond Python's calendar
-        apart.
+        """Return the cursor's time for the database, exact even for times beyond Python's calendar.
 
-        Told by the calendar's end, a page of them would begin again and again at the same row.
+        With the calendar's end instead, a page of such times would begin at the same row forever.
         """
         if cursor.at not in (FIRST, LAST):
             return cursor.at
@@ -206,8 +205,8 @@ class JobListPlans(Part):
         return str(rows.value()) if rows else instant(cursor.at)
 
     async def _candidates(self, choice: _Choice, *, ask: bool) -> Fragment | None:
-        """Return a condition that an index serves with few rows; None when there is none, or none
-        is known without asking the database.
+        """Return a condition that an index serves with few rows; None if there is none, or if
+        finding it needs the database and `ask` is False.
         """
         conditions = choice.conditions
         states = [state.value for state in conditions.states or tuple(JobState)]
@@ -245,7 +244,7 @@ class JobListPlans(Part):
         return bool(rows.value() <= most)
 
     async def _containing(self, conditions: Conditions) -> list[int] | None:
-        """Return the ids that the GIN indexes find for the JSON terms; None when there are many, or
+        """Return the ids that the GIN indexes find for the JSON terms; None if there are many or
         they are slow to find.
         """
         terms = join(condition.bound for condition in conditions.contains if condition.bound)
@@ -299,15 +298,15 @@ def _list_plan(
 
 
 def _known_plan(params: JobPageParams) -> JobListPlan | None:
-    """Return the plan of a list without a window that depends on nothing but what is asked for;
-    None for any other, and for one that is too large to be remembered.
+    """Return the plan of a list without a window that depends on its parameters only; None for
+    any other, and for one that is too large to cache.
     """
     if params.cursor or params.cutoff or params.paths:
         return None
     room = _SHORT
     for term in params.filter.terms:
         if term.op is Op.LIKE:
-            # Its names are asked for.
+            # Its names have to be read.
             return None
         room -= sum(len(value) if isinstance(value, str) else 10 for value in term.values)
     return _whole_plan(params) if room >= 0 else None
@@ -323,10 +322,10 @@ def _whole_plan(params: JobPageParams) -> JobListPlan | None:
 
 
 def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, dict[str, Any]]:
-    """Return a scan that goes to the end without a window, and its values; None where there is none
+    """Return a scan that goes to the end without a window, and its values; None if there is none
     for this list.
 
-    Terms that no index serves are looked for to the end only where no window bounds the search.
+    Terms that no index serves are searched to the end only if no window bounds the search.
     """
     conditions, states = choice.conditions, choice.conditions.states
     if not states or conditions.cutoff or conditions.ids is not None:
@@ -355,7 +354,7 @@ def _candidates_scan(choice: _Choice, candidates: Fragment) -> Fragment:
         **order_slots(by_id=choice.by_id, descending=choice.descending),
     }
     if not choice.by_id:
-        # By id, the index that found the rows may have all that it takes.
+        # In the order by id, an index-only scan may find the rows.
         slots["at"] = Fragment("job_at")
     return Fragment("job_scan_candidates", **slots)
 
@@ -441,19 +440,19 @@ def _running_scan(choice: _Choice) -> Fragment:
 
 
 def _promising(explained: Any, most: int) -> bool:
-    """Return whether the planner would ask a GIN index and expects at most so many rows of it."""
+    """Return whether the planner would use a GIN index and expects at most so many rows of it."""
     plans = json.loads(explained) if isinstance(explained, str) else explained
     return "Bitmap Index Scan" in json.dumps(plans) and bool(plans[0]["Plan"]["Plan Rows"] <= most)
 
 
 def _split(conditions: Sequence[Condition], column: str) -> tuple[list[Fragment], list[Fragment]]:
-    """Return the bounds of a scan along the column, and the remaining terms."""
+    """Return the bounds of a scan on the column, and the remaining terms."""
     bounds = [c.bound for c in conditions if c.column == column and c.bound is not None]
     return bounds, [c.sql for c in conditions if c.column != column]
 
 
 def order_slots(*, by_id: bool, descending: bool) -> dict[str, Fragment]:
-    """Return what fills the slots of an order by time and id, or by id alone."""
+    """Return the slots of an order by time and id, or by id alone."""
     slots = {"desc": word("desc")} if descending else {}
     return {**slots, "by_time": EMPTY} if by_id else slots
 
@@ -461,10 +460,10 @@ def order_slots(*, by_id: bool, descending: bool) -> dict[str, Fragment]:
 def read_page(
     found: Rows, params: JobPageParams, plan: JobListPlan, row_of: Callable[[Any], R | None]
 ) -> tuple[tuple[R, ...], bool, SearchedWindow | None]:
-    """Return a page's rows, whether more follow, and where its window ended, as JobPage has them.
+    """Return a page's rows, whether more follow, and where its window ended, as in JobPage.
 
-    What was found has the columns id, at, matched and ended; `row_of` gives None for rows that are
-    not shown.
+    The rows found have the columns id, at, matched and ended; `row_of` returns None for rows that
+    are not shown.
     """
     before = params.cursor is not None and params.cursor.before
     rows: list[R] = []
@@ -475,8 +474,7 @@ def read_page(
         if row.matched and matched <= params.limit and (shown := row_of(row)) is not None:
             rows.append(shown)
         if row.ended:
-            # Behind the end of one scan's window nothing is certain, whatever the others have
-            # found.
+            # After the end of one scan's window the page is incomplete, whatever other scans found.
             end = row
             break
     more = matched > params.limit or (end is not None and matched == params.limit)

@@ -1,6 +1,6 @@
--- Lists of jobs. A list is put together from scans: each reads one of River's own indexes in the order shown, looks
--- at no more than its window of rows, and stops as soon as the page is full. `matched` says that the row fits the
--- filter, `ended` that the scan's window ends with this row (so that nothing behind it is known).
+-- Lists of jobs. A list is a union of scans: each reads one of River's indexes in the order shown, examines no more
+-- rows than its window, and stops as soon as the page is full. `matched` means that the row fits the filter, `ended`
+-- that the scan's window ends with this row (later rows are unknown).
 -- Slots: desc (empty or "desc"), by_time (emptied in the orders by id), cursor, bounds (conditions that narrow the
 -- index range), terms (all others), sort (emptied for counting, which needs no order).
 
@@ -18,9 +18,9 @@ with found as materialized (
 )
 select w.id, w.at, w.matched, w.ended, j.state::text as state, j.attempt, j.max_attempts, j.attempted_at,
   j.created_at, j.finalized_at, j.scheduled_at, j.priority,
-  -- Of large args every key is kept with the beginning of its value: jsonb sorts keys by their length, so that the
-  -- first characters of the whole would often be one long text, and not JSON. A value's size tells a short one without
-  -- writing it out: 100 rows of 1.5 kB take 1 ms more.
+  -- Large args keep every key with the beginning of its value: jsonb sorts keys by their length, so that the first
+  -- characters of the whole would often be one long text, and not valid JSON. Short values are known by their size,
+  -- without writing them out: 100 rows of 1.5 kB take 1 ms more.
   /* args: */
   case
     when pg_column_size(j.args) > 32768 then null
@@ -40,14 +40,14 @@ select w.id, w.at, w.matched, w.ended, j.state::text as state, j.attempt, j.max_
   /* :args */ as args_preview,
   j.kind, j.queue,
   /* tags: */
-  -- An array of more dimensions may hold any number in its first twenty.
+  -- An array of more dimensions may have any number of elements in its first twenty.
   case
     when pg_column_size(j.tags) > 32768 then null
     when array_ndims(j.tags) > 1 then array(select unnest(j.tags)::text limit 20)
     else j.tags[1:20]::text[]
   end
   /* :tags */ as tags,
-  -- A long array would have to be unpacked whole for its last element, and for being counted.
+  -- A long array would have to be decompressed whole for its last element and its length.
   /* error: */
   case when pg_column_size(j.errors) <= 131072 then
     case when cardinality(j.errors) > 0
@@ -63,20 +63,20 @@ select w.id, w.at, w.matched, w.ended, j.state::text as state, j.attempt, j.max_
   case when pg_column_size(j.errors) <= 131072 then cardinality(j.errors) > 0 else j.errors is not null end
     as has_errors
   /* :error */,
-  -- Not shown: tables from before migration 5 lack it, and would else look like an empty list.
+  -- Not shown: tables from before migration 5 lack it, and would otherwise look like an empty list.
   j.unique_key is not null as is_unique,
   /* values: */ null /* :values */::text[] as path_values
 from found w
 join /* schema */river_job j on j.id = w.id
 order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */;
 
--- What stands at JSON paths, in the order of these.
+-- The values at JSON paths, in the order of the paths.
 
 -- part: job_list_values (job_list.values)
 array[/* paths */];
 
 -- part: job_value_at_path (job_list_values.paths)
--- A text as it is, all else as JSON.
+-- Text as it is, anything else as JSON.
 case
   when pg_column_size(j./* column: */ args /* :column */) > :stored::int then '...'
   else left(j./* column: */ args /* :column */ #>> :path::text[], :length::int)
@@ -95,7 +95,7 @@ case
   else left(jsonb_path_query_array(j./* column: */ args /* :column */, :path::jsonpath, '{}', true)::text, :length::int)
 end;
 
--- What stands in a list for who only acts on its jobs.
+-- Replacements in a list for bulk actions.
 
 -- part: job_list_without_args (job_list.args)
 ''::text;
@@ -130,8 +130,8 @@ null::text as last_error, false as has_errors;
 );
 
 -- part: job_scan_finalized_whole (job_list.scans)
--- To the end if need be: the planner decides by the terms whether to follow the order or to sort what another index
--- finds.
+-- To the end if needed: the planner decides by the terms whether to follow the order or to sort the rows of another
+-- index.
 (
   select j.id, j.finalized_at as at, true as matched, false as ended
   from /* schema */river_job j
@@ -195,7 +195,7 @@ null::text as last_error, false as has_errors;
 );
 
 -- part: job_scan_nearest (job_scan_waiting.nearest)
--- Where every row fits, only the pairs whose first rows come first can be on the page.
+-- If every row fits, only the pairs whose first rows come first can be on the page.
 cross join lateral (
   select j.scheduled_at, j.id from /* schema */river_job j
   where j.state = c.state and j.queue = c.queue and j.priority = c.priority /* bounds */ /* cursor */
@@ -211,7 +211,7 @@ from unnest(:queues::text[]) as q (queue)
 cross join generate_series(1, 4) as p (priority);
 
 -- part: job_scan_running (job_list.scans)
--- No index knows when running jobs started; there are as many as the workers have slots.
+-- No index has the start of running jobs; there are at most as many as the workers have slots.
 (
   select r.id, r.at, true as matched, false as ended
   from (
@@ -248,7 +248,7 @@ cross join generate_series(1, 4) as p (priority);
 );
 
 -- part: job_scan_candidates (job_list.scans)
--- A few rows that an index has found already: no window needed, whatever the other terms are.
+-- A few rows that an index has found: no window needed, whatever the other terms.
 (
   select r.id, r.at, true as matched, false as ended
   from (
@@ -304,10 +304,10 @@ from (
   limit :limit::bigint + 1
 ) c;
 
--- Probes: does an index find few enough rows to take them all?
+-- Probes: does an index find few enough rows to examine them all?
 
 -- name: job_probe_kind
--- The range and the order, instead of "=", keep the planner on the index whatever it thinks of the kind.
+-- The range and the order, instead of "=", keep the planner on the index whatever its estimate for the kind.
 select count(*)::bigint as found
 from (
   select 1
@@ -362,7 +362,7 @@ select j.id from /* schema */river_job j where true /* terms */ limit :most::big
 and coalesce((/* term: */ true /* :term */), false);
 
 -- part: job_term_plain (job_scan_finalized_whole.terms)
--- Null is as good as false.
+-- Null counts as false.
 and (/* term: */ true /* :term */);
 
 -- part: job_term_not (job_scan_id.terms)
@@ -424,7 +424,7 @@ j.state = any(:states::text[]::/* schema */river_job_state[]) and j.queue = any(
 j.state = any(:states::text[]::/* schema */river_job_state[]);
 
 -- part: job_cutoff_terms (job_scan_id.terms)
--- What was in the set at the cutoff: no state has a time of its own change, so each newer time excludes the row.
+-- Rows in the set at the cutoff: no column has the time of the last change of state, so each newer time excludes a row.
 and j.id <= :cutoff_id::bigint
 and (j.finalized_at is null or j.finalized_at <= :cutoff_at::timestamptz)
 and (j.attempted_at is null or j.attempted_at <= :cutoff_at::timestamptz)

@@ -1,6 +1,4 @@
-"""Makes the domain's dataclasses of SQL's rows; what jobs have stored may be malformed in any
-way.
-"""
+"""Make the domain's dataclasses from rows; stored values may be malformed in any way."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ from riverui.domain.queues import QueueListRow, QueueRow
 _GO_TIME = re.compile(
     r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII
 )
-"""Narrower than what `datetime.fromisoformat` reads, which takes more with each Python."""
+"""Stricter than `datetime.fromisoformat`, which accepts more with each Python."""
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
 MOST_VALUE = 200
-"""Characters of a value at a JSON path, in a list."""
+"""Most characters of a value at a JSON path, in a list."""
 
 # The bit of each state in `river_job_state_in_bitmask`, counted from the left.
 _UNIQUE_BITS = (
@@ -79,8 +77,8 @@ def _cut(value: str | None) -> str | None:
 
 
 def job_show_row(row: Any, unknown: JobState | None = None) -> JobShowRow | None:
-    """Return a row of `job_get`, in the state `unknown` where a later River has added its own; None
-    where none is given.
+    """Return a row of `job_get`, in the state `unknown` if a later River has added the job's state;
+    None if that is not given.
     """
     state = known_state(row.state) or unknown
     if state is None:
@@ -115,7 +113,7 @@ def job_show_row(row: Any, unknown: JobState | None = None) -> JobShowRow | None
 
 
 def queue_row(row: Any) -> QueueRow:
-    """Return a queue from its columns; its metadata are an empty object where there is no row."""
+    """Return a queue from its columns, with an empty object as metadata if it has no row."""
     size = row.metadata_size
     return QueueRow(
         name=row.name,
@@ -160,8 +158,8 @@ def job_logs(text: str | None) -> tuple[JobLog, ...]:
 
 
 def go_time(text: str | None) -> datetime | None:
-    """Return a time that is written as Go's JSON has it (up to nine decimals, any offset), in UTC;
-    None for all else.
+    """Return a time in the format of Go's JSON (up to nine decimals, any offset), in UTC; None
+    for anything else.
     """
     if not text or not _GO_TIME.fullmatch(text):
         return None

@@ -1,4 +1,4 @@
-"""Whole jobs by River's own list parameters, put together from closed clauses."""
+"""List, count and delete whole jobs by River's list parameters, made of fixed clauses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from riverui.storage.sql import Fragment, Placeholder, join, word
 from riverui.storage.where import Where
 
 _CONDITIONS_FAULT = ("22", "42")
-"""Classes of SQLSTATE for values that do not fit and SQL that is none."""
+"""SQLSTATE classes for invalid values and invalid SQL."""
 _NO_PRIVILEGE = "42501"
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
 
@@ -68,8 +68,8 @@ class JobSelect(Part):
     async def _selected(
         self, block: str, params: JobSelectParams, terms: list[Fragment], **slots: Fragment
     ) -> Rows:
-        """Return the rows of one block; raise BadRequest with the database's words for conditions
-        that it refuses.
+        """Return the rows of one block; raise BadRequest with the database's message for conditions
+        that it rejects.
         """
         for condition in params.where:
             terms += (word("and"), where_fragment(condition))
@@ -89,11 +89,11 @@ class JobSelect(Part):
 def where_fragment(condition: Where) -> Fragment:
     """Return a condition in brackets, its named args as the values of parameters.
 
-    The text is a program's own: nothing in it is taken for a slot or a parameter of ours.
+    Nothing in the program's text is read as a slot or a parameter of riverui.
     """
     parts = enumerate(condition.split())
     pieces = [Placeholder(part) if place % 2 else part for place, part in parts]
-    # The bracket stands on a line of its own, in case that the condition ends in a comment.
+    # The bracket is on its own line, as the condition may end in a comment.
     return Fragment(("(\n", *pieces, "\n)"), condition.named_args)
 
 
@@ -153,8 +153,8 @@ def _terms(params: JobSelectParams) -> list[Fragment]:
 
 
 def _place(params: JobSelectParams) -> list[Fragment]:
-    """Return where the page begins. Nulls come last, and first when descending: Postgres's own
-    order.
+    """Return the condition for the beginning of the page. Nulls come last, and first when
+    descending: Postgres's order.
     """
     if params.after is None:
         return []

@@ -1,4 +1,4 @@
--- Actions on all matching jobs: what was asked for, by whom, how far it has come, and which dashboard is at it.
+-- Bulk actions on all matching jobs: the request, its author, its progress, and the dashboard that runs it.
 create table /* schema */riverui_operation (
   id text not null,
   created_at timestamptz not null default now(),

@@ -1,4 +1,4 @@
--- Figures over time: what became of the jobs of each kind in each queue, by minute and by coarser steps.
+-- Figures over time: outcomes of the jobs of each kind in each queue, by minute and by coarser steps.
 create table /* schema */riverui_rollup (
   bucket timestamptz not null,
   run_sum_us bigint not null default 0,

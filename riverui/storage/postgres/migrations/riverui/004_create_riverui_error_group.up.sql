@@ -1,4 +1,4 @@
--- Groups of failed jobs with the same error: when each was seen first and last, and what was decided about it.
+-- Groups of failed jobs with the same error: when each was seen first and last, and its state.
 create table /* schema */riverui_error_group (
   fingerprint text not null,
   title text not null,

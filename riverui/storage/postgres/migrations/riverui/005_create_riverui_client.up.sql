@@ -1,6 +1,6 @@
--- Clients at work, a row for each time that one began: its signs of life, and what it has in hand. Who has given no
--- sign for too long is declared dead here, and that is final: it begins anew with another row. Only the primary key is
--- indexed and pages have room, so that a heartbeat changes its row where it stands.
+-- Working clients, a row for each start of one: its heartbeats and its running jobs. A client without a heartbeat for
+-- too long is marked as dead for good: it starts again with another row. Only the primary key is indexed and pages have
+-- free space, so that a heartbeat updates its row in place.
 create table /* schema */riverui_client (
   id text not null,
   registered_at timestamptz not null default clock_timestamp(),

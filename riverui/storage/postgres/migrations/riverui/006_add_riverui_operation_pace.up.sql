@@ -1,4 +1,4 @@
--- How fast an operation goes, when it stops by itself, and what became of the jobs that it let run again.
+-- The pace of an operation, when it stops by itself, and the outcomes of the jobs that it retried.
 alter table /* schema */riverui_operation
   add column pace jsonb not null default '{}',
   add column watch jsonb,

@@ -1,4 +1,4 @@
--- What only clients know of attempts, and a way to find what they told without reading the rest.
+-- Figures of attempts that only clients know, and an index to find their reports without reading the rest.
 alter table /* schema */riverui_rollup
   add column snoozed bigint not null default 0,
   add column interrupted bigint not null default 0,

@@ -1,5 +1,5 @@
--- Workflows: jobs that wait for one another. A task is one job; an edge is one wait. How many waits of a task are left
--- is counted in its row, so that the end of a job looks at its own edges only.
+-- Workflows: jobs that wait for one another. A task is one job; an edge is one wait. A task's row counts its
+-- remaining waits, so that the end of a job reads its own edges only.
 create table /* schema */riverui_workflow (
   id text not null,
   name text not null default '',

@@ -1,6 +1,6 @@
--- Signals that workflows are sent, and how far the waits of their tasks are. A signal belongs to one attempt of its
--- workflow and is never changed. Signals of one workflow are written one after the other, so that their ids are in the
--- order in which they can be read.
+-- Signals sent to workflows, and the state of the waits of their tasks. A signal belongs to one attempt of its workflow
+-- and never changes. Signals of one workflow are written one after the other, so that their ids are in the order in
+-- which they become visible.
 create table /* schema */riverui_workflow_signal (
   id bigserial not null,
   workflow_id text not null,
@@ -24,7 +24,7 @@ create index riverui_workflow_signal_key on /* schema */riverui_workflow_signal
 create unique index riverui_workflow_signal_idempotency_key on /* schema */riverui_workflow_signal
   using btree (workflow_id, attempt, idempotency_key) where idempotency_key is not null;
 
--- The worklist: a task that begins to wait is due, and so is one whose signal came or whose timer fires. All others
+-- The worklist: a task is due when it begins to wait, when its signal arrives and when its timer fires. Other tasks
 -- cost nothing.
 alter table /* schema */riverui_workflow_task
   add column wait_due_at timestamptz not null default 'epoch',

@@ -1,10 +1,10 @@
 -- Sequences: jobs with one key that run one at a time, in the order of their ids. A key has a row while it has a job at
--- its head or was just left by the last one; the jobs behind the head wait as pending, a row each.
--- Whoever changes a head locks the key's row "for no key update". Whoever puts jobs behind it locks it "for key share",
--- so that the row stays until these are there for all to see; only "for update", which waits for none of them to be
--- under way, may it be removed.
--- So much of each page is free that all of its keys may get new heads at once without the index being written to.
--- Keys are compared by their bytes, which costs a tenth of what a language's order does.
+-- its head or its last one has just ended; the jobs behind the head are pending, a row each.
+-- A transaction that changes a head locks the key's row "for no key update". One that adds jobs behind it locks the row
+-- "for key share", so that it stays until the jobs are visible; the row is removed under a lock "for update" only,
+-- which waits for all of these.
+-- Each page has enough free space for new heads of all its keys at once without a write to the index.
+-- Keys are compared by their bytes, which costs a tenth of a comparison by a language's order.
 create table /* schema */riverui_sequence (
   seq_key text collate "C" not null,
   head_id bigint,

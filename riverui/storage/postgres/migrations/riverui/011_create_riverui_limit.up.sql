@@ -1,5 +1,5 @@
--- Limits of how many jobs run at once. A row is one partition of a queue: which client has borrowed how many of its
--- slots. Only the primary key is indexed and pages have room, so that borrowing changes a row where it stands.
+-- Limits of how many jobs run at once. A row is one partition of a queue: how many of its slots each client has
+-- borrowed. Only the primary key is indexed and pages have free space, so that borrowing updates a row in place.
 create table /* schema */riverui_limit (
   queue text not null,
   key text not null,
@@ -21,7 +21,7 @@ comment on column /* schema */riverui_limit.asked is 'How many slots the client 
 comment on column /* schema */riverui_limit.wanted is 'Whether a client got fewer slots than it asked for';
 comment on column /* schema */riverui_limit.freed is 'Whether the last change gave back slots that were wanted';
 
--- A client as it works one limited queue.
+-- A client that works a limited queue.
 create table /* schema */riverui_producer (
   id bigint not null generated always as identity,
   client_id text not null,

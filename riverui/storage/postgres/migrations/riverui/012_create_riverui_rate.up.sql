@@ -1,6 +1,6 @@
--- Rate limits: how full the bucket of tokens of each queue and key is. A bucket fills by itself, so the instant at
--- which it is full says all: who takes tokens moves that instant on. A bucket without a row is full. Only the primary
--- key is indexed and pages have room, so that a bucket's row changes where it stands.
+-- Rate limits: the token bucket of each queue and key. A bucket fills by itself, so the time at which it is full is its
+-- whole state: taking tokens moves that time forward. A bucket without a row is full. Only the primary key is indexed
+-- and pages have free space, so that a bucket's row is updated in place.
 create table /* schema */riverui_rate (
   queue text not null,
   key text not null,

@@ -1,5 +1,5 @@
--- Dead letters: jobs that were discarded and past their retention, whole, out of the way of those that are worked.
--- Of the last error the beginning is kept apart, so that lists and searches need not unpack all errors.
+-- Dead letters: whole jobs that were discarded and past their retention, apart from the jobs that are worked. The
+-- beginning of the last error has its own column, so that lists and searches need not decompress all errors.
 create table /* schema */riverui_dead_job (
   id bigint not null,
   unique_key bytea,

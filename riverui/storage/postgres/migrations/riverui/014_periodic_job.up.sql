@@ -1,4 +1,4 @@
--- Durable periodic jobs: when each comes next, and what somebody has changed about it.
+-- Durable periodic jobs: the next run of each, and changes made to it on the dashboard or by a program.
 create table /* schema */riverui_periodic_job (
   id text not null,
   created_at timestamptz not null default clock_timestamp(),

@@ -1,4 +1,4 @@
--- A key whose head is followed by another keeps its place in all indexes, as long as none of them looks at the head.
+-- A key with a new head keeps its entries in all indexes, as long as none of them contains the head.
 drop index /* schema */riverui_sequence_dry;
 
 alter table /* schema */riverui_sequence
