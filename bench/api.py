@@ -70,7 +70,7 @@ class Pair:
 
     @property
     def ratio(self) -> float | None:
-        """Our time beside River UI's; None where there is none, or one of the two gave up."""
+        """Our time beside River UI's; None if there is none, or one of the two gave up."""
         if self.river_ui is None or {self.ours.status, self.river_ui.status} != {200}:
             return None
         return self.ours.median / self.river_ui.median

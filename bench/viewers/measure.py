@@ -74,7 +74,7 @@ class CrowdFigures:
     transactions: float
     """Transactions a second."""
     database_core: float | None
-    """Share of one core that the database's sessions used; None where they are on another
+    """Share of one core that the database's sessions used; None if they are on another
     machine.
     """
 
@@ -223,7 +223,7 @@ class _Meter:
 
 
 def _processor_seconds(pid: int) -> float | None:
-    """Return what a process has used; None where it is not on this machine."""
+    """Return what a process has used; None if it is not on this machine."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

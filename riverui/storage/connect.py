@@ -1,4 +1,4 @@
-"""The way to a driver. No other module of riverui imports one."""
+"""Choose and create drivers. No other module of riverui imports one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def connect(
     `postgresql+asyncpg://` and its like are taken as well. With `pool`, the host app's pool is used
     and never closed. `password` is called for each new connection and returns what to sign in with,
     or an awaitable of it: for tokens that expire. `dashboard` names a process of `riverui serve`:
-    others on the same database see it. `watch` is told of each statement before it runs.
+    others on the same database see it. `watch` is called with each statement before it runs.
     """
     options = ConnectOptions(
         schema=schema,
@@ -77,8 +77,8 @@ def connect_sync(
 ) -> SyncDriver:
     """Return the driver of the client without asyncio; see `connect`.
 
-    Nothing is connected before the first call outside somebody's transaction: who only works
-    inside needs neither URL nor pool.
+    It connects at the first call outside a caller's transaction: a program that only works inside
+    its own transactions needs neither URL nor pool.
     """
     options = ConnectOptions(
         schema=schema,
@@ -96,7 +96,7 @@ def connect_sync(
 def driver_of(
     database: object, *, schema: str | None = None, options: ConnectOptions = _DEFAULTS
 ) -> tuple[Driver, bool]:
-    """Return the driver for what a Client or a dashboard was given, and whether it was made here.
+    """Return the driver for what a Client or a dashboard was given, and whether it is a new one.
 
     A URL, a pool, a SQLAlchemy engine, None for libpq's `PG*` variables, or a Driver, which is
     given back. ConfigError for anything else, and for a Driver with another schema.
@@ -120,7 +120,7 @@ def driver_of(
 
 
 def sync_driver_of(database: object, *, schema: str | None = None) -> tuple[SyncDriver, bool]:
-    """Return the driver for what a SyncClient was given, and whether it was made here: see
+    """Return the driver for what a SyncClient was given, and whether it is a new one: see
     `driver_of`.
     """
     options = ConnectOptions(schema=schema)
@@ -146,8 +146,8 @@ def migrations() -> MigrationSource:
 
 
 def migration_texts(schema: str | None = None) -> MigrationTexts:
-    """Return what keeps River's record of migrations on a connection that a program has itself;
-    ConfigError for a schema that cannot be one.
+    """Return River's record of migrations as SQL, for a program that runs it on its own connection;
+    ConfigError for an invalid schema name.
     """
     return PostgresMigrationTexts(check_schema(schema))
 

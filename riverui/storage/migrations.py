@@ -1,5 +1,5 @@
 """Runs and reads River's migrations as River's rivermigrate does: up, down, status, SQL to read,
-validation. Which there are, the driver says.
+validation. The driver lists them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from riverui.storage.interface.migrations import Direction, MigrationTexts
 from riverui.storage.sql import check_schema, qualify
 
 _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
-"""Matches SQL that changes nothing: comments, and `select 1` in place of a statement."""
+"""Matches SQL that changes nothing: comments, and `select 1` as a placeholder."""
 
 _FIRST_WITH_LINE = 5
-"""The version of `main` that gave river_migration its column `line`."""
+"""The version of `main` that added the column `line` to river_migration."""
 
 
 class MigrationFolder:
@@ -53,7 +53,7 @@ class MigrationFolder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MigrationStep:
-    """One version of a line in one direction; `applied_in` None where it was not run."""
+    """One version of a line in one direction; `applied_in` None if it was not run."""
 
     version: int
     name: str
@@ -63,7 +63,7 @@ class MigrationStep:
 
     @property
     def changes(self) -> bool:
-        """Return whether it changes anything: some versions do so on other databases only."""
+        """Return whether it changes anything: some versions do so only on other databases."""
         return _NOTHING.fullmatch(self.sql) is None
 
 
@@ -80,10 +80,9 @@ async def migrate(
     """Apply what is pending (up) or take applied versions back (down); return the steps in order.
 
     Up goes all the way, down one step, unless `max_steps` or `target_version` say otherwise; the
-    target is the version that the database is left at, and -1 with down removes everything. Each
-    step is one transaction with its record, and each statement may take as long as
-    `statement_timeout`, or as it needs. MigrationError for an unknown line or version, and where
-    the database refuses a step.
+    target is the database's version afterwards, and -1 with down removes everything. Each step is
+    one transaction with its record, and `statement_timeout` limits each statement (None: no limit).
+    MigrationError for an unknown line or version, and if the database rejects a step.
     """
     database = MIGRATIONS.on(driver)
     known = _versions(database.migrations, line)
@@ -96,7 +95,7 @@ async def migrate(
             if not dry_run:
                 started = time.monotonic()
                 async with migrations.step(statement_timeout=statement_timeout):
-                    # Another process may have run it between our look and our turn.
+                    # Another process may have run it since the versions were read.
                     if (version in await migrations.versions(line)) == (direction == "up"):
                         continue
                     try:
@@ -187,7 +186,7 @@ def migration_scripts(
 async def validate(
     driver: Offering, line: str = "main", target_version: int | None = None
 ) -> list[int]:
-    """Return the versions that are not applied, up to the target where one is given."""
+    """Return the versions that are not applied, up to the target if there is one."""
     database = MIGRATIONS.on(driver)
     known = _versions(database.migrations, line)
     if target_version is not None and target_version > 0:
@@ -226,12 +225,12 @@ def _choose(
 
 
 def _is_recorded(line: str, version: int, direction: Direction) -> bool:
-    """Return whether there is a record to write to: the last step down has dropped it."""
+    """Return whether the step is recorded: the last step down has dropped the record."""
     return not (direction == "down" and line == "main" and version == 1)
 
 
 def _has_line(line: str, version: int, direction: Direction) -> bool:
-    """Return whether the record knows lines once the step is done."""
+    """Return whether the record has the column `line` after the step."""
     return line != "main" or version >= _FIRST_WITH_LINE + (direction == "down")
 
 
@@ -255,7 +254,7 @@ def _step(
 
 
 def _versions(migrations: MigrationSource, line: str) -> Mapping[int, str]:
-    """Return the migrations of a line; MigrationError where there is no such line."""
+    """Return the migrations of a line; MigrationError if there is no such line."""
     lines = migrations.lines()
     if line not in lines:
         close = get_close_matches(line, lines)

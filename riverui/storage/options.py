@@ -1,4 +1,4 @@
-"""How a driver is to reach its database."""
+"""Options of a driver's connections."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from datetime import timedelta
 from typing import Any
 
 Watch = Callable[[str, str, Sequence[Any]], None]
-"""Is told of each statement before it runs: the block's name, the SQL as sent, its parameters."""
+"""Called before each statement with the block's name, the SQL as sent and its parameters."""
 
 Password = Callable[[], str | Awaitable[str]]
-"""Returns the password for a connection that is made now."""
+"""Returns the password for a new connection."""
 
 DASHBOARD_PREFIX = "riverui serve "
-"""What the `application_name` of a dashboard's connections begins with; then comes its own name."""
+"""Prefix of the `application_name` of a dashboard's connections, before its own name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectOptions:
-    """What `riverui.connect` takes besides the address. Every driver understands these."""
+    """Options of `riverui.connect` besides the address, which every driver supports."""
 
     schema: str | None = None
     """The schema that holds River's tables; None leaves it to the search path."""
     max_size: int = 4
-    """Connections of a pool at most: a page needs one at a time, a client two besides its own."""
+    """Most connections of a pool: a page needs one at a time, a client two besides its own."""
     connect_timeout: timedelta = timedelta(seconds=3)
-    """For one connection. A page should tell soon that there is no database."""
+    """For one connection attempt. A page should report soon that the database is missing."""
     pool_timeout: timedelta = timedelta(seconds=3)
-    """For a connection of the pool to become free."""
+    """For waiting until a connection of the pool is free."""
     page_timeout: timedelta = timedelta(seconds=3)
     """For each statement that only reads. A person does not wait longer for a page."""
     action_timeout: timedelta = timedelta(seconds=10)
     """For each statement that may write."""
     lock_timeout: timedelta = timedelta(seconds=2)
-    """For a row that another transaction holds."""
+    """For waiting for a row that another transaction holds."""
     password: Password | None = None
-    """Asked for each new connection; None where the address says all."""
+    """Called for each new connection; None if the address has the password."""
     dashboard: str = ""
-    """The name by which one dashboard process is known to others on the same database."""
+    """The name of a dashboard process, for others on the same database."""
     watch: Watch | None = None
-    """Is told of each statement before it runs."""
+    """Called before each statement."""

@@ -12,25 +12,25 @@ Row = tuple[Any, ...]
 
 
 class Rows(list[Row]):
-    """What a statement gave. Its columns are asked for by name, wherever they stand."""
+    """The result of a statement. Columns are read by name, not by position."""
 
     __slots__ = ("names",)
 
     def __init__(self, rows: Iterable[Row] = (), names: Iterable[str] = ()) -> None:
         super().__init__(rows)
         self.names = tuple(names)
-        """The columns in their order; none of a statement that gives no rows."""
+        """The columns in order; empty for a statement without a result."""
 
     def records(self) -> list[Any]:
         """Return the rows with their columns as attributes."""
         return list(map(_record(self.names), self))
 
     def first(self) -> Any:
-        """Return the first row with its columns as attributes, None where there is none."""
+        """Return the first row with its columns as attributes, None if there is none."""
         return _record(self.names)(self[0]) if self else None
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Return each column's values in the order of the rows: the fastest for many rows."""
+        """Return each column's values in the order of the rows: the fastest way for many rows."""
         columns = zip(*self, strict=True) if self else repeat((), len(self.names))
         return dict(zip(self.names, columns, strict=True))
 
@@ -40,7 +40,7 @@ class Rows(list[Row]):
         return [row[place] for row in self]
 
     def values(self) -> list[Any]:
-        """Return the values of the one column there is."""
+        """Return the values of the only column."""
         return [value for (value,) in self]
 
     def value(self) -> Any:
@@ -53,7 +53,7 @@ class Rows(list[Row]):
 
 @lru_cache(maxsize=512)
 def _record(names: tuple[str, ...]) -> Callable[[Row], Any]:
-    """Return what makes a row a named tuple; one class for each list of names."""
+    """Return a function that makes a row a named tuple; one class for each list of names."""
     record: Any = namedtuple("Record", names)  # type: ignore[misc]
     make: Callable[[Row], Any] = record._make
     return make

@@ -1,12 +1,12 @@
 """Reads named SQL blocks from .sql files, fills their slots with fragments and numbers parameters.
 
-The files run in psql as they stand: parameters are psql's own `:name`, and a slot is a comment,
+The files run in psql unchanged: parameters are psql's own `:name`, and a slot is a comment,
 either `/* slot */` (nothing by default) or `/* slot: */ default /* :slot */`. A block is a whole
 statement (`-- name: job_list`) or a part that fits into a slot of another block (`-- part:
 job_term (job_list_by_id.terms)`; the tests check each part in the place that it names).
 
-A slot is filled with a `Fragment` and nothing else, so no text from outside becomes SQL: what a
-person gives is the value of a parameter.
+A slot takes only a `Fragment`, so no text from outside becomes SQL: user input is always the value
+of a parameter.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _WORD = re.compile(r"[a-z_]+|[<>]=?|=")
 _SEPARATOR = re.compile(r"[a-z, ]*")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEMA_LENGTH = 46
-"""Characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside River's
-longest topic.
+"""Most characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside
+River's longest topic.
 """
 _MOST_FILES = 128
-"""Files whose blocks are kept in pieces, so that the next driver of the same process, be it in
-another schema, need not read them: three times the 37 that Postgres's driver has.
+"""Files whose parsed blocks are cached, so that the next driver of the same process, also with
+another schema, need not parse them: three times the 37 of the Postgres driver.
 """
 _MOST_TEXTS = 512
-"""Statements whose text is kept, before all are written again; see _MOST_COLUMNS."""
+"""Statements whose text is cached before the cache is cleared; see _MOST_COLUMNS."""
 _MOST_COLUMNS = 512
-"""Texts of SQL whose columns are remembered, before all are read again: more than the statements
-that come again and again, so that only those made for one filter are forgotten.
+"""SQL texts whose columns are cached before the cache is cleared: more than the statements that
+run repeatedly, so that it is filled only by statements made for one filter.
 """
 
 
 def check_schema(schema: str | None) -> str | None:
     """Return the schema name, None for the search path.
 
-    ConfigError where River would refuse the name.
+    ConfigError if River would reject the name.
     """
     if not schema:
         return None
@@ -69,7 +69,7 @@ def qualify(text: str, schema: str | None) -> str:
 
 
 class Block(NamedTuple):
-    """One block of a file, without comment lines; `host` and `slot` are where a part fits."""
+    """One block of a file, without comment lines; a part fits `slot` of the block `host`."""
 
     name: str
     sql: str
@@ -97,7 +97,7 @@ class Placeholder(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A place for a fragment, and what stands there by default."""
+    """A place for a fragment, with its default."""
 
     name: str
     default: Pieces
@@ -106,8 +106,8 @@ class Slot(NamedTuple):
 class Fragment:
     """A piece of SQL: a block by its name, what fills its slots, and the values of its parameters.
 
-    A parameter that has no value here has that of the fragment around this one. Fragments of one
-    statement may use the same names, each for a value of its own.
+    A parameter without a value takes that of the enclosing fragment. Fragments of one statement may
+    use the same names, each with its own value.
     """
 
     __slots__ = ("fixed", "key", "slots", "source", "values")
@@ -120,7 +120,7 @@ class Fragment:
         **slots: Fragment,
     ) -> None:
         self.source = source
-        """The name of a block; or pieces that are none: words, fragments, a program's own SQL."""
+        """The name of a block, or pieces: words, fragments, a program's own SQL."""
         self.values: Mapping[str, Any] = values or {}
         self.slots = slots
         keys = [part.fixed for part in slots.values()]
@@ -130,22 +130,22 @@ class Fragment:
             keys += [part.fixed for part in parts]
             pieces = tuple([None if piece in parts else piece for piece in source])
         self.key: Hashable = None if None in keys else (pieces, *slots, *keys)
-        """Which pieces are in which slots; None where those have values, as every filter has its
+        """Which pieces are in which slots; None if those have values, as every filter has its
         own.
         """
         self.fixed: Hashable = None if values else self.key
-        """The same, None also where this fragment has values itself."""
+        """The same, None also if this fragment has values itself."""
 
 
 def word(text: str) -> Fragment:
-    """Return a bare name or a comparison; ValueError for all else."""
+    """Return a bare name or a comparison; ValueError for anything else."""
     if not _WORD.fullmatch(text):
         raise ValueError(f"not a word of SQL: {text!r}")
     return Fragment((text,))
 
 
 def join(fragments: Iterable[Fragment], separator: str = " ") -> Fragment:
-    """Return the fragments in a row; ValueError for a separator of more than bare words and
+    """Return the fragments joined by a separator; ValueError if that has more than bare words and
     commas.
     """
     if not _SEPARATOR.fullmatch(separator):
@@ -157,14 +157,14 @@ def join(fragments: Iterable[Fragment], separator: str = " ") -> Fragment:
 
 
 EMPTY = Fragment(())
-"""Empties a slot that holds something by default."""
+"""Empties a slot that has a default."""
 
 Piece = str | Placeholder | Slot | Fragment
 Pieces = tuple[Piece, ...]
 
 
 def parse(text: str) -> Pieces:
-    """Return a block's text in pieces; ValueError where a slot does not end."""
+    """Return a block's text in pieces; ValueError if a slot does not end."""
     open_slots: list[str] = []
     levels: list[list[Piece]] = [[]]
     place = 0
@@ -204,15 +204,15 @@ class _Writer:
         self._written: list[str] = []
         self._numbers: dict[tuple[int, str], int] = {}
         self.parameters: list[tuple[Fragment, str]] = []
-        """What has the value of each parameter in order, and under which name."""
+        """The fragment that has the value of each parameter in order, and its name there."""
 
     @property
     def text(self) -> str:
-        """What has been written."""
+        """The text written so far."""
         return "".join(self._written)
 
     def write(self, fragment: Fragment, around: tuple[Fragment, ...] = ()) -> None:
-        """Write a fragment that stands in others, the innermost of `around` last."""
+        """Write a fragment nested in others, the innermost of `around` last."""
         source = fragment.source
         if isinstance(source, str):
             if unknown := fragment.slots.keys() - self._slots[source]:
@@ -243,8 +243,8 @@ class _Writer:
 
 
 def _shape(fragment: Fragment, owners: list[Fragment], seen: dict[int, int]) -> Hashable:
-    """Return what the text of a fragment depends on: all but its values. `owners` gets the
-    fragments that may have some, each once, and `seen` their places in it by their identity.
+    """Return what the text of a fragment depends on: all but its values. `owners` collects the
+    fragments that may have values, each once, and `seen` their positions in it by identity.
     """
     if fragment.fixed is not None and owners:
         return fragment.fixed
@@ -319,8 +319,8 @@ class Queries:
     def render(self, statement: Fragment) -> tuple[str, list[Any]]:
         """Return a statement's SQL with numbered parameters, and their values in that order.
 
-        KeyError for an unknown block or slot, and for a parameter without a value. The SQL is kept
-        for the next time that fragments of the same shape come with other values.
+        KeyError for an unknown block or slot, and for a parameter without a value. The SQL is
+        cached for fragments of the same shape with other values.
         """
         owners: list[Fragment] = []
         shape = _shape(statement, owners, {})
@@ -337,8 +337,8 @@ class Queries:
         return text, [owners[place].values[name] for place, name in parameters]
 
     def columns(self, text: str, read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        """Return the names of the columns that a statement's SQL gives, `read` from its first
-        answer.
+        """Return the names of the columns of a statement's result, `read` from its first
+        result.
         """
         names = self._columns.get(text)
         if names is None:

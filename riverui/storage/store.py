@@ -1,4 +1,4 @@
-"""Statements on tables of riverui's own."""
+"""Base class of stores, which run the statements of one feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optional tables: riverui's own, all of which one line of migrations makes, and River Pro's."""
+"""Optional tables: riverui's own, all made by one line of migrations, and River Pro's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINE = "riverui"
 REMEDY = f"riverui migrate-up --line {LINE}"
 """The command that makes the tables of riverui."""
 MISSING = "the tables of riverui"
-"""What a database lacks without them, as part of a sentence."""
+"""Names the missing tables in a sentence."""
 OWN_TABLES = frozenset(
     f"riverui_{name}"
     for name in (
@@ -49,17 +49,17 @@ PRO_TABLES = frozenset(
         "workflow_worklist",
     )
 )
-"""Tables by which River UI recognizes what there is of River Pro."""
+"""Tables by which River UI detects the features of River Pro."""
 PRO_WORKFLOW_TABLES = frozenset(name for name in PRO_TABLES if name.startswith("river_workflow"))
 """Those that River Pro's workflows need, all of them."""
-_BELIEVED_SECONDS = 60.0
-"""How long the names are believed once all tables of riverui were there: dropped ones are noticed
-by the first statement that fails.
+_CACHED_SECONDS = 60.0
+"""Seconds for which the names are cached once all tables of riverui exist: the first statement
+that fails shows that they were dropped.
 """
 
 
 class KnownTables:
-    """The names of the optional tables, as the database returned them lately."""
+    """Cache of the names of the optional tables."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -67,17 +67,17 @@ class KnownTables:
         self._names: frozenset[str] = frozenset()
 
     def names(self) -> frozenset[str] | None:
-        """Return the names; None where the database has to be asked."""
+        """Return the cached names; None if the database has to be asked."""
         return self._names if self._clock() < self._until else None
 
     def keep(self, names: frozenset[str]) -> None:
-        """Believe these names for a while, if all tables of riverui are among them."""
+        """Cache these names for a while, if all tables of riverui are among them."""
         self._names = names
         complete = names >= OWN_TABLES
-        self._until = self._clock() + _BELIEVED_SECONDS if complete else float("-inf")
+        self._until = self._clock() + _CACHED_SECONDS if complete else float("-inf")
 
     def forget(self) -> None:
-        """Ask the database again at the next opportunity."""
+        """Clear the cache."""
         self._until = float("-inf")
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _MOST_CHARACTERS = 10_000
-"""Of one condition: what is longer is data, and should be in the named args."""
+"""Most characters of one condition: longer data should be in the named args."""
 _MOST_ARGS = 1_000
-"""Named args of one condition; a statement of Postgres takes 65,535 parameters in all."""
+"""Most named args of one condition; a Postgres statement takes 65,535 parameters in all."""
 
 _TOKEN = re.compile(
     r"""
@@ -32,10 +32,9 @@ class Where:
 
         Where("args ->> 'customer' = any(@customers)", {"customers": ["ann", "bob"]})
 
-    SQL is code. Never put a value that comes from outside into its text, for whoever chooses that
-    value could then read or delete any job: give values as named args, `@name` in the text, which
-    reach the database as parameters. ValueError for a text that is no single condition, and for
-    names that do not fit it.
+    SQL is code. Never put a value from outside into its text: it could then read or delete any
+    job. Give values as named args, `@name` in the text, which reach the database as parameters.
+    ValueError for a text that is not a single condition, and for names that do not fit it.
     """
 
     sql: str
@@ -68,7 +67,7 @@ class Where:
         return [*parts, self.sql[place:]]
 
     def _names(self) -> Iterator[str]:
-        """Return the names in the text; raise ValueError where it is not whole in itself."""
+        """Return the names in the text; raise ValueError if it is not complete in itself."""
         open_brackets = 0
         for match in _TOKEN.finditer(self.sql):
             if match["unclear"]:

@@ -149,7 +149,7 @@ async def test_copying_counts(client: Client, rows: Rows) -> None:
         *([str(n)] for n in range(20)),
         ["a"],
     ]
-    words = re.escape('The first in the way is of kind sort, with the args {"strings":["a"]}.')
+    words = re.escape('The first conflicting job is of kind sort, with the args {"strings":["a"]}.')
     with pytest.raises(UniqueConflict, match=words):
         await client.insert_many_fast([Sort([]), unique("b"), unique("a")])
     assert len(await rows()) == 21

@@ -8,7 +8,7 @@ Every driver has what `Driver` and `Executor` name.
 The other modules are optional parts, each with its Protocol and a `Capability`. A driver names in
 `capabilities` those that it has; the program does without the others and says what is missing.
 
-Every method may raise `DatabaseError` and its kinds (`QueryTimeout`, `SchemaMissing`, …).
+Every method may raise `DatabaseError` and its subclasses (`QueryTimeout`, `SchemaMissing`, …).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a driver may offer besides what every driver must, and how to ask for it."""
+"""The optional parts of a driver, and how to ask for them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Offer_co = TypeVar("Offer_co", covariant=True)
 
 
 class Offering(Protocol):
-    """A driver, or one of its executors: both tell the same capabilities."""
+    """A driver, or one of its executors: both list capabilities alike."""
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """What is offered of riverui.storage.interface.CAPABILITIES."""
+        """The members of riverui.storage.interface.CAPABILITIES that it offers."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Capability(Generic[Offer_co]):
-    """An optional part of the interface: its Protocol, and what to tell people where it lacks.
+    """An optional part of the interface: its Protocol, and the message for when it is missing.
 
-    `if REINDEXING in driver.capabilities` asks, `REINDEXING.on(executor)` gives the executor with
-    the Protocol's methods.
+    `if REINDEXING in driver.capabilities` checks for it, `REINDEXING.on(executor)` returns the
+    executor with the Protocol's methods.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Capability(Generic[Offer_co]):
         return self.name
 
     def on(self, offering: Offering) -> Offer_co:
-        """Return the driver or executor itself, typed as one that offers this; NotSupported where
+        """Return the driver or executor itself, typed as one that offers this; NotSupported if
         it does not.
         """
         if self not in offering.capabilities:

@@ -1,4 +1,4 @@
-"""A database with River's tables: what every driver is asked for."""
+"""A database with River's tables: the interface of every driver."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class Driver(Offering, Protocol):
 
     @property
     def read_only(self) -> str:
-        """Why the database takes no changes, as a sentence; empty where it does, or is not known
-        yet.
+        """Why the database takes no changes, as a sentence; empty if it takes them or this is not
+        known yet.
         """
         ...
 
     @property
     def schema_in_use(self) -> str:
-        """The schema, or else the first of the search path; that is empty before the first
+        """The schema, or else the first of the search path, which is empty before the first
         connection.
         """
         ...
@@ -113,18 +113,18 @@ class Driver(Offering, Protocol):
         """Lend a pooled connection on which each call is a transaction of its own, in one round
         trip.
 
-        The server keeps no time limit then: what takes longer than `timeout` (the action timeout
-        unless given) is stopped from this side (QueryTimeout).
+        The server enforces no time limit then: the driver cancels what takes longer than `timeout`
+        (the action timeout unless given), with QueryTimeout.
         """
         ...
 
     async def adopt(self, transaction: object) -> Transaction:
         """Return the operations inside the caller's own transaction, which stays theirs to commit.
 
-        Which kinds of transactions there are, the driver says: Postgres takes a psycopg
-        AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or asyncpg,
-        which is begun if it was not. A Transaction of the driver's own is given back. TypeError for
-        anything else. No time limits but those that are in force there.
+        Each driver takes its own kinds of transactions: Postgres a psycopg AsyncConnection, or a
+        SQLAlchemy AsyncSession or AsyncConnection on psycopg or asyncpg, which is begun if it was
+        not. The driver's own Transaction is returned as it is. TypeError for anything else. The
+        only time limits are those of the transaction.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What engine calls take and give besides rows: inserting, fetching, finishing, cleaning."""
+"""Parameters and results of engine calls besides rows: insert, fetch, finish, clean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riverui.errors import UniqueConflict
 from riverui.storage.where import Where
 
 _ARGS = 200
-"""Characters of args that an error repeats: enough to know the job by."""
+"""Characters of args that an error quotes: enough to identify the job."""
 
 
 class JobInsertParams(NamedTuple):
@@ -30,18 +30,18 @@ class JobInsertParams(NamedTuple):
     tags: tuple[str, ...] = ()
     unique_key: bytes | None = None
     unique_states: int = 0
-    """Bits as of `domain.jobs.state_bits`; 0 with no key."""
+    """Bits as from `domain.jobs.state_bits`; 0 without a key."""
 
 
 def unique_conflict(job: JobInsertParams) -> UniqueConflict:
     """Return the error of a batch whose first job with a taken unique key is this one."""
     args = job.args if len(job.args) <= _ARGS else f"{job.args[:_ARGS]}…"
-    words = f"The first in the way is of kind {job.kind}, with the args {args}."
+    words = f"The first conflicting job is of kind {job.kind}, with the args {args}."
     return UniqueConflict(f"{UniqueConflict.__doc__} {words}")
 
 
 class InsertResult(NamedTuple):
-    """The job inserted, or the one that was there already with its unique key."""
+    """The inserted job, or the existing one with its unique key."""
 
     job: JobRow
     unique_skipped_as_duplicate: bool = False
@@ -53,7 +53,7 @@ class InsertResult(NamedTuple):
 
 
 INSERT_ROWS = 5_000
-"""Jobs that one statement inserts: River's figure."""
+"""Jobs that one statement inserts: River's number."""
 
 
 MAX_ATTEMPTED_BY = 100
@@ -61,15 +61,15 @@ MAX_ATTEMPTED_BY = 100
 
 
 class JobsAlike(NamedTuple):
-    """Jobs that fit into one batch: of one kind, and alike in their args where these count."""
+    """Jobs that fit into one batch: of one kind, with equal args where these count."""
 
     kind: str
     window: int
-    """Of the queue's due jobs only so many are looked at, those that come first."""
+    """How many of the queue's due jobs are examined, the first in order."""
     args: str | None = None
     """JSON text that the args equal; None for any."""
     keys: tuple[str, ...] = ()
-    """Only these keys of the args count; where there are none, the whole."""
+    """Only these keys of the args count; all of the args if empty."""
 
 
 class JobFetchParams(NamedTuple):
@@ -79,7 +79,7 @@ class JobFetchParams(NamedTuple):
     queue: str
     limit: int
     now: datetime | None = None
-    """None leaves it to the database's clock."""
+    """None for the database's clock."""
     kinds: tuple[str, ...] | None = None
     """Only these; None for all."""
     max_attempted_by: int = MAX_ATTEMPTED_BY
@@ -102,28 +102,28 @@ class JobSetStateParams(NamedTuple):
     metadata: str | None = None
     """JSON text of an object to merge, whatever state the job is in by then."""
     of_attempt: int | None = None
-    """Only where the job is still at this attempt, its metadata too; None for whichever. A job that
-    was rescued and is worked again is not ended by its first worker.
+    """Applies, with its metadata, only if the job is still at this attempt; None for any. So the
+    first worker of a job that was rescued and is worked again does not end it.
     """
     ephemeral: bool = False
     """Removes the job instead of making it completed."""
     attempted_at: datetime | None = None
-    """Only where that attempt began then; None for whenever. An end that takes the attempt's number
-    back must not be written twice: the next attempt has the same number.
+    """Applies only if that attempt began then; None for any time. An end that takes the attempt's
+    number back must not be written twice: the next attempt has the same number.
     """
 
 
 class RunningJob(NamedTuple):
-    """A job that runs under some client's name."""
+    """A running job of one client."""
 
     id: int
     attempted_at: datetime
     seconds: float
-    """For how long, by the database's clock."""
+    """How long it has been running, by the database's clock."""
 
 
 class JobRescueParams(NamedTuple):
-    """What becomes of one stuck job."""
+    """The outcome of one stuck job."""
 
     id: int
     state: JobState
@@ -134,9 +134,9 @@ class JobRescueParams(NamedTuple):
 
 
 class JobScheduled(NamedTuple):
-    """A job that the scheduler moved: made available, or discarded as another has its key.
+    """A job that the scheduler made available, or discarded because another has its key.
 
-    No whole row: ten thousand of them with large args would not fit anywhere.
+    Not a whole row: ten thousand of them with large args may not fit into memory.
     """
 
     id: int
@@ -147,7 +147,7 @@ class JobScheduled(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobDeleteBeforeParams:
-    """Which finished jobs the cleaner removes; None keeps that state for ever."""
+    """Which finished jobs the cleaner removes; None keeps that state forever."""
 
     cancelled_before: datetime | None
     completed_before: datetime | None
@@ -159,7 +159,7 @@ class JobDeleteBeforeParams:
     except_ids: tuple[int, ...] = ()
     """Never these."""
     keep_open_workflows: bool = False
-    """Whether tasks of riverui's own workflows stay that are not over yet."""
+    """Whether tasks of riverui's unfinished workflows are kept."""
     cancelled_behind: datetime | None = None
     """Only jobs that were cancelled after then."""
     completed_behind: datetime | None = None

@@ -2,7 +2,7 @@
 
 A program that inserts 40,000 jobs a second has 25 µs for each, most of it for the JSON of the args
 and the database. Rows made by plain constructors and read by attributes would take 5 µs more, so
-three tricks are used here, and nowhere else where jobs are inserted:
+this module, and no other that inserts jobs, uses three tricks:
 
 * `tuple.__new__` makes a row from a tuple. The constructor of a NamedTuple is a Python function,
   which takes twice as long, and five times as long with keywords.
@@ -28,19 +28,19 @@ _new = tuple.__new__
 def rows_like(
     row: JobInsertParams, encode: Callable[[Any], str]
 ) -> Callable[[Any], JobInsertParams]:
-    """Return what makes rows of other args, written by `encode`, that are else like this one."""
+    """Return a function that makes rows like this one with other args, encoded by `encode`."""
     kind, _, *same = row
     return lambda args: _new(JobInsertParams, (kind, encode(args), *same))
 
 
 def unique_rows_like(row: JobInsertParams) -> Callable[[str, bytes | None], JobInsertParams]:
-    """Return what makes rows with other args and unique keys that are else like this one."""
+    """Return a function that makes rows like this one with other args and unique keys."""
     kind, _, *same, _, states = row
     return lambda args, key: _new(JobInsertParams, (kind, args, *same, key, states))
 
 
 def columns(jobs: Sequence[JobInsertParams]) -> dict[str, Sequence[Any]]:
-    """Return the values of each field, in the order of the jobs; there must be one at least."""
+    """Return the values of each field, in the order of the jobs; there must be at least one."""
     return dict(zip(JobInsertParams._fields, zip(*jobs, strict=True), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What people and programs do to jobs that are there: one method a verb, and what each answers."""
+"""Actions of people and programs on existing jobs: one method per verb, and their results."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class SkipReason(StrEnum):
     UNIQUE_CONFLICT = "unique_conflict"
     LOCKED = "locked"
     SEQUENCE = "sequence"
-    """In a sequence of River Pro, which cannot be told of it."""
+    """In a sequence of River Pro, which riverui cannot notify."""
     KEPT = "kept"
-    """There is a dead letter of its id already."""
+    """A dead letter with its id exists already."""
     WORKFLOW = "workflow"
-    """A waiting task, whose workflow has gone on without it."""
+    """A waiting task whose workflow has continued without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobChanges:
-    """What an action on several jobs did. Every id asked for is in exactly one of the three."""
+    """What an action on several jobs did. Every requested id is in exactly one of the three."""
 
     changed: tuple[int, ...] = ()
     requested: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Running River's migrations. Which there are, the driver tells."""
+"""Running River's migrations, which each driver lists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MigrationSteps(Protocol):
     """River's record of migrations on one connection, and the running of their SQL."""
 
     async def versions(self, line: str) -> Sequence[int]:
-        """Return the versions recorded for a line; MigrationError where the database does not know
+        """Return the versions recorded for a line; MigrationError if the database does not know
         lines yet.
         """
         ...
@@ -50,9 +50,9 @@ class MigrationSteps(Protocol):
     def step(
         self, *, statement_timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Begin a transaction in which nobody else migrates; an exception that leaves it undoes it.
+        """Begin a transaction in which no other process migrates; an exception rolls it back.
 
-        A statement may take as long as `statement_timeout`, or as it needs.
+        `statement_timeout` limits each statement; None for no limit.
         """
         ...
 
@@ -68,7 +68,7 @@ class MigrationSteps(Protocol):
 
 
 Ask = Callable[[str], Sequence[Sequence[Any]]]
-"""Runs a statement without parameters on a connection of somebody else's, and returns its rows."""
+"""Runs a statement without parameters on a program's own connection, and returns its rows."""
 
 
 class MigrationTexts(Protocol):
@@ -91,12 +91,12 @@ class MigrationTexts(Protocol):
         ...
 
     def tables(self, ask: Ask) -> Sequence[str]:
-        """Return the tables of River and riverui, quoted, but the record of migrations."""
+        """Return the tables of River and riverui, quoted, without the record of migrations."""
         ...
 
     def opening(self) -> str:
-        """Return the SQL with which a transaction of migrations begins: nobody else migrates until
-        its end.
+        """Return the SQL with which a transaction of migrations begins: no other process migrates
+        until its end.
         """
         ...
 

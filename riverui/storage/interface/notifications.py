@@ -9,15 +9,15 @@ from riverui.storage.interface.capabilities import Capability
 
 
 class Listener(Protocol):
-    """One connection that hears River's topics: `river_insert`, `river_control`,
+    """One connection that receives River's topics: `river_insert`, `river_control`,
     `river_leadership`.
     """
 
     async def listen(self, *topics: str) -> None:
-        """Return once the server listens: what is notified from then on will be heard.
+        """Return once the server listens: notifications sent from then on are received.
 
-        Whoever must not miss anything awaits this, then reads what stands in the tables, then reads
-        `notifications`. May be called again for further topics, also while somebody reads.
+        A caller that must not miss anything awaits this, then reads the tables, then reads
+        `notifications`. May be called again for further topics, also during a read.
         DatabaseUnavailable when the connection is lost.
         """
         ...
@@ -25,9 +25,9 @@ class Listener(Protocol):
     def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
         """Yield pairs of topic and payload, until closed; listen to `topics` first.
 
-        After 5 seconds of silence the server is asked whether it lives, and given 10 to answer:
-        DatabaseUnavailable when it does not, or when the connection is lost. A new Listener is
-        needed then. For one reader.
+        After 5 seconds of silence it pings the server, which has 10 seconds to answer:
+        DatabaseUnavailable if it does not, or if the connection is lost. A new Listener is needed
+        then. For one reader.
         """
         ...
 
@@ -37,14 +37,14 @@ class Listener(Protocol):
 
 
 class ListeningDriver(Protocol):
-    """A driver that hears notifications."""
+    """A driver that receives notifications."""
 
     async def listener(self) -> Listener:
         """Return a new Listener on a connection of its own."""
         ...
 
     async def shared_listener(self) -> Listener:
-        """Return a new Listener on a connection that all who call this for the same pool share."""
+        """Return a new Listener on a connection that is shared by all listeners of the pool."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What lists and bulk actions take and give besides rows: filters, orders, cursors, pages."""
+"""Parameters and results of lists and bulk actions: filters, orders, cursors, pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riverui.domain.jobs import JobListRow, JobState, JobTextRow
 
 
 class Field(StrEnum):
-    """What a filter term can look at. Names are those of the search box."""
+    """A field that a filter term compares, by its name in the search box."""
 
     ID = "id"
     KIND = "kind"
@@ -79,7 +79,7 @@ class JobOrder(StrEnum):
 
     @property
     def by_id(self) -> bool:
-        """Whether the time means nothing."""
+        """Whether jobs are ordered by id alone."""
         return self in (JobOrder.ID, JobOrder.ID_DESC)
 
     @property
@@ -102,7 +102,7 @@ class JobCursor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobCutoff:
-    """Freezes a set of jobs: none inserted, started, scheduled into the set or finished after
+    """Limits a set of jobs: none inserted, started, scheduled into the set or finished after
     this.
     """
 
@@ -133,17 +133,17 @@ class JobPageParams:
     cursor: JobCursor | None = None
     limit: int = 100
     window: int = 50_000
-    """Rows that are examined at most for a filter that no index serves; EVERY for all of them."""
+    """Most rows to examine for a filter that no index serves; EVERY for all of them."""
     cutoff: JobCutoff | None = None
     lean: bool = False
-    """Leaves args_preview, tags and last_error empty: for who only acts on the jobs."""
+    """Leaves args_preview, tags and last_error empty: for bulk actions."""
     paths: tuple[JsonPath, ...] = ()
-    """What each row's `values` are read from."""
+    """The places from which each row's `values` are read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchedWindow:
-    """The filter had no index and the search stopped after `rows` rows: go on from `resume`."""
+    """The filter had no index and the search stopped after `rows` rows: continue from `resume`."""
 
     rows: int
     until: datetime | None
@@ -159,7 +159,7 @@ class JobPage:
     more: bool
     """Whether rows follow in the direction of travel."""
     searched: SearchedWindow | None = None
-    """Set when the window ran out before the page was full; `more` is then unknown and False."""
+    """Set if the window ended before the page was full; `more` is then unknown and False."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,24 +176,24 @@ class JobJsonPage:
     """Like JobTextPage, of jobs in JSON."""
 
     jobs: str
-    """Objects as the JSON API has them, separated by commas; empty where there are none."""
+    """Objects as in the JSON API, separated by commas; may be empty."""
     last: JobCursor | None
-    """The place behind the last one, where the page is full and more follow."""
+    """The place after the last one, if the page is full and more follow."""
 
 
 class TextPiece(NamedTuple):
     """A part of a text that may be too long to be held at once."""
 
     data: bytes
-    """UTF-8, perhaps cut within a character."""
+    """UTF-8, possibly cut within a character."""
     size: int
     """Bytes of the whole text."""
     version: str
-    """Another one once the row has changed."""
+    """Changes with the row."""
 
 
 class CountKind(StrEnum):
-    """How far a count may be trusted."""
+    """How exact a count is."""
 
     EXACT = "exact"
     AT_LEAST = "at_least"
@@ -202,16 +202,16 @@ class CountKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Count:
-    """A number of jobs and how it came about."""
+    """A number of jobs and how exact it is."""
 
     value: int
     kind: CountKind = CountKind.EXACT
     at: datetime | None = None
-    """When it was counted, where that is not now."""
+    """When it was counted; None for now."""
 
 
 def total_count(counts: Iterable[Count]) -> Count:
-    """Return the sum of counts, as trustworthy as the worst of them."""
+    """Return the sum of counts, as exact as the least exact of them."""
     found = list(counts)
     kinds = {count.kind for count in found}
     kind = next(
@@ -228,4 +228,4 @@ class JobProgress:
 
     counts: Mapping[JobState, int]
     exact: bool
-    """Whether these are all; if not, there are at least so many."""
+    """Whether all jobs are counted; otherwise the counts are lower bounds."""

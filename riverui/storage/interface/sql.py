@@ -1,4 +1,4 @@
-"""Named SQL blocks on one connection: what the stores of features are built on."""
+"""Named SQL blocks on one connection: the base of the features' stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riverui.storage.sql import Fragment
 class Sql(Protocol):
     """Runs SQL blocks, in whatever transaction the connection is in.
 
-    Every method may raise DatabaseError and its kinds.
+    Every method may raise DatabaseError and its subclasses.
     """
 
     @property
@@ -40,7 +40,7 @@ class Sql(Protocol):
     async def prepared(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
-        """Return the rows of a statement that runs often and is always planned alike."""
+        """Return the rows of a statement that runs often and whose plan is always the same."""
         ...
 
     async def run(self, statement: str) -> None:
@@ -54,14 +54,14 @@ class Sql(Protocol):
     def bitmaps(
         self, *, milliseconds: int | None = None, scans: bool = False
     ) -> AbstractAsyncContextManager[None]:
-        """Allow the statements inside to read GIN indexes, each for so long at most; with `scans`
-        whole tables too.
+        """Allow the statements inside to read GIN indexes, for at most `milliseconds` each; with
+        `scans` whole tables too.
         """
         ...
 
     def trying_bitmaps(self, *, milliseconds: int) -> AbstractAsyncContextManager[None]:
-        """Allow the statements inside to use bitmaps; a QueryTimeout ends these and nothing
-        else.
+        """Allow the statements inside to use bitmaps; a QueryTimeout ends only these
+        statements.
         """
         ...
 

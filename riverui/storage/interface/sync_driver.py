@@ -1,4 +1,4 @@
-"""What the client without asyncio asks of a database."""
+"""The interface of a database for the client without asyncio."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 class SyncDriver(Offering, Protocol):
-    """A database whose operations are those of a Driver, but never wait for an event loop: each is
-    done when its coroutine is first run, by `at_once`.
+    """A database with the operations of a Driver that never wait for an event loop: `at_once`
+    runs each coroutine to its end in one step.
     """
 
     is_synchronous: bool
-    """True, which tells it from a Driver."""
+    """True, to distinguish it from a Driver."""
 
     @property
     def schema(self) -> str | None:
@@ -51,20 +51,20 @@ class SyncDriver(Offering, Protocol):
 
 
 class SyncListener(Protocol):
-    """One connection that hears topics without an event loop; see Listener."""
+    """One connection that receives topics without an event loop; see Listener."""
 
     def listen(self, *topics: str) -> None:
         """Return once the server listens; DatabaseUnavailable when the connection is lost."""
         ...
 
     def heard(self, seconds: float) -> Sequence[tuple[str, str]]:
-        """Return topics and payloads as soon as there are any; none after so many seconds.
+        """Return topics and payloads as soon as any arrive; none after so many seconds.
         DatabaseUnavailable when the connection is lost.
         """
         ...
 
     def hang_up(self) -> None:
-        """Let `heard` end in another thread; close it there."""
+        """End `heard` in another thread, which has to close the listener."""
         ...
 
     def close(self) -> None:
@@ -74,22 +74,22 @@ class SyncListener(Protocol):
 
 @runtime_checkable
 class SyncListeningDriver(Protocol):
-    """A SyncDriver that may hear notifications."""
+    """A SyncDriver that may receive notifications."""
 
     @property
     def listens(self) -> bool:
-        """Whether it does: one that was lent a pool makes no connections."""
+        """Whether it does: a driver on a given pool opens no connections."""
         ...
 
     def sync_listener(self) -> SyncListener:
-        """Return a new SyncListener on a connection of its own; DatabaseUnavailable where there is
-        none.
+        """Return a new SyncListener on its own connection; DatabaseUnavailable if it cannot
+        connect.
         """
         ...
 
 
 class TwoSidedDriver(Protocol):
-    """A Driver that a SyncClient takes as well."""
+    """A Driver that a SyncClient accepts as well."""
 
     @property
     def sync_driver(self) -> SyncDriver:
@@ -98,12 +98,12 @@ class TwoSidedDriver(Protocol):
 
 
 class WouldWait(Exception):
-    """A coroutine that was to be done at once waits for something."""
+    """A coroutine that must not wait for anything does wait."""
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, as what it awaits is done at once.
-    WouldWait where it does.
+    """Return the result of a coroutine that never waits, in one step; WouldWait if it does
+    wait.
     """
     try:
         coroutine.send(None)
@@ -119,7 +119,7 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def entered(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """Enter a context none of whose coroutines waits; see at_once."""
+    """Enter an asynchronous context that never waits; see at_once."""
     value = at_once(context.__aenter__())
     try:
         yield value

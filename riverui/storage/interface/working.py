@@ -1,4 +1,4 @@
-"""Connections of one's own, which a client that works jobs keeps."""
+"""Connections outside the pool, which a client that works jobs keeps."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class WorkingDriver(Driver, Protocol):
         """Return another driver of the same database that shares nothing with this one, for another
         event loop.
 
-        It has no pool: every connection is made for its use. Nothing of it has to be closed.
+        It has no pool: it connects for each use. It need not be closed.
         """
         ...
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
-        """Open a connection outside the pool, for a service that asks all the time; each call
-        commits itself.
+        """Open a connection outside the pool, for a service that sends statements all the time;
+        each call commits itself.
 
-        `timeout` limits each statement, on the server. DatabaseUnavailable ends its use: ask for
-        another one. Behind a pooler in transaction mode it works as well, but then with no limit of
-        the server's.
+        `timeout` limits each statement, on the server. After DatabaseUnavailable a new one is
+        needed. Behind a pooler in transaction mode it works as well, but without the server's
+        limit.
         """
         ...
 

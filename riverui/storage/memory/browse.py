@@ -1,6 +1,4 @@
-"""What the dashboard and the JSON API read: lists, counts, single jobs, queues with what is in
-them.
-"""
+"""Reads for the dashboard and the JSON API: lists, counts, single jobs, queues with their jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ from riverui.storage.memory.statements import statement
 
 _TEXTS = frozenset({"args", "errors", "job", "metadata", "output"})
 _EVERY_ARGS = 10_000_000
-"""Characters of one job's args that an answer holds: as on Postgres."""
+"""Most characters of one job's args in an answer: as on Postgres."""
 
 
 class Browse(Queues):
@@ -60,11 +58,11 @@ class Browse(Queues):
         return JobTextPage(rows=tuple(texts), more=more)
 
     async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
-        """Return None: others write the JSON of a page."""
+        """Return None: `job_text_list` is used instead."""
         return None
 
     async def job_json_get(self, id: int) -> str | None:
-        """Return None: others write the JSON of a job."""
+        """Return None: `job_text_get` is used instead."""
         return None
 
     @statement
@@ -111,8 +109,8 @@ class Browse(Queues):
 
     @statement
     def job_text_piece(self, id: int, field: str, *, start: int = 0, size: int) -> TextPiece | None:
-        """Return `size` bytes from `start` of the JSON of a field, or of the `job`; None without
-        it.
+        """Return `size` bytes from `start` of the JSON of a field, or of the `job`; None if there
+        is none.
         """
         if field not in _TEXTS:
             raise BadRequest(f"A job has no text “{field}”.")
@@ -204,7 +202,7 @@ class Browse(Queues):
         rows.sort(key=lambda row: place(row, order), reverse=order.descending)
         if cursor is not None:
             at = (cursor.id,) if order.by_id else (cursor.at, cursor.id)
-            # Those that stand behind the cursor, or before it, in the order of display.
+            # The jobs after the cursor, or before it, in the order of display.
             smaller = cursor.before is not order.descending
             rows = [
                 row

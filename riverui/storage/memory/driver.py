@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 _LOCK_TIMEOUT = ConnectOptions().lock_timeout
-"""How long a row is waited for, unless given: as long as on Postgres."""
+"""Default time to wait for a row that another transaction holds: as on Postgres."""
 
 
 class MemoryDatabase:
     """River's tables in the memory of this process: for tests that need no Postgres.
 
-    It is what a Client, a SyncClient or a dashboard takes in place of a URL; several share what is
-    in it. Jobs, queues and the leader behave as they do on Postgres, and so do transactions, which
-    `transaction()` begins, `sync_transaction()` for a SyncClient. It has no SQL, and none of what
-    riverui keeps in tables of its own.
+    A Client, a SyncClient or a dashboard takes it in place of a URL; several may share it. Jobs,
+    queues and the leader behave as they do on Postgres, and so do transactions, which
+    `transaction()` begins, `sync_transaction()` for a SyncClient. It has no SQL, and none of the
+    features that need riverui's own tables.
     """
 
     capabilities: Collection[Capability[Any]] = frozenset({LISTENING, WORKING})
@@ -54,9 +54,9 @@ class MemoryDatabase:
         lock_timeout: timedelta = _LOCK_TIMEOUT,
         schema: str | None = None,
     ) -> None:
-        """Make an empty database. `clock` is its time, where a client does not give its own;
-        `lock_timeout` is how long a row is waited for that another transaction holds; `schema` is
-        what `ClientConfig.schema` says, and means nothing here.
+        """Make an empty database. `clock` is its time, unless a client gives its own;
+        `lock_timeout` is how long a statement waits for a row that another transaction holds;
+        `schema` must equal `ClientConfig.schema` and is otherwise ignored.
         """
         self.database = ""
         self.schema = schema
@@ -97,7 +97,7 @@ class MemoryDatabase:
         return adopted(self._tables, transaction)
 
     async def listener(self) -> MemoryListener:
-        """Return a new listener in the event loop that runs."""
+        """Return a new listener in the running event loop."""
         return MemoryListener(self._tables)
 
     async def shared_listener(self) -> MemoryListener:
@@ -120,11 +120,11 @@ class MemoryDatabase:
             yield MemoryTransaction(changes, self._clock, blocking_sleep)
 
     async def ping(self) -> None:
-        """Do nothing but name the database."""
+        """Do nothing: the database is always there."""
         self.database = self.product
 
     async def close(self) -> None:
-        """Do nothing: what is stored stays as long as somebody holds the database."""
+        """Do nothing: the rows live as long as the object."""
 
 
 if TYPE_CHECKING:
@@ -138,5 +138,5 @@ if TYPE_CHECKING:
         interface.Executor,
         interface.Transaction,
     ]:
-        """Type checkers see here that the database has what its capabilities promise."""
+        """Let type checkers verify that the database has what its capabilities promise."""
         return database, database, database, executor, transaction

@@ -63,7 +63,7 @@ class MemoryExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
 
     @property
     def sql(self) -> Sql:
-        """Raise NotSupported: there are no tables of riverui's own."""
+        """Raise NotSupported: a memory database has no tables of riverui."""
         raise NotSupported(SQL.missing)
 
 
@@ -71,7 +71,7 @@ class MemoryTransaction(MemoryExecutor):
     """All operations, kept or lost as one."""
 
     def is_of(self, tables: Tables) -> bool:
-        """Return whether it is a transaction of that database."""
+        """Return whether it is a transaction of the database with these tables."""
         return self._changes.tables is tables
 
     @asynccontextmanager
@@ -83,7 +83,7 @@ class MemoryTransaction(MemoryExecutor):
 
 @contextmanager
 def committed(tables: Tables) -> Iterator[Changes]:
-    """Begin changes that are kept, or dropped where an exception leaves them."""
+    """Begin changes that are kept, or dropped if an exception leaves them."""
     changes = Changes(tables)
     try:
         yield changes

@@ -1,4 +1,4 @@
-"""What a person or a program does to jobs, as River's client does it, for many at once."""
+"""Actions on jobs as in River's client, for many jobs at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riverui.storage.memory.statements import Statements, statement
 from riverui.storage.memory.values import CANCEL_ATTEMPTED_AT, merged, written
 
 _Verb = Callable[[JobRow], SkipReason | None]
-"""Does something to a job; returns why it did not, where it did not."""
+"""Changes a job; returns the reason if it did not."""
 
 
 class JobActions(Statements):
@@ -38,14 +38,14 @@ class JobActions(Statements):
 
     async def job_retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
         """Retry jobs as River's JobRetry does; UniqueConflict for all when one conflicts. With
-        `pending` that is what they become.
+        `pending` they become pending.
         """
         state = JobState.PENDING if pending else JobState.AVAILABLE
         return await self._each(ids, lambda row: self._retry(row, state))
 
     @statement
     def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
-        """Return where these jobs stand, by id; those that are gone are left out."""
+        """Return the outcomes of these jobs by id; deleted ones are left out."""
         return {
             row.id: JobOutcome(state=row.state, errors=len(row.errors)) for row in self._some(ids)
         }
@@ -54,7 +54,7 @@ class JobActions(Statements):
         try:
             return await self._change(ids, verb)
         except LockTimeout:
-            # Somebody else holds one of the rows: do the rest.
+            # Another transaction holds one of the rows: do the rest.
             return await self._change(ids, verb, skip_held=True)
 
     @statement
@@ -108,7 +108,7 @@ class JobActions(Statements):
         return None
 
     def _retry(self, row: JobRow, state: JobState) -> SkipReason | None:
-        """Make a job available at once, with one more attempt where it has had its last."""
+        """Make a job available at once, with one more attempt if it has used its last."""
         if row.state is JobState.RUNNING:
             return SkipReason.RUNNING
         now = self._clock()

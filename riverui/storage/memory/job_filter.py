@@ -1,4 +1,4 @@
-"""Whether a job fits a filter of the dashboard, and where it stands in a list."""
+"""Match jobs against the dashboard's filters, and order them in a list."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMNS: Mapping[Field, _Values] = {
     Field.METADATA: lambda row: [read_json(row.metadata)],
     Field.ERROR: lambda row: [error.error for error in row.errors],
 }
-"""What each field of a filter looks at."""
+"""The values that each field of a filter compares."""
 
 _ORDERED: Mapping[Op, Callable[[Any, Any], bool]] = {
     Op.EQ: operator.eq,
@@ -64,7 +64,7 @@ _JSON = frozenset({Field.ARGS, Field.METADATA})
 
 
 def fits(row: JobRow, filter: JobFilter, cutoff: JobCutoff | None = None) -> bool:
-    """Return whether the job fits the filter and was there, as it is now, at the cutoff."""
+    """Return whether the job fits the filter and was in its current state at the cutoff."""
     if filter.states and row.state not in filter.states:
         return False
     if cutoff is not None and not _is_before(row, cutoff):
@@ -88,7 +88,7 @@ def _matters_at(row: JobRow) -> datetime:
 
 
 def _is_before(row: JobRow, cutoff: JobCutoff) -> bool:
-    """Return whether the job had its state at the cutoff: each newer time says that it had not."""
+    """Return whether the job had its state at the cutoff, so that none of its times is newer."""
     times = [row.finalized_at, row.attempted_at]
     if row.state is JobState.AVAILABLE:
         times.append(row.scheduled_at)
@@ -102,7 +102,7 @@ def _holds(row: JobRow, term: Term) -> bool:
 
 
 def _comparison(term: Term) -> Callable[[Any, Any], bool]:
-    """Return how the term compares; BadRequest where its field cannot be compared so."""
+    """Return how the term compares; BadRequest if its field cannot be compared so."""
     field, op = term.field, term.op
     if field in _NUMBERS_AND_TIMES and op in _ORDERED:
         return _ORDERED[op]

@@ -1,4 +1,4 @@
-"""The jobs that a program asks for by River's own list parameters."""
+"""List, count and delete jobs by River's own list parameters."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class JobSelect(Statements):
 
     @statement
     def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Delete what matches but running and held jobs, up to `limit` by id; return the rows
-        deleted.
+        """Delete the jobs that match, except running and held ones, up to `limit` by id; return
+        the deleted rows.
         """
-        gone = [
+        deleted = [
             row
             for row in self._selected(params)
             if row.state is not JobState.RUNNING and self._free(row)
         ][: params.limit]
-        for row in gone:
+        for row in deleted:
             self._remove(row)
-        return gone
+        return deleted
 
     def _selected(self, params: JobSelectParams) -> list[JobRow]:
         if params.where:

@@ -1,4 +1,4 @@
-"""Jobs as pages and the API show them, made of whole rows."""
+"""Jobs as pages and the API show them, made from whole rows."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def show_row(row: JobRow, *, cut: int, lean: bool) -> JobShowRow:
 
 
 def log_text(row: JobRow, attempt: int) -> str | None:
-    """Return the log of one attempt, its entries in lines of their own; None without one."""
+    """Return the log of one attempt, one line per entry; None without one."""
     found = [
         str(entry.get("log") or "")
         for entry in _objects(read_object(row.metadata).get(LOG))
@@ -159,8 +159,8 @@ def json_text(row: JobRow, field: str) -> str | None:
 
 
 def at_path(row: JobRow, path: JsonPath) -> Any:
-    """Return what stands at a path in the args or metadata, a list for one with wildcards; None
-    where nothing does.
+    """Return the value at a path in the args or metadata, a list for a path with wildcards; None
+    if there is none.
     """
     found = [read_json(row.metadata if path.field is Field.METADATA else row.args)]
     for key in path.keys:
@@ -198,5 +198,5 @@ def _whole(value: object) -> int:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list; none of anything else."""
+    """Return the objects of a list; nothing for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""What the leader does to jobs: makes them available, rescues them, removes them."""
+"""The leader's operations on jobs: schedule, rescue, remove."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from riverui.storage.memory.tables import turn
 from riverui.storage.memory.values import attempt_error, merged, written
 
 _CONFLICT = '{"unique_key_conflict": "scheduler_discarded"}'
-"""What the metadata of a job says that was discarded for its unique key: River's words."""
+"""River's mark in the metadata of a job that was discarded for its unique key."""
 _RESCUES = "river:rescue_count"
-"""The metadata key of how often a job was rescued."""
+"""The metadata key for the number of rescues of a job."""
 
 
 class JobUpkeep(Statements):
@@ -34,7 +34,7 @@ class JobUpkeep(Statements):
         """
         moved = [row for row in self._due(now, except_ids)[:limit] if self._free(row)]
         refused = {row.id for row in moved if self._is_refused(row, moved)}
-        # Those first that let go of a key which another one takes then.
+        # First the jobs that release a key, which another job may take then.
         for row in sorted(moved, key=lambda row: row.id not in refused):
             if row.id in refused:
                 self._discard(row, now)
@@ -47,7 +47,7 @@ class JobUpkeep(Statements):
 
     @statement
     def job_first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
-        """Return the id of the job that job_schedule would move first; None for none."""
+        """Return the id of the job that job_schedule would move first; None without one."""
         return next((row.id for row in self._due(now, except_ids)), None)
 
     @statement
@@ -59,7 +59,7 @@ class JobUpkeep(Statements):
 
     @statement
     def job_first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
-        """Return the id of the job that job_get_stuck would read first; None for none."""
+        """Return the id of the job that job_get_stuck would read first; None without one."""
         return next((row.id for row in self._stuck(attempted_before, after_id)), None)
 
     @statement
@@ -90,14 +90,14 @@ class JobUpkeep(Statements):
         """Remove finished jobs past their retention, the longest finished first; return how
         many.
         """
-        gone = self._old(params)
-        for row in gone:
+        old = self._old(params)
+        for row in old:
             self._remove(row)
-        return len(gone)
+        return len(old)
 
     @statement
     def job_first_old(self, params: JobDeleteBeforeParams) -> int | None:
-        """Return the id of the job that job_delete_before would remove first; None for none."""
+        """Return the id of the job that job_delete_before would remove first; None without one."""
         return next((row.id for row in self._old(params)), None)
 
     def _due(self, now: datetime, except_ids: Sequence[int]) -> list[JobRow]:
@@ -113,19 +113,19 @@ class JobUpkeep(Statements):
         )
 
     def _is_refused(self, row: JobRow, moved: Sequence[JobRow]) -> bool:
-        """Return whether a due job is discarded, as another one has its unique key: one that holds
-        it, or that comes first among those moved.
+        """Return whether a due job is discarded because another one has its unique key: one that
+        holds it, or that comes first among those moved.
         """
         if row.unique_key is None or row.unique_states is None:
             return False
         same = [other for other in moved if other.unique_key == row.unique_key]
         holder = self._changes.get(self._tables.keys, row.unique_key)
-        # A job of the same round that holds it loses it to no other, but to nobody else either.
+        # If a due job holds the key and another one wants it, River discards both.
         taken = holder is not None and any(other.id != holder for other in same)
         return taken or min(same, key=turn) is not row
 
     def _discard(self, row: JobRow, now: datetime) -> None:
-        # It lets go of the key where that counts in discarded jobs too: another one has it.
+        # It releases the key if that counts in discarded jobs too: another one has it.
         states = (row.unique_states or 0) & ~STATE_BITS[JobState.DISCARDED]
         discarded = row._replace(
             state=JobState.DISCARDED,

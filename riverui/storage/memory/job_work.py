@@ -1,4 +1,4 @@
-"""What workers do to jobs: insert them, take them, end them, look at them."""
+"""The workers' operations on jobs: insert, fetch, finish, read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from riverui.storage.memory.values import (
 )
 
 _WORKED_AGAIN = frozenset({JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED})
-"""States that an attempt may end in after which there is another."""
+"""States of an ended attempt after which there is another attempt."""
 
 
 class JobWork(Statements):
@@ -44,8 +44,8 @@ class JobWork(Statements):
     def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> Sequence[InsertResult]:
-        """Insert jobs and tell the workers of the queues in `notify`; return one answer for each
-        job, in order: the one that is there where its unique key is held.
+        """Insert jobs and notify the workers of the queues in `notify`; return one result for each
+        job, in order: the existing job if its unique key is held.
         """
         results = [self._insert(params) for params in jobs]
         self._notify_inserts(notify)
@@ -55,7 +55,7 @@ class JobWork(Statements):
     def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
-        """Insert jobs and return how many; UniqueConflict where a unique key is held."""
+        """Insert jobs and return how many; UniqueConflict if a unique key is held."""
         for params in jobs:
             if self._insert(params).unique_skipped_as_duplicate:
                 raise unique_conflict(params)
@@ -71,13 +71,13 @@ class JobWork(Statements):
 
     @statement
     def job_first_available(self, params: JobFetchParams) -> int | None:
-        """Return the id of the job that job_get_available would take first; None for none."""
+        """Return the id of the job that job_get_available would take first; None without one."""
         first = next(self._available(params, params.now or self._clock()), None)
         return None if first is None else first.id
 
     @statement
     def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
-        """Take one unfinished job, due or not, and make it running; None where there is none."""
+        """Take one unfinished job, due or not, and make it running; None if there is none."""
         row = self._job(id)
         if row is None or row.finalized_at is not None:
             return None
@@ -106,19 +106,19 @@ class JobWork(Statements):
         self, ids: Sequence[int], *, of_attempts: Sequence[int]
     ) -> Sequence[int]:
         """Remove those of the jobs that still run at that attempt; return their ids."""
-        gone = [
+        deleted = [
             row
             for job_id, attempt in zip(ids, of_attempts, strict=True)
             if (row := self._running(job_id, attempt)) is not None
         ]
-        for row in gone:
+        for row in deleted:
             self._remove(row)
-        return [row.id for row in gone]
+        return [row.id for row in deleted]
 
     @statement
     def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
-        """End attempts of running jobs; return the rows as they are afterwards, by id, without
-        those that there are not.
+        """End attempts of running jobs; return the rows as they are afterwards, by id; missing
+        ones are left out.
         """
         ended = []
         for change in sorted(changes, key=lambda change: change.id):
@@ -141,7 +141,7 @@ class JobWork(Statements):
 
     @statement
     def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
-        """Return those of the running jobs that somebody asked to cancel."""
+        """Return those of the running jobs for which a cancellation was requested."""
         return [
             row.id
             for row in self._some(ids)
@@ -197,7 +197,7 @@ class JobWork(Statements):
             self._changes.notify("river_insert", written({"queue": queue}))
 
     def _available(self, params: JobFetchParams, now: datetime) -> Iterator[JobRow]:
-        """Yield the due jobs that nobody holds, in the order in which they are worked."""
+        """Yield the due jobs that no transaction holds, in the order in which they are worked."""
         due = (row for row in self._changes.available(params.queue) if row.scheduled_at <= now)
         if (alike := params.alike) is not None:
             due = (row for row in islice(due, alike.window) if _is_alike(row, alike))
@@ -220,7 +220,7 @@ class JobWork(Statements):
         )
 
     def _running(self, id: int, attempt: int | None) -> JobRow | None:
-        """Return the job where it runs at that attempt, at any where it is None; None elsewhere."""
+        """Return the job if it runs at that attempt (None for any); else None."""
         row = self._job(id)
         if row is None or row.state is not JobState.RUNNING:
             return None
@@ -234,7 +234,7 @@ class JobWork(Statements):
             return row
         metadata = merged(row.metadata, change.metadata)
         if row.state is not JobState.RUNNING:
-            # Somebody else has ended it, or the rescuer: what was noted is kept all the same.
+            # Another client or the rescuer has ended it: its metadata is merged all the same.
             if change.metadata is None or change.ephemeral:
                 return row
             return self._put(row._replace(metadata=metadata))

@@ -1,4 +1,4 @@
-"""Who does River's maintenance: one client, for a term at a time."""
+"""Election of the client that does River's maintenance, for a term at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from riverui.storage.memory.statements import Statements, statement
 from riverui.storage.memory.values import written
 
 _ROW = "default"
-"""The key of the one row: River's name for it."""
+"""The key of the only row: River's name for it."""
 
 
 class Leader(Statements):
@@ -17,7 +17,7 @@ class Leader(Statements):
 
     @statement
     def leader_get(self) -> LeaderRow | None:
-        """Return who leads; None when nobody does."""
+        """Return the leader's row; None without a leader."""
         row = self._leader()
         return row if row is not None and row.expires_at >= self._clock() else None
 
@@ -25,7 +25,7 @@ class Leader(Statements):
     def leader_attempt_elect(
         self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Become leader where nobody is, or where a term has run out; None when somebody is."""
+        """Become leader if there is none or its term has expired; None if there is one."""
         now, row = now or self._clock(), self._leader()
         if row is not None and row.expires_at >= now:
             return None
@@ -35,7 +35,7 @@ class Leader(Statements):
     def leader_attempt_reelect(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Prolong that very term; None when it is lost."""
+        """Extend that term; None if it is lost."""
         now, row = now or self._clock(), self._term(leader_id, elected_at)
         if row is None or row.expires_at < now:
             return None
@@ -47,9 +47,7 @@ class Leader(Statements):
     def leader_resume(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Go on with that very term, also where it has run out; None where somebody else has led
-        since.
-        """
+        """Extend that term even if it has expired; None if another client has led since."""
         now = now or self._clock()
         if self._term(leader_id, elected_at) is None:
             return None
@@ -59,7 +57,7 @@ class Leader(Statements):
 
     @statement
     def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
-        """End that very term and tell the other clients; return whether there was one to end."""
+        """End that term and notify the other clients; return whether there was one to end."""
         if self._term(leader_id, elected_at) is None:
             return False
         self._changes.put(self._tables.leader, _ROW, None)

@@ -1,4 +1,4 @@
-"""Hears what is notified in a memory database, in whichever thread that happens."""
+"""Receives notifications of a memory database, from any thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MemoryListener:
             tables.listeners.append(self._hear)
 
     async def listen(self, *topics: str) -> None:
-        """Hear these topics too."""
+        """Receive these topics too."""
         self._topics.update(topics)
 
     async def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
@@ -38,7 +38,7 @@ class MemoryListener:
                 await self._wake.wait()
 
     async def close(self) -> None:
-        """Hear nothing more; safe to call twice."""
+        """Stop receiving; safe to call twice."""
         if not self._closed:
             self._closed = True
             with self._tables.lock:
@@ -48,6 +48,6 @@ class MemoryListener:
     def _hear(self, topic: str, payload: str) -> None:
         if topic in self._topics:
             self._heard.append((topic, payload))
-            # A closed loop has nobody left to tell.
+            # A closed loop has no reader left.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._wake.set)

@@ -1,4 +1,4 @@
-"""Queues: who works them, whether they are paused, what is noted of them."""
+"""Operations on queues: report, pause, resume, metadata."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Queues(Statements):
 
     @statement
     def queue_row_get(self, name: str) -> QueueRow | None:
-        """Return the queue's row; None where there is none."""
+        """Return the queue's row; None if there is none."""
         return self._queue(name)
 
     @statement
@@ -45,7 +45,7 @@ class Queues(Statements):
 
     @statement
     def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of the queues that have a job to be fetched, of whatever kind."""
+        """Return those of the queues that have an available job, of any kind."""
         now = self._clock()
         return {
             name
@@ -55,15 +55,15 @@ class Queues(Statements):
 
     @statement
     def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
-        """Remove rows of queues that nobody has reported since; return their names."""
-        gone = [
+        """Remove rows of queues that no client has reported since; return their names."""
+        expired = [
             row.name
             for row in self._queues()
             if row.updated_at is not None and row.updated_at < updated_before
         ][:limit]
-        for name in gone:
+        for name in expired:
             self._changes.put(self._tables.queues, name, None)
-        return gone
+        return expired
 
     @statement
     def queue_pause(self, name: str) -> Sequence[str]:
@@ -81,7 +81,7 @@ class Queues(Statements):
 
     @statement
     def queue_update(self, name: str, *, metadata: str) -> QueueRow:
-        """Replace the metadata and tell the workers; return the row. NotFound without one."""
+        """Replace the metadata and notify the workers; return the row. NotFound without one."""
         return self._set_metadata(self._known(name), checked_json(metadata))
 
     @statement
@@ -151,7 +151,7 @@ class Queues(Statements):
                     updated_at=now,
                 )
             )
-        # River announces it even when nothing changed.
+        # River notifies even if nothing changed.
         self._changes.notify("river_control", written({"action": action, "queue": name}))
         return [row.name for row in changed]
 

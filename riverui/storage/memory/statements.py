@@ -1,5 +1,5 @@
-"""How an operation becomes a statement: one at a time, whole or not at all, waiting for rows that
-other transactions hold.
+"""Run operations as statements: one at a time, atomic, waiting for rows that other transactions
+hold.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ S = TypeVar("S", bound="Statements")
 
 Clock = Callable[[], datetime]
 Pause = Callable[[float], Awaitable[None]]
-"""Lets others go on for so many seconds."""
+"""Waits so many seconds, while others run."""
 
 _LOOK_AGAIN = 0.001
-"""Seconds between two looks at a row that another transaction holds: short for a test, long for a
+"""Seconds between two checks of a row that another transaction holds: short for a test, long for a
 processor.
 """
 
@@ -43,8 +43,8 @@ class Statements:
         return self._changes.tables
 
     async def _run(self, operation: Callable[[], T]) -> T:
-        """Return what an operation gives, done as a whole; LockTimeout where a row stays held."""
-        # Others have their turn first, as they have while a server is asked.
+        """Return the result of an operation, run atomically; LockTimeout if a row stays held."""
+        # Other tasks run first, as they do during a round trip to a server.
         await self._pause(0)
         give_up = time.monotonic() + self._tables.lock_timeout.total_seconds()
         while True:
@@ -61,7 +61,7 @@ class Statements:
         return sorted(self._changes.all(self._tables.jobs), key=attrgetter("id"))
 
     def _some(self, ids: Iterable[int]) -> list[JobRow]:
-        """Return those of the jobs that there are, by id."""
+        """Return those of the jobs that exist, by id."""
         found = (self._job(each) for each in sorted(set(ids)))
         return [row for row in found if row is not None]
 
@@ -73,7 +73,7 @@ class Statements:
         return self._changes.is_free(self._tables.jobs, row.id)
 
     def _put(self, row: JobRow) -> JobRow:
-        """Write a job and return it; UniqueConflict where another one holds its unique key."""
+        """Write a job and return it; UniqueConflict if another one holds its unique key."""
         before = self._job(row.id)
         old, new = held_key(before), held_key(row)
         self._changes.put(self._tables.jobs, row.id, row)
@@ -101,12 +101,12 @@ def statement(
     async def run(self: S, /, *args: P.args, **given: P.kwargs) -> T:
         return await self._run(lambda: operation(self, *args, **given))
 
-    # What pyright takes a coroutine function to return, so that it knows a driver by these.
+    # pyright's return type of a coroutine function, so that it accepts these in a driver.
     return cast("Callable[Concatenate[S, P], CoroutineType[Any, Any, T]]", run)
 
 
 def held_key(row: JobRow | None) -> bytes | None:
-    """Return the unique key that the job holds in the state that it is in; None where it holds
+    """Return the unique key that the job holds in the state that it is in; None if it holds
     none.
     """
     if row is None or row.unique_key is None:

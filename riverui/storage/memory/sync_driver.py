@@ -50,10 +50,10 @@ class MemorySyncDriver:
         return adopted(self._tables, transaction)
 
     def close(self) -> None:
-        """Do nothing: what is stored stays as long as somebody holds the database."""
+        """Do nothing: the rows live as long as the database object."""
 
 
 async def blocking_sleep(seconds: float) -> None:
-    """Sleep without giving way to an event loop: there may be none."""
+    """Sleep without an event loop: there may be none."""
     if seconds:
         time.sleep(seconds)  # noqa: ASYNC251

@@ -1,4 +1,4 @@
-"""What is stored, and what a transaction has changed of it: kept or lost as one.
+"""The stored rows, and the changes of a transaction, which are kept or dropped together.
 
 Transactions see what others have committed, statement by statement (READ COMMITTED), and hold the
 rows that they have changed until they end.
@@ -23,10 +23,10 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 Hear = Callable[[str, str], None]
-"""Takes topic and payload of a notification; called in any thread, and quick."""
+"""Takes topic and payload of a notification; called in any thread, must be quick."""
 
 _UNCHANGED = object()
-"""Stands for what a transaction has not touched."""
+"""Stands for a row that a transaction has not changed."""
 
 
 class Held(Exception):
@@ -34,15 +34,15 @@ class Held(Exception):
 
 
 class Table(Generic[K, R]):
-    """Rows by their key, as they were committed last."""
+    """Committed rows by their key."""
 
     def __init__(self) -> None:
         self.rows: dict[K, R] = {}
         self.held: dict[K, Changes] = {}
-        """The transactions that have changed a row and are not over."""
+        """The open transaction that has changed each row."""
 
     def store(self, key: K, row: R | None) -> None:
-        """Write a row that was committed, None to remove it."""
+        """Store a committed row, None to remove it."""
         if row is None:
             self.rows.pop(key, None)
         else:
@@ -50,20 +50,20 @@ class Table(Generic[K, R]):
 
 
 def turn(row: JobRow) -> tuple[int, datetime, int]:
-    """Return by what available jobs are put in order: the lowest is worked first."""
+    """Return the sort key of available jobs: the lowest is worked first."""
     return row.priority, row.scheduled_at, row.id
 
 
 class JobTable(Table[int, JobRow]):
-    """Jobs, and the order in which the available ones are worked: River's fetching index."""
+    """Jobs, with the available ones in the order of River's fetching index."""
 
     def __init__(self) -> None:
         super().__init__()
         self.available: dict[str, list[tuple[int, datetime, int]]] = {}
-        """The turns of each queue's available jobs, in order."""
+        """The sort keys of each queue's available jobs, in order."""
 
     def store(self, key: int, row: JobRow | None) -> None:
-        """Write a job that was committed, None to remove it."""
+        """Store a committed job, None to remove it."""
         before = self.rows.get(key)
         if before is not None and before.state is JobState.AVAILABLE:
             turns = self.available[before.queue]
@@ -74,11 +74,11 @@ class JobTable(Table[int, JobRow]):
 
 
 class Tables:
-    """Everything that is stored."""
+    """All tables of a memory database."""
 
     def __init__(self, lock_timeout: timedelta) -> None:
         self.lock = threading.RLock()
-        """Held for the length of a statement."""
+        """Held during each statement."""
         self.jobs = JobTable()
         self.keys: Table[bytes, int] = Table()
         """The ids of the jobs that hold a unique key: River's unique index."""
@@ -86,14 +86,14 @@ class Tables:
         self.leader: Table[str, LeaderRow] = Table()
         """One row at most."""
         self.job_ids = count(1)
-        """A sequence: numbers that a rolled back transaction has taken are not given again."""
+        """A sequence: numbers taken by a rolled back transaction are not used again."""
         self.listeners: list[Hear] = []
         self.lock_timeout = lock_timeout
-        """How long a row is waited for that another transaction holds."""
+        """How long a statement waits for a row that another transaction holds."""
 
 
 class Changes:
-    """What one transaction has changed so far; `commits_each` ends it with each statement."""
+    """The changes of one transaction so far; `commits_each` commits each statement."""
 
     def __init__(
         self, tables: Tables, *, read_only: bool = False, commits_each: bool = False
@@ -101,15 +101,14 @@ class Changes:
         self.tables = tables
         self._commits_each = commits_each
         self._failed = False
-        """Whether a statement has broken a rule of the tables, after which Postgres takes no other.
-        """
+        """Whether a statement has failed, after which Postgres accepts no other."""
         self._notifications: dict[tuple[str, str], None] = {}
-        """Sent with the commit; the same one once only, as by Postgres."""
+        """Sent at commit; equal ones only once, as by Postgres."""
         self._read_only = read_only
         self._rows: dict[Table[Any, Any], dict[Any, Any]] = {}
         """The new rows by table and key; None for a row that is removed."""
         self._undo: list[tuple[Table[Any, Any], Any, Any]] = []
-        """Table, key and what was in `_rows` before, of each change."""
+        """Table, key and the value in `_rows` before each change."""
 
     def get(self, table: Table[K, R], key: K) -> R | None:
         """Return a row as this transaction sees it."""
@@ -147,7 +146,7 @@ class Changes:
         return table.held.get(key, self) is self
 
     def put(self, table: Table[K, R], key: K, row: R | None) -> None:
-        """Write a row, None to remove it; raise Held where another transaction holds it."""
+        """Write a row, None to remove it; raise Held if another transaction holds it."""
         if self._read_only:
             raise ReadOnlyDatabase("Nothing can be written in a transaction that only reads.")
         if table.held.setdefault(key, self) is not self:
@@ -157,12 +156,12 @@ class Changes:
         changed[key] = row
 
     def notify(self, topic: str, payload: str) -> None:
-        """Tell those who listen, once the transaction commits."""
+        """Notify the listeners once the transaction commits."""
         self._notifications[topic, payload] = None
 
     @contextmanager
     def statement(self) -> Iterator[None]:
-        """Do one statement: no other runs meanwhile, and an exception undoes the whole of it."""
+        """Run one statement: no other runs meanwhile, and an exception undoes all of it."""
         if self._failed:
             raise DatabaseError(
                 "A statement of this transaction has failed: it can only be rolled back. A"
@@ -188,12 +187,12 @@ class Changes:
                 self._failed = False
                 while len(self._undo) > place:
                     self._take_back(*self._undo.pop())
-                for told in list(self._notifications)[notified:]:
-                    del self._notifications[told]
+                for notification in list(self._notifications)[notified:]:
+                    del self._notifications[notification]
             raise
 
     def commit(self) -> None:
-        """Keep the changes, and tell those who listen; drop them all where a statement has failed,
+        """Keep the changes and notify the listeners; drop the changes if a statement has failed,
         as Postgres does.
         """
         if self._failed:
@@ -203,10 +202,10 @@ class Changes:
             for table, changed in self._rows.items():
                 for key, row in changed.items():
                     table.store(key, row)
-            told = tuple(self._notifications)
+            notifications = tuple(self._notifications)
             self._release()
             listeners = tuple(self.tables.listeners)
-        for topic, payload in told:
+        for topic, payload in notifications:
             for hear in listeners:
                 hear(topic, payload)
 

@@ -1,4 +1,4 @@
-"""What the columns of a job hold: checked, merged and compared as Postgres does it."""
+"""Values of a job's columns, checked, merged and compared as Postgres does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def checked_text(text: str) -> str:
-    """Return the text; BadRequest where Postgres could not store it."""
+    """Return the text; BadRequest if Postgres could not store it."""
     if "\0" in text:
         raise BadRequest("Postgres cannot store text with a NUL character in it.")
     try:
@@ -30,14 +30,14 @@ def checked_text(text: str) -> str:
 
 
 def checked_json(text: str) -> str:
-    """Return the text; BadRequest where it is no JSON that Postgres could store."""
+    """Return the text; BadRequest unless it is JSON that Postgres can store."""
     checked_text(text)
     if text == "{}":
         return text
     try:
         value = read_json(text)
     except UnreadableJson as error:
-        raise BadRequest(f"This is no JSON: {error}.") from None
+        raise BadRequest(f"This is not valid JSON: {error}.") from None
     if "\\u" in text:
         if _NUL.search(text):
             raise BadRequest("Postgres cannot store JSON with a NUL character in it.")
@@ -46,7 +46,7 @@ def checked_json(text: str) -> str:
 
 
 def merged(text: str, added: str | None) -> str:
-    """Return an object with another one merged into it, both as JSON; what is no object stays as
+    """Return an object with another one merged into it, both as JSON; any other value stays as
     it is.
     """
     before = read_json(text) if added else None
@@ -61,12 +61,12 @@ def written(value: object) -> str:
 
 
 def is_cancel_requested(metadata: str) -> bool:
-    """Return whether somebody asked to cancel the job with that metadata."""
+    """Return whether the metadata of a job has a request to cancel it."""
     return CANCEL_ATTEMPTED_AT in metadata and CANCEL_ATTEMPTED_AT in read_object(metadata)
 
 
 def attempt_error(text: str) -> AttemptError:
-    """Return the error that JSON text is; what is no object becomes its message."""
+    """Return the error in a JSON text; text other than an object becomes its message."""
     found = read_json(checked_json(text))
     if not isinstance(found, dict):
         return AttemptError(at=None, attempt=0, error=text, trace="")
@@ -93,7 +93,7 @@ def contains(value: Any, wanted: Any) -> bool:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal; true is not 1 here, as it is in Python."""
+    """Return whether two JSON values are equal; unlike in Python, true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -104,5 +104,5 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def newest(names: Iterable[str], added: str, most: int) -> tuple[str, ...]:
-    """Return the names with one more, of which no more than `most` are kept."""
+    """Return the names with one added, of which the newest `most` are kept."""
     return (*names, added)[-most:]

@@ -1,1 +1,1 @@
-"""Statements that only Postgres has: reads for pages, indexes, candidates for partitions."""
+"""Statements that only Postgres supports: reads for pages, indexes, partitions' candidates."""

@@ -1,4 +1,4 @@
-"""Waiting jobs that may be fetched, with the keys of their partitions, and taking those chosen."""
+"""Reads waiting jobs with the keys of their partitions, and fetches the chosen ones."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Candidate(NamedTuple):
     id: int
     kind: str
     keys: Mapping[Partition, str]
-    """Its key in each partition that was asked for."""
+    """Its key in each requested partition."""
 
 
 Full = Mapping[Partition, Collection[str]]
-"""Keys of which no job can be taken now, so that none is read."""
+"""Keys of which no job can be fetched now; their jobs are not read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeyRange:
-    """Which keys of a partition are looked at, and how many jobs of each."""
+    """Which keys of a partition to read, and how many jobs of each."""
 
     partition: Partition
     per_key: int
     keys: int
-    """At most so many keys, in their own order."""
+    """Most keys, in their own order."""
     after: str = ""
-    """Only keys behind this one."""
+    """Only keys after this one."""
 
 
 class KeyPage(NamedTuple):
@@ -48,7 +48,7 @@ class KeyPage(NamedTuple):
 
     candidates: Sequence[Candidate]
     last_key: str | None
-    """The last key that was looked at; None where there are no more behind it."""
+    """The last key that was read; None if no more follow."""
 
 
 _ALL_ARGS = Fragment("partition_all_args")
@@ -90,7 +90,7 @@ class CandidateStore(Store):
         full: Full | None = None,
     ) -> KeyPage:
         """Return the first jobs of each of some keys, all of them in the order in which they would
-        be fetched, whatever waits before them; `params.limit` is not looked at.
+        be fetched, whatever waits before them; `params.limit` is ignored.
 
         It needs the partition's index: without it, it reads all waiting jobs of the queue.
         """
@@ -108,8 +108,8 @@ class CandidateStore(Store):
         return KeyPage(_candidates(rows, partitions), first.last_key if first else None)
 
     async def job_claim(self, params: JobFetchParams, ids: Sequence[int]) -> Sequence[JobRow]:
-        """Make those of the jobs running that are available still, as job_get_available does, and
-        return them; those that somebody else is taking are left out.
+        """Make those of the jobs running that are still available, as job_get_available does, and
+        return them; those that another client is fetching are left out.
         """
         values = {
             "ids": array_literals.numbers(ids),
@@ -139,12 +139,12 @@ class CandidateStore(Store):
         return (await self.job_key_list([id], partition)).get(id, "")
 
     async def partition_index_list(self) -> Collection[str]:
-        """Return the names of those indexes of partitions that can be used."""
+        """Return the names of the usable indexes of partitions."""
         rows = await self._sql.rows("partition_index_list", {"schema": self._sql.schema})
         return frozenset(rows.values())
 
     async def partition_index_create(self, partition: Partition) -> None:
-        """Make a partition's index, or make it anew where it was left broken; writers go on.
+        """Make a partition's index, or remake it if it was left invalid; writers are not blocked.
 
         Not inside a transaction.
         """
@@ -168,7 +168,7 @@ class CandidateStore(Store):
 
 
 def which(params: JobFetchParams) -> dict[str, Any]:
-    """Return the values of what tells which jobs a client may fetch."""
+    """Return the values of the conditions on the jobs that a client may fetch."""
     return {
         "queue": params.queue,
         "now": params.now,

@@ -1,7 +1,7 @@
 -- Waiting jobs that may be fetched, with the keys of their partitions.
 
 -- name: job_candidate_list
--- In the fetching index's order, which nothing sorts: rows are looked at one after the other until there are enough.
+-- In the fetching index's order, without a sort: rows are read one after the other until there are enough.
 select w.id, w.kind, w.keys
 from (
   select v.id, v.kind, v.priority, v.scheduled_at, v.keys, /* place: */ 1 /* :place */ as place
@@ -20,14 +20,14 @@ order by w.priority, w.scheduled_at, w.id
 limit :limit::bigint;
 
 -- part: candidate_place (job_candidate_list.place)
--- Among the jobs of its key.
+-- The job's place among those of its key.
 row_number() over (partition by (v.keys)[:by::int] order by v.priority, v.scheduled_at, v.id);
 
 -- part: candidate_not_full (job_candidate_list.not_full)
 and (w.keys)[:place::int] <> all(:full::text[]);
 
 -- name: job_candidate_list_by_key
--- Each step of the recursion finds the next key in the partition's index, however many jobs have the one before.
+-- Each step of the recursion finds the next key in the partition's index, however many jobs have the previous one.
 with recursive waiting (key) as (
   (
     select (/* key: */ ''::text /* :key */) collate "C"
@@ -78,7 +78,7 @@ kind;
 kind || ' ' || /* args: */ '{}' /* :args */;
 
 -- part: partition_by_args (job_candidate_list.keys)
--- An index holds 2,700 bytes at most, and nobody reads more than the beginning.
+-- An index entry has 2,700 bytes at most, and people read no more than the beginning.
 case
   when octet_length(/* args: */ '{}' /* :args */) <= 250 then /* args: */ '{}' /* :args */
   else left(/* args: */ '{}' /* :args */, 100) || '... ' || md5(/* args: */ '{}' /* :args */)

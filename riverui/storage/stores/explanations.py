@@ -1,4 +1,4 @@
-"""What tells why a job is not running: its place in line, its queue's recent work, its lock."""
+"""Reads why a job is not running: its place in line, its queue's recent work, its lock."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ from riverui.storage.store import Store
 from riverui.storage.stores.candidates import key_of
 
 _SEEN = 50
-"""Jobs of each state and priority that are looked at: they tell a pace, and take some
-milliseconds.
-"""
+"""Jobs of each state and priority to read: enough for a rate, within some milliseconds."""
 
 
 class ExplanationStore(Store):
-    """Reading what goes on around one job."""
+    """Reads the surroundings of one job."""
 
     async def job_line_get(
         self, queue: str, *, priority: int, scheduled_at: datetime, id: int, cap: int = 1_000
@@ -47,7 +45,7 @@ class ExplanationStore(Store):
         return JobLine(before=row.before, more_urgent=row.more_urgent, cap=cap)
 
     async def queue_work_get(self, queue: str, *, kind: str, cap: int = 1_000) -> QueueWork:
-        """Return what the queue's clients were seen to do; running jobs are counted up to `cap`."""
+        """Return the recent work of the queue's clients; running jobs are counted up to `cap`."""
         row = await self._sql.row(
             "queue_work_get",
             {
@@ -82,8 +80,8 @@ class ExplanationStore(Store):
         cap: int = 500,
     ) -> Overtaking:
         """Count the jobs of other kinds that come after this place in River's order and were taken
-        later than `after`, and than any of this kind; of each state and priority the `cap` that
-        were due last are looked at.
+        later than `after`, and than any of this kind, among the `cap` of each state and priority
+        that were due last.
         """
         row = await self._sql.row(
             "job_overtaken_get",
@@ -100,15 +98,15 @@ class ExplanationStore(Store):
         return Overtaking(jobs=row.jobs, cap=cap, kind_at=row.kind_at, kind_by=row.kind_by)
 
     async def job_lock_get(self, id: int) -> JobLock | None:
-        """Return what is known of the lock on a job's row; None without such a job."""
+        """Return the lock on a job's row; None without such a job."""
         row = await self._sql.row("job_lock_get", {"id": id})
         return None if row is None else JobLock(**row._asdict())
 
     async def job_holder_list(
         self, queue: str, partition: Partition, key: str, *, cap: int = 1_000, limit: int = 3
     ) -> Sequence[JobHolder]:
-        """Return running jobs of one key of a queue, the first of them by priority; up to `cap`
-        running jobs of the queue are looked at.
+        """Return running jobs of one key of a queue, the first of them by priority; read up to
+        `cap` running jobs of the queue.
         """
         values = {"queue": queue, "held": key, "cap": cap, "limit": limit}
         rows = await self._sql.rows("job_holder_list", values, key=key_of(partition))

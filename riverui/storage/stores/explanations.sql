@@ -1,4 +1,4 @@
--- What tells why a job is not running.
+-- Reads for explaining why a job is not running.
 
 -- name: job_line_get
 -- The order in which River fetches (JobGetAvailable), walked from its beginning up to the job.
@@ -12,9 +12,9 @@ from (
 ) x;
 
 -- name: queue_work_get
--- Of each state and priority the jobs that were due last: among them are those that were taken last, all in reach of
--- the fetching index. Times far away say nothing, and may be infinite. River's clients also take jobs that they have no
--- worker for, and fail them; long errors are not read for that.
+-- The jobs of each state and priority that were due last: among them are the last fetched ones, all found by the
+-- fetching index. Distant times are ignored, and may be infinite. River's clients also fetch jobs of kinds that they
+-- have no worker for, and fail them; long errors are not read to detect that.
 with seen as materialized (
   select s.state, n.priority, x.kind, x.client, x.attempted_at, x.finalized_at, x.unknown
   from unnest('{running,completed,retryable,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
@@ -42,7 +42,7 @@ clients as materialized (
   limit 50
 ),
 since as materialized (
-  -- From when on the completed jobs are all known: where there are more of a priority, from the oldest end of those.
+  -- The time since which all completed jobs are known: if a priority has more, the oldest end of those read.
   select greatest(now() - interval '10 minutes', max(w.oldest)) as ends_since
   from (
     select min(e.finalized_at) as oldest from seen e
@@ -79,8 +79,8 @@ select
   (select s.ends_since from since s) as ends_since;
 
 -- name: job_overtaken_get
--- Of each state and priority the jobs that were due last, as in queue_work_get. Jobs that are to be tried again are
--- left out: they were due before that.
+-- The jobs of each state and priority that were due last, as in queue_work_get. Jobs to be retried are left out: they
+-- were due before that.
 with seen as materialized (
   select n.priority, x.id, x.kind, x.scheduled_at, x.attempted_at, x.client
   from unnest('{running,completed,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
@@ -109,7 +109,7 @@ select
   (select o.client from own o) as kind_by;
 
 -- name: job_lock_get
--- Whoever locks or changes a row leaves its transaction there, and holds the lock on that transaction until it ends.
+-- A transaction that locks or changes a row leaves its id there, and holds the lock on that id until it ends.
 select j.xmax::text::bigint as transaction, l.pid, l.client, l.state, l.since
 from /* schema */river_job j
 left join lateral (
@@ -122,7 +122,7 @@ left join lateral (
 where j.id = :id::bigint;
 
 -- name: job_holder_list
--- Running jobs are few; the keys of those beyond the cap are not looked at.
+-- Running jobs are few; the keys of those beyond the cap are not read.
 select x.id, x.client
 from (
   select j.id, left(j.attempted_by[array_upper(j.attempted_by, 1)], 100) as client,
@@ -136,7 +136,7 @@ where x.key = :held::text
 limit :limit::bigint;
 
 -- name: job_share_get
--- The waiting jobs that a client looks at where the partition has no index, by their keys; the job's own key first.
+-- The waiting jobs that a client reads if the partition has no index, by their keys; the job's own key first.
 with own as materialized (
   select /* key: */ ''::text /* :key */ as key from /* schema */river_job where id = :id::bigint
 ),

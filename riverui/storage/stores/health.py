@@ -1,4 +1,4 @@
-"""Reads whether a database's jobs are well: who works, what waits, what the server does."""
+"""Reads the health of a database's jobs: working clients, waiting jobs, the server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from riverui.domain.health.facts import (
 from riverui.storage.store import Store
 
 _NEWEST = 50
-"""Jobs of each state and priority of a queue that may have overtaken others: enough to be sure."""
+"""Jobs of each state and priority of a queue to read for those that overtook others."""
 _TRIED = 100
-"""Jobs whose metadata is looked into: it may be large."""
+"""Jobs whose metadata is read: it may be large."""
 
 
 class HealthStore(Store):
-    """Reading what the health report needs."""
+    """Reads for the health report."""
 
     async def health_running(self, *, cap: int = 1_000) -> RunningJobs:
         """Return the running jobs, by queue; at most `cap`."""
@@ -49,7 +49,7 @@ class HealthStore(Store):
         self, queues: Sequence[str], *, now: datetime, cap: int = 5_000, seen: int = 300
     ) -> Mapping[str, QueueWaiting]:
         """Return the due jobs of each of these queues, counted up to `cap`, the kinds of the `seen`
-        that come next, and who took jobs of it last.
+        that come next, and the clients that fetched from it last.
         """
         named = {"queues": list(queues)}
         counts = await self._sql.rows("health_waiting_count", named | {"cap": cap})
@@ -102,7 +102,7 @@ class HealthStore(Store):
         return LostJobs(jobs=[LostJob(**row._asdict()) for row in rows.records()], whole=whole)
 
     async def health_database(self) -> DatabaseState:
-        """Return what the server tells of transactions, locks and notifications."""
+        """Return the server's transactions, locks and notifications."""
         row = await self._sql.row("health_database")
         return DatabaseState(
             oldest=_open(row.open_pid, row.open_client, row.open_state, row.open_since),

@@ -1,4 +1,4 @@
--- What tells whether a database's jobs are well. Names of people and programs are cut: rows may hold anything.
+-- Reads for the health report. Names of people and programs are cut: rows may contain anything.
 
 -- name: health_running
 select j.id, left(j.queue, 200) as queue, left(j.kind, 200) as kind,
@@ -36,7 +36,7 @@ select q.name as queue, (
 from unnest(:queues::text[]) as q (name);
 
 -- name: health_waiting_kinds
--- What comes next in River's order; a job that has been attempted comes back from a failure, a rescue or a snooze.
+-- The next jobs in River's order; one that has been attempted has failed, or was rescued or snoozed.
 select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries,
   min(x.priority) as priority, (array_agg(x.scheduled_at order by x.priority, x.scheduled_at))[1] as since
 from unnest(:queues::text[]) as q (name)
@@ -52,8 +52,8 @@ order by q.name, jobs desc
 limit 1000;
 
 -- name: health_waiting_overtaken
--- Of each state and priority the jobs that were due last, as for takers. Jobs that are to be tried again are left
--- out: they were due before that. The leader may have made a waiting job available some seconds after it was due.
+-- The jobs of each state and priority that were due last, as for takers. Jobs to be retried are left out: they were
+-- due before that. The leader may have made a waiting job available some seconds after it was due.
 with asked as materialized (
   select * from unnest(:queues::text[], :kinds::text[], :priorities::smallint[], :since::timestamptz[])
     as a (queue, kind, priority, since)
@@ -84,8 +84,8 @@ cross join lateral (
 ) k;
 
 -- name: health_waiting_takers
--- Of each state and priority the jobs that were due last: among them are those that were taken last. Times far away say
--- nothing.
+-- The jobs of each state and priority that were due last: among them are the last fetched ones. Distant times are
+-- ignored.
 select q.name as queue, left(x.client, 200) as client, max(x.attempted_at) as taken_at
 from unnest(:queues::text[]) as q (name)
 cross join unnest('{running,completed,retryable,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
@@ -104,7 +104,7 @@ order by taken_at desc
 limit 200;
 
 -- name: health_tried
--- Rescued jobs are tried again: they run, or wait for it. `most` is how many of a state were looked at.
+-- Rescued jobs are retried: they run, or wait for it. `most` is how many of a state were read.
 with seen as materialized (
   select s.state, x.id, x.attempt
   from unnest('{running,available,retryable}'::text[]::/* schema */river_job_state[]) as s (state)
@@ -136,8 +136,8 @@ order by rescues desc, j.id
 limit :limit::bigint;
 
 -- name: health_database
--- A session of which the role may see nothing has neither a beginning nor a state. Only transactions that hold a number
--- or a snapshot keep Postgres from cleaning up; prepared ones do so without a process.
+-- A session that the role may not inspect has neither a start nor a state. Only transactions with an id or a snapshot
+-- keep Postgres from cleaning up; prepared ones do so without a process.
 with sessions as materialized (
   select a.pid, coalesce(nullif(left(a.application_name, 200), ''), a.usename, '') as client, a.state, a.xact_start,
     a.query_start, a.wait_event_type, a.backend_xid is not null or a.backend_xmin is not null as holds, a.query

@@ -8,7 +8,7 @@ from riverui.storage.store import Store
 
 
 class IndexStore(Store):
-    """Operations on indexes; not for use inside a transaction, but for the list."""
+    """Operations on indexes; except for the list, not for use inside a transaction."""
 
     async def index_list(self) -> Sequence[str]:
         """Return names of the indexes on River's tables, artefacts of broken rebuilds included."""

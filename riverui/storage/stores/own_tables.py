@@ -10,7 +10,7 @@ from riverui.storage.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnTableSize:
-    """How large one table is."""
+    """The size of one table."""
 
     name: str
     rows_estimated: int
@@ -23,6 +23,6 @@ class OwnTableStore(Store):
     """Reads the catalog."""
 
     async def own_table_size_list(self) -> Sequence[OwnTableSize]:
-        """Return how large each of the tables of riverui is, by name."""
+        """Return the size of each table of riverui, by name."""
         rows = await self._sql.rows("own_table_size_list", {"schema": self._sql.schema})
         return [OwnTableSize(**row._asdict()) for row in rows.records()]

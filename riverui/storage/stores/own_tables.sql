@@ -1,5 +1,5 @@
 -- name: table_name_list
--- Sequences of an older migration lack a column, and with them all of riverui's tables count as missing.
+-- Sequences of an older migration lack a column; all of riverui's tables then count as missing.
 select c.relname::text as name
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace

@@ -1,4 +1,4 @@
-"""Periodic jobs, out of the rows that they leave."""
+"""Reads periodic jobs from the rows of their runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from riverui.storage.store import Store
 _TRY = 500
 """Milliseconds for River's GIN index, and for metadata that is long."""
 _WINDOW = 20_000
-"""Newest jobs of the table that are looked at where there are too many periodic ones."""
+"""Newest jobs of the table to read if there are too many periodic ones."""
 
 
 class PeriodicRunStore(Store):
@@ -25,9 +25,9 @@ class PeriodicRunStore(Store):
         self, *, most: int = 20_000, names: int = 200, runs: int = 40
     ) -> PeriodicHistories | None:
         """Return periodic jobs by name, those without a name by kind, at most `names`, each with
-        its newest `runs`; None where they cannot be read in time.
+        its newest `runs`; None if they cannot be read in time.
 
-        Where there are more than `most` jobs of them, those among the newest jobs of the table.
+        If these are more than `most` jobs, only those among the newest jobs of the table count.
         """
         values = {"most": most, "name_length": MOST_NAME, "names": names, "runs": runs}
         rows = await self._seen(values)

@@ -19,20 +19,18 @@ class ReplicationRow:
     standby: bool
     """Whether it follows another server and takes no changes."""
     position: int | None
-    """Bytes of changes since the beginning: written for good on a primary, readable on a standby.
-    None where the server does not tell.
+    """WAL position in bytes: flushed on a primary, replayed on a standby. None if the server does
+    not report it.
     """
     system: str
-    """What a primary and its standbys have in common and no other servers; empty where it is not
-    told.
-    """
+    """The identifier that a primary shares with its standbys only; empty if it is not known."""
     behind: timedelta | None
-    """Age of the newest change that a standby shows, by its own clock; None where it shows none."""
+    """Age of the newest change that a standby shows, by its own clock; None if it shows none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerRow:
-    """The database server as the About page tells it."""
+    """The database server as the About page shows it."""
 
     version: str
     database: str
@@ -62,7 +60,7 @@ _SETTINGS = (
 
 
 class ServerStore(Store):
-    """Operations on what lies around River's tables."""
+    """Reads facts about the server."""
 
     async def migration_list(self) -> Sequence[MigrationRow]:
         """Return applied migrations of every line, by line and version; empty without a migration
@@ -74,31 +72,31 @@ class ServerStore(Store):
         return [MigrationRow(**row._asdict()) for row in rows.records()]
 
     async def transaction_id(self) -> int:
-        """Return the number of the transaction that this is part of, by which it is known later."""
+        """Return the id of the current transaction, to look it up later."""
         return int((await self._sql.rows("transaction_id")).value())
 
     async def transaction_committed(self, id: int) -> bool | None:
-        """Return whether that transaction was kept; None while it is not decided.
+        """Return whether that transaction was committed; None while it is in progress.
 
-        True also for one so old that the server has forgotten it, False for one it has never heard
-        of.
+        True also for one so old that the server has forgotten it, False for one that it does not
+        know.
         """
         try:
             status = (await self._sql.rows("transaction_status", {"id": id})).value()
         except BadRequest:
-            # Of a server whose place a standby has taken since.
+            # An id of a server that a standby has replaced since.
             return False
         return None if status == "in progress" else status != "aborted"
 
     async def dashboard_list(self) -> Sequence[str]:
-        """Return the names of the dashboards that are connected to this database and say so: those
-        of `riverui serve`, each process once.
+        """Return the names of the processes of `riverui serve` that are connected to this
+        database, each once.
         """
         rows = await self._sql.rows("dashboard_list", {"prefix": DASHBOARD_PREFIX})
         return [str(name).removeprefix(DASHBOARD_PREFIX) for name in rows.values()]
 
     async def replication_get(self) -> ReplicationRow:
-        """Return where the server stands."""
+        """Return the server's replication state."""
         return ReplicationRow(**(await self._sql.row("replication_get"))._asdict())
 
     async def server_get(self) -> ServerRow:

@@ -18,7 +18,8 @@ select current_setting('server_version') as version, current_database() as datab
   coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0) as job_bytes;
 
 -- name: replication_get
--- A standby can follow what its primary has flushed, and shows what it has replayed. Both have the same database.
+-- A standby can receive changes that its primary has flushed, and shows those it has replayed. Both have the same
+-- system identifier.
 select pg_is_in_recovery() as standby,
   (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end
     - '0/0'::pg_lsn)::bigint as position,
@@ -35,7 +36,7 @@ order by name
 limit 100;
 
 -- name: server_settings
--- `reset_val` is what a session starts with; the current values are those of our own short transactions.
+-- `reset_val` is the value at the start of a session; the current values are those of riverui's transactions.
 select name,
   case
     when unit = '8kB' then pg_size_pretty(reset_val::bigint * 8192)

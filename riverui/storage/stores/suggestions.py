@@ -1,4 +1,4 @@
-"""Names for the search box that only a look into many jobs finds."""
+"""Suggestions for the search box that have to be read from many jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SuggestionStore(Store):
     ) -> Sequence[str]:
         """Return dotted paths in `args` or `metadata` of the newest jobs, that contain `match`."""
         if field not in _FIELDS:
-            raise BadRequest(f"There are no paths in “{field}”.")
+            raise BadRequest(f"“{field}” has no paths.")
         values = {"pattern": contains_pattern(match), "limit": limit}
         return (await self._sql.rows("job_path_list", values, column=word(field))).values()
 
@@ -30,6 +30,6 @@ class SuggestionStore(Store):
         return (await self._sql.rows("job_tag_list", values)).values()
 
     async def job_worker_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Return ids of clients that work or lately worked jobs and contain `match`, by name."""
+        """Return ids of clients of the newest jobs that contain `match`, by name."""
         values = {"pattern": contains_pattern(match), "limit": limit}
         return (await self._sql.rows("job_worker_list", values)).values()

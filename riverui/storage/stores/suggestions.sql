@@ -1,17 +1,17 @@
--- Names that a person might search for, from the newest jobs only.
+-- Suggestions for searches, from the newest jobs only.
 
 -- name: job_tag_list
 select distinct t.tag
 from (select j.tags from /* schema */river_job j order by j.id desc limit 10000) newest
--- A job with thousands of tags has none that a person would look for.
+-- Jobs with thousands of tags are skipped: people do not search for these.
 cross join lateral unnest(case when pg_column_size(newest.tags) <= 8192 then newest.tags::text[] end) as t (tag)
 where t.tag ilike :pattern::text
 order by t.tag
 limit :limit::bigint;
 
 -- name: job_worker_list
--- The last entry of `attempted_by` is who works the job now, or worked it last. River keeps a hundred; arrays far
--- longer would have to be unpacked whole.
+-- The last entry of `attempted_by` is the client that works the job, or worked it last. River keeps a hundred; much
+-- longer arrays would have to be decompressed whole.
 select distinct w.name
 from (
   (
@@ -45,7 +45,7 @@ order by w.name
 limit :limit::bigint;
 
 -- name: job_path_list
--- Paths through objects only, as containment by path goes; big values and deep ones are left out.
+-- Paths through objects only, as in containment by path; large and deep values are left out.
 with recursive newest as (
   select j./* column: */args/* :column */ as value
   from /* schema */river_job j
