@@ -100,7 +100,7 @@ def _dashboard(
                 targets += _load_targets(asyncio.run(measure_figures(urls[0])))
         if "live" in parts:
             with _databases(server, [0], reuse=False) as urls:
-                _tell_live(asyncio.run(measure_live(urls[0])))
+                _print_live(asyncio.run(measure_live(urls[0])))
     return targets
 
 
@@ -317,7 +317,7 @@ def _viewer_targets(database_url: str) -> list[Check]:
     ]
 
 
-def _tell_live(live: LiveFigures) -> None:
+def _print_live(live: LiveFigures) -> None:
     print(
         f"Go River: {live.alone:,.0f} jobs/s alone, {live.watched:,.0f} jobs/s while {live.pages}"
         f" pages were served ({live.watched / live.alone:.2f}×), p50 {live.p50:.1f} ms, p99"

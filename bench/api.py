@@ -1,5 +1,5 @@
-"""The API as a program gets it, beside River UI's where Go is there to build it: the same addresses
-on kept connections, in turns; and an export of everything.
+"""Measures the API beside River UI's, if Go is there to build it: the same addresses on persistent
+connections, in turns; and an export of everything.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _RIVER_UI = "riverqueue.com/riverui/cmd/riverui"
 _SECONDS = 6.0
 """For each address, of both together."""
 _ROUNDS, _LEAST = 60, 3
-"""Turns of each address at most, and how many there are whatever they take."""
+"""Most turns of each address, and how many there are however long they take."""
 _WARM = 2
-"""Turns that do not count where there are more than the least."""
+"""Turns that do not count if there are more than the least."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """What is asked for, and how long it may take beside River UI."""
+    """A requested address, and how long it may take beside River UI."""
 
     name: str
     path: str
@@ -41,7 +41,7 @@ class Address:
 
 @dataclass(slots=True)
 class Times:
-    """What one server took for one address."""
+    """The times of one server for one address."""
 
     runs: list[float] = field(default_factory=list)
     """Milliseconds."""
@@ -49,15 +49,15 @@ class Times:
 
     @property
     def median(self) -> float:
-        """The middle one, without the first."""
+        """The median, without the warm-up."""
         warm = self.runs[_WARM:] if len(self.runs) > _WARM + _LEAST else self.runs
         return statistics.median(warm)
 
     def __str__(self) -> str:
-        """Return the median, beside a status that is no answer."""
+        """Return the median, with the status if the request failed."""
         digits = 2 if self.median < 10 else 1 if self.median < 100 else 0
-        told = f"{self.median:,.{digits}f}"
-        return told if self.status == 200 else f"{self.status} after {told}"
+        text = f"{self.median:,.{digits}f}"
+        return text if self.status == 200 else f"{self.status} after {text}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +70,7 @@ class Pair:
 
     @property
     def ratio(self) -> float | None:
-        """Our time beside River UI's; None if there is none, or one of the two gave up."""
+        """Our time beside River UI's; None without River UI, or if one of the two failed."""
         if self.river_ui is None or {self.ours.status, self.river_ui.status} != {200}:
             return None
         return self.ours.median / self.river_ui.median
@@ -78,7 +78,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiFigures:
-    """What the API gave on one database."""
+    """The API's figures on one database."""
 
     pairs: Sequence[Pair]
     exported: int
@@ -124,15 +124,15 @@ def _measure(url: str, *, export: bool) -> ApiFigures:
         theirs = None
         if shutil.which("go") is not None:
             program = str(build("river_ui", _RIVER_UI))
-            here = {**environment, "RIVER_HOST": "127.0.0.1"}
-            theirs = stack.enter_context(serve([program], here))
+            local = {**environment, "RIVER_HOST": "127.0.0.1"}
+            theirs = stack.enter_context(serve([program], local))
         pairs = [_ask(address, ours, theirs) for address in _addresses(url)]
         exported, seconds = _export(ours) if export else (0, 0.0)
     return ApiFigures(pairs=pairs, exported=exported, export_seconds=seconds)
 
 
 def _addresses(url: str) -> Iterator[Address]:
-    """Yield what is asked for; names that a filter needs come from the database."""
+    """Yield the addresses; names for filters come from the database."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "select (select max(id) / 2 from river_job), (select t from river_job j, unnest(j.tags)"

@@ -1,7 +1,6 @@
-"""Every query that a page sends, beside the form in which River UI sends it where River UI has it
-at all.
+"""Every query that a page sends, beside River UI's form of it, if River UI has one.
 
-River UI here is v0.22.0 with River v0.51.1: whole rows, time order only for finalized jobs, whose
+River UI is v0.22.0 with River v0.51.1: whole rows, time order only for finalized jobs, whose
 index its list of one state can use, and counts of each state up to a cap.
 """
 
@@ -71,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """What the cases need to know of a filled database."""
+    """Facts about a filled database that the cases need."""
 
     rows: int
     now: datetime
@@ -84,7 +83,7 @@ class Facts:
 
 
 def facts(connection: psycopg.Connection[TupleRow]) -> Facts:
-    """Look them up."""
+    """Read the facts from the database."""
 
     def one(query: str, *parameters: object) -> tuple[object, ...]:
         row = connection.execute(query.encode(), parameters).fetchone()
@@ -162,7 +161,7 @@ def _term(field: Field, op: Op, *values: int | str | datetime, negated: bool = F
 
 
 def cases(about: Facts) -> list[Case]:
-    """All of them for one database, in the order of the pages."""
+    """Return all cases for one database, in the order of the pages."""
     return [*_lists(about), *_searches(about), *_counts(), *_facets(), *_others(about)]
 
 
@@ -246,7 +245,7 @@ def _searches(about: Facts) -> list[Case]:
             [_term(Field.KIND, Op.EQ, RETIRED)],
             f"kind = any('{{{RETIRED}}}') and ",
         ),
-        ("unknown kind", [_term(Field.KIND, Op.EQ, "nobody")], "kind = any('{nobody}') and "),
+        ("unknown kind", [_term(Field.KIND, Op.EQ, "absent")], "kind = any('{absent}') and "),
         ("kind pattern", [_term(Field.KIND, Op.LIKE, "*_1*")], ""),
         ("not a kind", [_term(Field.KIND, Op.EQ, "kind_00", negated=True)], ""),
         ("queue", [_term(Field.QUEUE, Op.EQ, "search")], "queue = any('{search}') and "),
@@ -262,7 +261,7 @@ def _searches(about: Facts) -> list[Case]:
         ("absent error text", [_term(Field.ERROR, Op.LIKE, "no such text")], ""),
         ("worker", [_term(Field.WORKER, Op.EQ, about.worker)], ""),
         ("attempt", [_term(Field.ATTEMPT, Op.GT, 24)], ""),
-        ("created lately", [_term(Field.CREATED, Op.GT, about.now - timedelta(hours=1))], ""),
+        ("created recently", [_term(Field.CREATED, Op.GT, about.now - timedelta(hours=1))], ""),
         ("created long ago", [_term(Field.CREATED, Op.LT, about.now - timedelta(hours=23))], ""),
         ("finished long ago", [_term(Field.FINISHED, Op.LT, about.now - timedelta(hours=23))], ""),
     ]

@@ -68,7 +68,7 @@ class BackFill:
     longest: float
     """Milliseconds."""
     window: float
-    """Milliseconds to put the window together."""
+    """Milliseconds to assemble the window."""
 
 
 async def measure_figures(
@@ -156,7 +156,7 @@ async def measure_back_fill(url: str) -> BackFill:
 
 
 def loads(figures: list[Load]) -> list[str]:
-    """Return them in words."""
+    """Return the figures of the load as a sentence."""
     return [
         f"{one.rate:,} ends/s: {one.postgres:.2%} of a processor in Postgres, {one.process:.2%} in"
         f" the dashboard, longest tick {one.longest:.0f} ms"
@@ -166,7 +166,7 @@ def loads(figures: list[Load]) -> list[str]:
 
 
 def back_fill(one: BackFill) -> str:
-    """Return it in words."""
+    """Return the figures of the hour as a sentence."""
     return (
         f"the last hour, {one.jobs:,} ended jobs: {one.postgres:.2f} s of a processor in Postgres,"
         f" {one.process:.2f} s in the dashboard; {one.elapsed:.2f} s in {one.slices} slices, the"
@@ -175,7 +175,7 @@ def back_fill(one: BackFill) -> str:
 
 
 class _Passing:
-    """Our clock, set forward by what is said to have passed."""
+    """A clock that is set forward."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -191,8 +191,8 @@ Cpu = Callable[[], Any]
 async def _server(
     url: str,
 ) -> AsyncIterator[tuple[Driver, psycopg.AsyncConnection[TupleRow], Cpu]]:
-    """Yield a driver, a plain connection, and what tells the seconds of processor time that the
-    driver's connections have used: the server must be on this machine.
+    """Yield a driver, a plain connection, and a function that returns the seconds of processor time
+    used by the driver's connections: the server must be on this machine.
     """
     driver = connect(url)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as plain:

@@ -47,7 +47,7 @@ def mix(rows: int) -> dict[str, int]:
 
 
 def fill(connection: psycopg.Connection[TupleRow], rows: int) -> None:
-    """Replace what the tables hold by `rows` jobs and the queues they are in, and commit.
+    """Replace the contents of the tables with `rows` jobs and their queues, and commit.
 
     A table of more than `SLIM_FROM` rows is one of a million rows with a long history before it,
     whose completed jobs have small args and neither errors nor tags nor metadata. The connection

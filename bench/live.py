@@ -1,4 +1,4 @@
-"""Go River at full speed on the same database, with and without somebody looking on."""
+"""Go River at full speed on the same database, with and without people on the dashboard."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def measure_live(database_url: str, *, rounds: int = 2, seconds: float = 5
     ) as port:
         async with go_worker(build("worker"), database_url, "-fast", "-queues=default=2000") as go:
             await go.ask("load", count=_WAITING, seconds=2)
-            # There and back again, so that the growing table weighs on both alike.
+            # In both orders, so that the growing table slows both alike.
             for watched in (False, True, True, False) * rounds:
                 load = asyncio.create_task(go.ask("load", count=_WAITING, seconds=seconds))
                 if watched:
@@ -66,7 +66,7 @@ async def measure_live(database_url: str, *, rounds: int = 2, seconds: float = 5
 
 
 def _look(port: int, seconds: float) -> list[float]:
-    """Return the milliseconds of each page; raises what any of the viewers met."""
+    """Return the milliseconds of each page; raise the first error of any viewer."""
     answers: list[float] = []
     failures: list[BaseException] = []
     end = time.monotonic() + seconds

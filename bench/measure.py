@@ -55,7 +55,7 @@ class Subject:
 
 
 async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str, dict[int, Result]]:
-    """Case → rows of the database → result."""
+    """Return the results by case and rows of the database."""
     timings: dict[tuple[str, int, str], Timing] = defaultdict(Timing)
     with stopwatch() as watch:
         for _ in range(repeats):

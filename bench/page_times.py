@@ -1,5 +1,5 @@
-"""What each page takes of Python and of the database, and what the first request of a process takes
-beside the next ones.
+"""Measures each page in Python and in the database, and the first request of a process beside
+the next ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PageTime:
     python: float
     """The processor's time."""
     database: float
-    """The rest of the time: what was waited for."""
+    """The rest of the time, spent waiting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""The 100-row page as a browser gets it, beside a bare page of the same size, in turns."""
+"""Measures the 100-row page beside a bare page of the same size, in turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLIENTS = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageFigures:
-    """What the two pages gave."""
+    """The figures of the two pages."""
 
     bytes: int
     bare_bytes: int

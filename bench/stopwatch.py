@@ -31,15 +31,13 @@ class Stopwatch:
         return max(self.laps, default=0.0)
 
     def clear(self) -> None:
-        """Start anew."""
+        """Forget all times."""
         self.laps.clear()
 
 
 @contextlib.contextmanager
 def stopwatch() -> Iterator[Stopwatch]:
-    """Take the times of statements of every asynchronous connection of this process, whoever opened
-    it.
-    """
+    """Take the times of statements of every asynchronous connection of this process."""
     watch = Stopwatch()
     execute = psycopg.AsyncCursor.execute
 

@@ -1,4 +1,4 @@
-"""What a run gave, and the clock that it is timed by."""
+"""The result of a run, and its clock."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Drain:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latency:
-    """Milliseconds from asking for the insert until the job is there to work."""
+    """Milliseconds from the call of the insert until the worker has the job."""
 
     p50: float
     p99: float
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Self:
-        """Of measured times."""
+    def from_seconds(cls, seconds: Sequence[float]) -> Self:
+        """Return the percentiles of measured times."""
         centiles = statistics.quantiles(seconds, n=100)
         return cls(p50=centiles[49] * 1000, p99=centiles[98] * 1000)
 

@@ -1,6 +1,4 @@
-"""What Postgres itself can do on River's tables: nothing that a client does can be faster than
-these.
-"""
+"""What Postgres itself can do on River's tables: the upper bound for every client."""
 
 from __future__ import annotations
 
@@ -131,4 +129,4 @@ async def listen_loop(url: str, *, samples: int, pause: float) -> Latency:
             await asyncio.sleep(pause)
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-    return Latency.of(times)
+    return Latency.from_seconds(times)

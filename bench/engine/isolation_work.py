@@ -25,12 +25,12 @@ def loop(number: int) -> None:
 
 
 def compute(job: Job[Loops]) -> None:
-    """Do it as a job."""
+    """Run the loop of a job."""
     loop(job.args.number)
 
 
 def workers(isolation: Isolation | None) -> Workers:
-    """Return who computes, in threads or apart."""
+    """Return the workers, in threads or in processes."""
     made = Workers()
     made.work(Loops, isolation=isolation)(compute)
     return made

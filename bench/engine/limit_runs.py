@@ -48,7 +48,7 @@ class Args:
 
 
 class AtWork:
-    """Counts the jobs at work, and raises where there is one too many."""
+    """Counts the jobs at work, and raises if there are too many."""
 
     def __init__(self, jobs: int, *, most: int, most_of_key: int) -> None:
         self.over = asyncio.Event()
@@ -58,7 +58,7 @@ class AtWork:
         self._most_of_key = most_of_key
 
     async def work(self, key: int) -> None:
-        """Be at work for a moment."""
+        """Work one job."""
         keys = self._keys
         keys[key] += 1
         if keys[key] > self._most_of_key or keys.total() > self._most:

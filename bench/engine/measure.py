@@ -44,7 +44,7 @@ _PEERS = {
 }
 """How many jobs each of them gets, and how many times as fast we want to be."""
 _INSERT_BATCH = 1_000
-"""Jobs that one call inserts: what programs that insert many give at once."""
+"""Jobs that one call inserts, as in programs that insert many."""
 _FEATURE_JOBS = 20_000
 """Jobs of a run of features."""
 _JOIN_TASKS = 10_000
@@ -78,7 +78,7 @@ class Runner:
     runs: list[Drain] = field(default_factory=list)
 
     def median(self, figure: Callable[[Drain], float]) -> float:
-        """Of all runs."""
+        """Return the median of a figure of all runs."""
         return statistics.median(map(figure, self.runs))
 
     @property
@@ -122,7 +122,7 @@ def _burn(databases: Databases, rounds: int) -> list[Check]:
         _FLOOR: Runner(run=lambda url: floors.sql_loop(url, _JOBS)),
     }
     _turns(databases, runners, rounds)
-    _tell("burn-down of no-op jobs", runners)
+    _print_table("burn-down of no-op jobs", runners)
     ours = runners[_OURS]
     found = [
         _ratio("burn-down against river bench", ours, runners["river bench"], 1.8),
@@ -145,7 +145,7 @@ def _sustained(databases: Databases, rounds: int) -> list[Check]:
         ),
     }
     _turns(databases, runners, rounds)
-    _tell("burn-down, longer and beside history", runners)
+    _print_table("burn-down, longer and beside history", runners)
     short, long, beside = runners.values()
     return [
         _ratio("300,000 jobs against 50,000", long, short, 0.8),
@@ -160,7 +160,7 @@ def _continuous(databases: Databases, rounds: int) -> list[Check]:
         "river bench": Runner(run=lambda url: river.continuous(binary, url, 10)),
     }
     _turns(databases, runners, rounds)
-    _tell("inserting and working at once, 10 s", runners)
+    _print_table("inserting and working at once, 10 s", runners)
     return [
         _ratio("continuous mode against river bench", runners[_OURS], runners["river bench"], 1.0)
     ]
@@ -180,7 +180,7 @@ def _inserts(databases: Databases, rounds: int) -> list[Check]:
         "raw COPY": inserting(lambda url: floors.raw_copy(url, _JOBS, batch=_INSERT_BATCH)),
     }
     _turns(databases, runners, rounds)
-    _tell(f"inserts of {_INSERT_BATCH:,} jobs", runners)
+    _print_table(f"inserts of {_INSERT_BATCH:,} jobs", runners)
     return [
         _ratio("insert_many against raw COPY", runners["insert_many"], runners["raw COPY"], 0.7),
         _ratio(
@@ -205,26 +205,26 @@ def _latency(databases: Databases, rounds: int) -> list[Check]:
                 f"round {number}, {name}: p99 {ours[-1].p99:.1f} ms, raw {raw[-1].p99:.1f} ms",
                 file=sys.stderr,
             )
-        told = {"lazy": "default settings", "eager": "cooldown 2 ms"}[name]
+        settings = {"lazy": "default settings", "eager": "cooldown 2 ms"}[name]
         mine, floor = _middle(ours), _middle(raw)
         print(
-            f"insert to start, {told}: p50 {mine.p50:.2f} ms, p99 {mine.p99:.2f} ms;"
+            f"insert to start, {settings}: p50 {mine.p50:.2f} ms, p99 {mine.p99:.2f} ms;"
             f" raw LISTEN loop: p50 {floor.p50:.2f} ms, p99 {floor.p99:.2f} ms\n"
         )
         found += [
             check(
-                f"insert to start, {told}: p50 against a LISTEN loop",
+                f"insert to start, {settings}: p50 against a LISTEN loop",
                 mine.p50 / floor.p50,
                 at_most=2,
                 unit="×",
             ),
             check(
-                f"insert to start, {told}: p99 against a LISTEN loop",
+                f"insert to start, {settings}: p99 against a LISTEN loop",
                 mine.p99 / floor.p99,
                 at_most=2,
                 unit="×",
             ),
-            check(f"insert to start, {told}: p99", mine.p99, at_most=10, unit=" ms"),
+            check(f"insert to start, {settings}: p99", mine.p99, at_most=10, unit=" ms"),
         ]
     return found
 
@@ -244,7 +244,7 @@ def _features(databases: Databases, rounds: int) -> list[Check]:
         "workflows of four": run("workflows"),
     }
     _turns(databases, runners, rounds)
-    _tell("burn-down of no-op jobs, by features", runners)
+    _print_table("burn-down of no-op jobs, by features", runners)
     bare, plain, sequences, workflows = runners.values()
     joins = []
     for _ in range(rounds):
@@ -282,7 +282,7 @@ def _limits(databases: Databases, rounds: int) -> list[Check]:
         "pgqueuer, 40 at once": _peer("pgqueuer_limited", _LIMIT_JOBS),
     }
     _turns(databases, runners, rounds)
-    _tell("jobs of 50 ms, 4 clients with 10 workers", runners)
+    _print_table("jobs of 50 ms, 4 clients with 10 workers", runners)
     unlimited, whole, partitions, _, limited = runners.values()
     return [
         _ratio("a limit of 40 against pgqueuer's", whole, limited, 1.0),
@@ -345,7 +345,7 @@ def _isolation(databases: Databases, rounds: int) -> list[Check]:
             runners["one bare process"] = run("alone", jobs, loops)
             runners["two bare processes"] = run("apart", jobs, loops)
         _turns(databases, runners, rounds)
-        _tell(title, runners)
+        _print_table(title, runners)
         threads, processes, *floor = runners.values()
         if floor:
             alone, apart = floor
@@ -390,7 +390,7 @@ def _turns(databases: Databases, runners: Mapping[str, Runner], rounds: int) -> 
             print(f"round {number}, {name}: {runner.runs[-1].per_second:,.0f}/s", file=sys.stderr)
 
 
-def _tell(title: str, runners: Mapping[str, Runner]) -> None:
+def _print_table(title: str, runners: Mapping[str, Runner]) -> None:
     first = next(iter(runners.values()))
     print(
         f"{title:46}{'jobs':>9}{'jobs/s':>10}{'from':>9}{'to':>9}{'ratio':>8}{'inserts/s':>11}{'CPU µs':>8}"  # noqa: E501

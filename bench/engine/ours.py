@@ -33,18 +33,18 @@ class Args:
 
 
 class Stamp(Worker[Args]):
-    """Tells when it started a job."""
+    """Records when it started a job."""
 
     def __init__(self) -> None:
         self.started: asyncio.Queue[float] = asyncio.Queue()
 
     async def work(self, job: Job[Args]) -> None:
-        """Note the time, nothing else."""
+        """Record the time."""
         self.started.put_nowait(time.perf_counter())
 
 
 async def burn_down(url: str, jobs: str) -> Drain:
-    """Run `riverui bench -n`, on whatever finished jobs there are."""
+    """Run `riverui bench -n`, beside the finished jobs of the database."""
     driver = connect(url)
     tally = await Benchmark(driver, say=_quiet).run(total=int(jobs))
     await driver.close()
@@ -94,7 +94,7 @@ async def latency(url: str, samples: str, pause: str, eager: str) -> dict[str, f
             if number >= 0:
                 times.append(took)
             await asyncio.sleep(float(pause))
-    return asdict(Latency.of(times))
+    return asdict(Latency.from_seconds(times))
 
 
 async def idle(url: str) -> None:

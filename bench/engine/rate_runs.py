@@ -1,4 +1,4 @@
-"""How true rate limits and fair shares are, each run in a process of its own.
+"""How exact rate limits and fair shares are, each run in its own process.
 
 `python -m bench.engine.rate_runs COMMAND URL …` prints one line of JSON.
 """
@@ -59,7 +59,7 @@ class Begun:
         self._wanted = 0
 
     def add(self, key: int) -> None:
-        """Take note of a job that begins now."""
+        """Record a job that begins now."""
         self.jobs.append((time.perf_counter(), key))
         if len(self.jobs) >= self._wanted:
             self._reached.set()
@@ -139,7 +139,7 @@ async def shares(url: str, indexed: str, seconds: str) -> dict[str, float]:
 async def _working(
     url: str, config: QueueConfig, jobs: Sequence[Args], *, index: Partition | None = None
 ) -> AsyncIterator[Begun]:
-    """Yield what fills with the jobs that begin; stop all at the end."""
+    """Yield a record of the jobs that begin; stop all clients at the end."""
     workers = Workers()
     begun = Begun()
 

@@ -1,4 +1,4 @@
-"""Counts the statements that a program sends to Postgres, by listening in on its connections."""
+"""Counts the statements that a program sends to Postgres, as a proxy of its connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wiretap:
         self.statements.clear()
 
     async def listen(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
-        """Read the client's messages until it goes: the frontend side of Postgres's protocol 3."""
+        """Read the client's messages (Postgres protocol 3) until it disconnects."""
         prepared: dict[bytes, str] = {}
         bound: dict[bytes, str] = {}
         # The first message has no type, only its length.

@@ -160,7 +160,7 @@ func view(plan Plan, number int, from, until time.Time, found *look) {
 			found.connected = true
 		}
 		if err == nil && after > 0 {
-			// What the page does when it is told to come back later.
+			// As the page does after a Retry-After.
 			turn = turn.Add(time.Duration(after)*time.Second - interval)
 		}
 		if !asked.After(from) {

@@ -1,6 +1,4 @@
-"""Many people who look at live pages: what each of them waits, and what that costs the server and
-the database.
-"""
+"""Many viewers of live pages: how long each waits, and the load of the server and the database."""
 
 from __future__ import annotations
 
@@ -26,15 +24,15 @@ from psycopg.conninfo import make_conninfo
 from bench.pages import ask, connection_to, started
 
 CROWDS = (10, 200, 400, 1_000, 5_000, 10)
-"""Viewers; the first are one for each address, beside whom the database's work is judged, and so
-are the last, who come when all the others have just left.
+"""Numbers of viewers; the first has one for each address, as the baseline of the database's work,
+and so has the last, right after all the others have left.
 """
 _INTERVAL = 2.0
 """Seconds between two refreshes: what pages do unless the viewer chose otherwise."""
 _WARM = 6.0
 """Seconds until every connection is open and every region has its first answer."""
 _NAME = "riverui-viewers"
-"""What the server under test is called among the database's sessions."""
+"""The application name of the server under test in the database's sessions."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _REGION = re.compile(r'<(\w+)\s+id="([^"]+)"[^>]*\sdata-region=[^>]*\shx-get="([^"]+)"')
 _TRANSACTIONS = re.compile(r"^riverui_database_seconds_count\{.*\} (\S+)$", re.MULTILINE)
@@ -53,21 +51,21 @@ _BROWSER = {
     "sec-ch-ua-mobile": "?0",
     "sec-ch-ua-platform": '"Linux"',
 }
-"""What a browser sends besides htmx's headers."""
+"""Headers of a browser besides htmx's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrowdFigures:
-    """What so many viewers met within some seconds, and what they cost."""
+    """The answers to so many viewers within some seconds, and their load."""
 
     viewers: int
     p50: float
-    """Milliseconds of the answers that brought something, or that nothing is new."""
+    """Milliseconds of the answers with 200 or 304."""
     p95: float
     longest: float
     statuses: Mapping[str, int]
     errors: Mapping[str, int]
-    """Connections that failed, by what was wrong."""
+    """Failed connections by error."""
     bytes_per_second: float
     core: float
     """Share of one core that the server used."""
@@ -80,12 +78,12 @@ class CrowdFigures:
 
     @property
     def refused(self) -> int:
-        """Answers that sent a viewer away for the moment, in words."""
+        """Answers with 503."""
         return self.statuses.get("503", 0)
 
     @property
     def failed(self) -> int:
-        """Answers and connections that should not have come about."""
+        """Unexpected answers and failed connections."""
         bad = sum(number for status, number in self.statuses.items() if status not in _GOOD)
         return bad + sum(self.errors.values())
 
@@ -100,8 +98,8 @@ def measure_viewers(
     seconds: float = 20.0,
     warm: float = _WARM,
 ) -> Iterator[CrowdFigures]:
-    """Yield the figures of each crowd. All ask one server, with settings as they are by default,
-    which shares the processors with the database and the viewers. Nothing where Go is missing.
+    """Yield the figures of each crowd. All use one server with default settings, which shares the
+    processors with the database and the viewers. Nothing if Go is missing.
     """
     if shutil.which("go") is None:
         print("viewers: they are written in Go, which is not there")
@@ -160,7 +158,7 @@ def _paths(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def _live_request(port: int, path: str) -> dict[str, Any]:
-    """Return what the page at that address asks for by itself, as htmx sends it."""
+    """Return the live request of the page at that address, as htmx sends it."""
     connection = connection_to(port)
     page = ask(connection, path).decode()
     connection.close()
@@ -192,21 +190,21 @@ class _Reading:
 
 
 class _Meter:
-    """Reads what the server and its sessions of the database have used so far."""
+    """Reads the processor time of the server and its database sessions."""
 
     def __init__(self, port: int, server: int, database: psycopg.Connection[Any]) -> None:
         self._server = server
         self._database = database
-        # Opened before the crowd comes, so that it has its place.
+        # Opened before the crowd starts, while connections are free.
         self._metrics = connection_to(port)
         self._metrics.connect()
 
     def close(self) -> None:
-        """Give its connection back."""
+        """Close its connection."""
         self._metrics.close()
 
     def read(self) -> _Reading:
-        """Return the figures of now."""
+        """Return the current figures."""
         sessions = self._database.execute(
             "select pid from pg_stat_activity where application_name = %s", [_NAME]
         ).fetchall()
@@ -223,7 +221,7 @@ class _Meter:
 
 
 def _processor_seconds(pid: int) -> float | None:
-    """Return what a process has used; None if it is not on this machine."""
+    """Return the processor time of a process; None if it is not on this machine."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

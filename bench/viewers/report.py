@@ -1,4 +1,4 @@
-"""Tells of crowds of viewers, a line for each."""
+"""Formats the figures of crowds of viewers, a line for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD = (
 
 
 def line(crowd: CrowdFigures) -> str:
-    """Return what one crowd met and cost."""
+    """Return the line of one crowd."""
     answers = sum(crowd.statuses.values())
     database = "–" if crowd.database_core is None else f"{crowd.database_core:.0%}"
     unchanged = crowd.statuses.get("304", 0) / max(answers, 1)

@@ -1,5 +1,5 @@
-"""What every driver must do, said in the words of riverui.storage.interface alone.
+"""The contract of every driver, tested through riverui.storage.interface only.
 
-The drivers come from conftest.py, the only file here that knows a database. Rows are put in and
+The drivers come from conftest.py, the only file that knows a database. Rows are put in and
 looked at through the interface itself.
 """

@@ -1,4 +1,4 @@
-"""The drivers that the contract is held against. A new one is added to `DRIVERS` here."""
+"""The drivers under test. A new one is added to `DRIVERS`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def driver_url(driver_name: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def driver(driver_name: str, driver_url: str) -> AsyncIterator[WorkingDriver]:
-    """Each driver in turn, on a database with River's tables and nothing in them."""
+    """Yield each driver in turn, on a database with empty River tables."""
     opened: WorkingDriver
     if driver_name in synchronous_drivers.DRIVERS:
         opened = synchronous_drivers.DRIVERS[driver_name](driver_url)

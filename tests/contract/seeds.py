@@ -1,4 +1,4 @@
-"""Jobs in every state, put in through the interface."""
+"""Jobs in every state, inserted through the interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLIENT = "host_a_2026"
 
 
 def job(kind: str = "mail", **given: Any) -> JobInsertParams:
-    """Return a job to insert, due at NOW unless told otherwise."""
+    """Return a job to insert, due at NOW by default."""
     return JobInsertParams(
         **{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **given}
     )
@@ -79,7 +79,7 @@ async def state_of(driver: Driver, job_id: int) -> str:
 
 
 async def row_of(driver: Driver, job_id: int) -> JobRow:
-    """Return a job that is there."""
+    """Return an existing job."""
     async with driver.reading() as executor:
         row = await executor.jobs.row_get(job_id)
     assert row is not None

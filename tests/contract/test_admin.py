@@ -1,4 +1,4 @@
-"""What people do to jobs. Every id asked for is in exactly one part of the answer."""
+"""Actions on jobs. Every requested id is in exactly one part of the result."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ async def test_cancel(driver: Driver) -> None:
 
 
 async def test_move(driver: Driver) -> None:
-    here, there = await insert(driver, job(queue="here"), job(queue="other", priority=3))
+    target, other_queue = await insert(driver, job(queue="here"), job(queue="other", priority=3))
     (at_work,) = await running(driver, job())
     (done,) = await ended(driver, JobState.COMPLETED, job())
     async with driver.transaction() as transaction:
         changes = await transaction.jobs.move_many(
             [here, there, at_work, done, NOWHERE], queue="other", priority=3
         )
-    assert (changes.changed, changes.requested) == ((here,), ())
+    assert (changes.changed, changes.requested) == ((target,), ())
     assert dict(changes.skipped) == {
-        there: SkipReason.UNCHANGED,
+        other_queue: SkipReason.UNCHANGED,
         at_work: SkipReason.RUNNING,
         done: SkipReason.FINALIZED,
         NOWHERE: SkipReason.NOT_FOUND,

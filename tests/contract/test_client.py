@@ -1,4 +1,4 @@
-"""What a client does with a database: one test body, whichever database it is."""
+"""A client on each kind of database: one test body for all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECOND = timedelta(seconds=1)
 
 @dataclass
 class Do:
-    """The args of the jobs here: what shall happen."""
+    """Args that name what the worker does."""
 
     kind: ClassVar[str] = "do"
     what: str = "well"
@@ -53,7 +53,7 @@ class Tick:
 
 
 class Doer(Worker[Do]):
-    """Does what the args say, and notes it."""
+    """Does what the args name, and records it."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -70,7 +70,7 @@ class Doer(Worker[Do]):
                 raise JobSnooze(HOUR)
             case "cancel":
                 raise JobCancel("not wanted")
-            case "tell":
+            case "record":
                 riverui.record_output({"rows": 3})
             case "hang":
                 try:
@@ -140,7 +140,7 @@ async def shop(driver: WorkingDriver) -> AsyncIterator[Workshop]:
 
 
 async def test_a_job_is_worked_and_completed(shop: Workshop) -> None:
-    row = await shop.ends("tell", JobState.COMPLETED)
+    row = await shop.ends("record", JobState.COMPLETED)
     assert (row.attempt, row.errors, row.output) == (1, (), {"rows": 3})
     assert row.attempted_at is not None
     assert row.finalized_at is not None
@@ -217,7 +217,7 @@ async def test_a_unique_job_is_inserted_once_until_it_is_done(shop: Workshop) ->
     client = shop.client(leader_election_disabled=True)
     first = await client.insert(Do("well"), opts)
     again = await client.insert(Do("well"), opts)
-    other = await client.insert(Do("tell"), opts)
+    other = await client.insert(Do("record"), opts)
     assert [each.unique_skipped_as_duplicate for each in (first, again, other)] == [
         False,
         True,

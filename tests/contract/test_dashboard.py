@@ -1,4 +1,4 @@
-"""The dashboard on a driver that has next to nothing optional: the one in memory."""
+"""The dashboard on a driver with almost no optional parts: the one in memory."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_programs_are_told_what_is_missing(client: AsyncClient) -> None:
     assert {
         path
         for path, methods in described.items()
-        if any("501" in told["responses"] for told in methods.values())
+        if any("501" in operation["responses"] for operation in methods.values())
     } == {path for path in described if path.startswith("/api/pro/")} | {
         "/api/jobs",
         "/api/marks",

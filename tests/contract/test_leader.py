@@ -9,7 +9,7 @@ from riverui.storage.interface import Driver
 from tests.contract.seeds import NOW
 
 TTL = timedelta(seconds=15)
-"""How long a term lasts: River's figure."""
+"""How long a term lasts: River's value."""
 
 
 async def test_who_is_elected_first_leads(driver: Driver) -> None:
@@ -59,7 +59,7 @@ async def test_a_term_is_prolonged_while_it_lasts(driver: Driver) -> None:
             )
 
 
-async def test_a_term_goes_on_unless_somebody_else_has_led(driver: Driver) -> None:
+async def test_a_term_continues_unless_another_client_has_led(driver: Driver) -> None:
     hour = timedelta(hours=1)
     async with driver.autocommit() as executor:
         await executor.leader.attempt_elect("me", ttl=TTL, now=NOW)

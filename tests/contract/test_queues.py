@@ -43,7 +43,7 @@ async def test_queues_with_something_to_fetch(driver: Driver) -> None:
     assert sorted(found) == ["full"]
 
 
-async def test_queues_that_nobody_reports_are_removed(driver: Driver) -> None:
+async def test_queues_that_no_client_reports_are_removed(driver: Driver) -> None:
     async with driver.autocommit() as executor:
         for days, name in enumerate(["today", "yesterday", "before"]):
             await executor.queues.upsert(name, now=NOW - timedelta(days=days))

@@ -1,4 +1,4 @@
-"""Who waits for jobs has them by any driver, heard of or found by looking."""
+"""Waiting for jobs by any driver, with notifications or by polling."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_jobs_are_counted_and_waited_for_by_what_they_have_in_common(drive
         assert not waiting.done()
         await client.job_cancel(each.id)
     assert await waiting == none | {JobState.CANCELLED: 3}
-    # Jobs of these states alone: who waits for those that have ended waits for nothing.
+    # Only jobs of these states: waiting for ended ones would not test anything.
     ended = JobListParams(states=["completed", "cancelled"])
     assert (await client.wait_all(ended))[JobState.CANCELLED] == 3
     forever = asyncio.create_task(client.wait_all(JobListParams()))

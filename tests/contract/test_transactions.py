@@ -1,4 +1,4 @@
-"""What a transaction is, and what a driver tells of itself."""
+"""Transactions, and what a driver reports about itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = with_synchronous
 
 
 async def kinds(driver: Driver) -> list[str]:
-    """Return what is there."""
+    """Return the kinds of all jobs."""
     async with driver.reading() as executor:
         return list(await executor.jobs.kind_list())
 
@@ -100,9 +100,9 @@ async def test_a_session_commits_each_call(driver: WorkingDriver) -> None:
 
 
 async def test_another_loop_has_a_driver_of_its_own(driver: WorkingDriver) -> None:
-    await insert(driver, job("here"))
+    await insert(driver, job("kept"))
     apart = driver.apart()
-    assert await asyncio.to_thread(lambda: asyncio.run(kinds(apart))) == ["here"]
+    assert await asyncio.to_thread(lambda: asyncio.run(kinds(apart))) == ["kept"]
 
 
 async def test_it_says_which_database_it_is(driver: Driver) -> None:

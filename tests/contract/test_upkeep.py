@@ -94,7 +94,7 @@ async def test_old_jobs_are_removed_the_longest_finished_first(driver: Driver) -
 
 
 async def test_some_queues_and_ids_are_left_alone(driver: Driver) -> None:
-    archive, poison, gone = await ended(
+    archive, poison, deleted = await ended(
         driver, JobState.COMPLETED, job(queue="archive"), job(), job(), at=NOW - HOUR
     )
     params = JobDeleteBeforeParams(

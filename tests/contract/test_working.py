@@ -1,4 +1,4 @@
-"""Fetching jobs and writing what became of them."""
+"""Fetching jobs and writing their outcomes."""
 
 from __future__ import annotations
 

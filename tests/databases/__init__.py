@@ -1,1 +1,1 @@
-"""Postgres as people have it: versions, standbys, poolers, ways to sign in."""
+"""Postgres as deployed: versions, standbys, poolers, ways to sign in."""

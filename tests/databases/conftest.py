@@ -21,7 +21,7 @@ _FOLLOW_SECONDS = 60
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Yield a primary and a standby, which ends queries that are in its way at once."""
+    """Yield a primary and a standby, which cancels queries that block replay at once."""
     with streaming(settings=["max_standby_streaming_delay = 100ms"]) as found:
         yield found
 
@@ -37,10 +37,10 @@ def caught_up(servers: Servers) -> None:
         row = primary.execute("select pg_current_wal_insert_lsn()").fetchone()
         assert row is not None
         while True:
-            told = standby.execute(
+            replayed = standby.execute(
                 "select pg_last_wal_replay_lsn() >= %s::pg_lsn", [row[0]]
             ).fetchone()
-            if told and told[0]:
+            if replayed and replayed[0]:
                 return
             assert time.monotonic() < deadline, "the standby does not follow"
             primary.execute("select txid_current()")

@@ -1,4 +1,4 @@
-"""A Postgres that asks who one is: on TCP, with passwords, with TLS and certificates."""
+"""A Postgres that requires authentication: on TCP, with passwords, TLS and certificates."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def guarded() -> Iterator[Guarded]:
         for file in (certificate, key, authority.file):
             shutil.copy2(file, data)
         data_files = [data, *data.iterdir()]
-        prefix = _as_somebody(data_files)
+        prefix = _as_owner(data_files)
         options = ["--auth=trust", "--no-sync", "--no-locale", "--encoding=UTF8"]
         # initdb wants an empty folder.
         kept = {file.name: file.read_bytes() for file in data.iterdir()}
@@ -166,8 +166,8 @@ def guarded() -> Iterator[Guarded]:
             process.wait(_START_SECONDS)
 
 
-def _as_somebody(files: list[Path]) -> list[str]:
-    """Return what runs a program so that Postgres takes it: not as root."""
+def _as_owner(files: list[Path]) -> list[str]:
+    """Return the command prefix that does not run a program as root."""
     if os.geteuid():
         return []
     line = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]

@@ -49,12 +49,12 @@ class Servers:
             running.close()
 
     def pause(self) -> None:
-        """Have the standby show nothing new from now on."""
+        """Pause replay on the standby."""
         with psycopg.connect(self.standby, autocommit=True) as connection:
             connection.execute("select pg_wal_replay_pause()")
 
     def resume(self) -> None:
-        """Have the standby go on."""
+        """Resume replay on the standby."""
         with psycopg.connect(self.standby, autocommit=True) as connection:
             connection.execute("select pg_wal_replay_resume()")
 
@@ -74,7 +74,7 @@ def streaming(
     # Not pytest's own folder: its name is too long for a socket.
     with TemporaryDirectory(prefix="riverui-standby-") as folder:
         home = Path(folder)
-        # Root's servers run as nobody, who must be able to pass through.
+        # Root's servers run as `nobody`, who needs access to the folder.
         home.chmod(0o711)
         with EmbeddedPostgres(home / "primary", durable=False, binaries=programs) as primary:
             if prepare is not None:

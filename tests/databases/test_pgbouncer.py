@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode, before all but who works jobs."""
+"""PgBouncer in transaction mode, for everything but working jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_the_dashboard_shows_and_changes(
         other = sync.insert(Work(2)).job
     app = riverui.create_app(bouncer_url, no_auth=True)
     async with browser(app) as visitor:
-        # Without the line riverui there are no workflows to show.
+        # Without the line riverui, workflows are not shown.
         for path in (*[path for path in PAGES if path != "/workflows"], f"/jobs/{job.id}"):
             answer = await visitor.get(path)
             assert answer.status_code == 200, path
@@ -62,5 +62,5 @@ async def test_a_worker_behind_it_is_told_to_poll(
     async with Client(bouncer_url, config) as river:
         job = (await river.insert(Work(1))).job
         await settled(connection, job.id, "completed")
-    told = [record.message for record in caplog.records if "a pooler" in record.message]
-    assert len(told) == (0 if poll_only else 1)
+    warnings = [record.message for record in caplog.records if "a pooler" in record.message]
+    assert len(warnings) == (0 if poll_only else 1)

@@ -59,11 +59,11 @@ PAGES = (
     "/metrics",
 )
 _LATER = 3600.0
-"""Seconds for what a test is not to come to."""
+"""Seconds that a test must not wait."""
 
 
 class Board:
-    """One dashboard process on both servers, and what each was asked."""
+    """One dashboard process on both servers, and the statements of each."""
 
     def __init__(
         self, urls: Sequence[str], *, secret_key: str = "", times: ReplicaTimes | None = None
@@ -89,7 +89,7 @@ class Board:
         self.replica = replica
 
     def forget(self) -> None:
-        """Forget what was asked so far."""
+        """Forget the statements so far."""
         for asked in self.asked:
             asked.clear()
 
@@ -149,7 +149,7 @@ async def test_what_pages_show_is_read_from_the_standby(
         assert spared <= {*made.asked[1]}
         assert "job_list" in made.asked[1]
         about = await page(client, "/about")
-        assert "the_leader" in about.text, "a standby cannot tell the leader, the primary can"
+        assert "the_leader" in about.text, "the primary shows the leader, a standby does not"
         assert "Read from a standby, " in about.one("footer").text
         assert not warning(about)
 
@@ -179,10 +179,10 @@ async def test_who_acts_sees_it_at_once(
     times = ReplicaTimes(changed=_LATER)
     key = "the same for all processes"
     async with (
-        board(database, secret_key=key, times=times) as (here, client),
+        board(database, secret_key=key, times=times) as (first, client),
         board(database, secret_key=key, times=times) as (there, stranger),
     ):
-        await eventually(lambda: here.from_standby(client))
+        await eventually(lambda: first.from_standby(client))
         await eventually(lambda: there.from_standby(stranger))
         servers.pause()
         answer = await client.post("/jobs/cancel", data={"ids": str(job_id), "confirmed": "1"})
@@ -198,7 +198,7 @@ async def test_who_acts_sees_it_at_once(
         stranger.cookies.set("riverui_changed", str(cookies[0].value))
         assert await state_of(stranger, job_id) == "cancelled"
         servers.resume()
-        await eventually(lambda: here.from_standby(client))
+        await eventually(lambda: first.from_standby(client))
         await eventually(lambda: there.from_standby(stranger))
         assert await state_of(client, job_id) == "cancelled"
 
@@ -255,12 +255,12 @@ async def test_lag_is_told(
         assert (await refreshed(client)).startswith("!Read from a standby, ")
         servers.resume()
         assert await eventually(warned, fits=lambda words: not words) == ""
-        told = await eventually(lambda: refreshed(client), fits=lambda told: told[0] != "!")
-        assert told.startswith("Read from a standby, ")
+        words = await eventually(lambda: refreshed(client), fits=lambda words: words[0] != "!")
+        assert words.startswith("Read from a standby, ")
 
 
 async def refreshed(client: AsyncClient) -> str:
-    """Return what a live region is told of the standby, also where nothing else is new."""
+    """Return the standby's state in the answer to a live region without changes."""
     headers = {"HX-Request": "true", "HX-Target": "section#queues-list", "Riverui-Live": "2"}
     first = await client.get("/queues", headers=headers)
     assert first.status_code == 200
@@ -341,7 +341,7 @@ async def test_a_query_that_the_standby_ends_is_asked_of_the_primary(
         async with made.replica.steady.reading(timeout=timedelta(seconds=60)) as executor:
             asking = asyncio.create_task(executor.jobs.list(JobPageParams(limit=5)))
             await eventually(lambda: _sleeping(servers))
-            # Waits for nobody on the primary, and on the standby for who reads the table.
+            # Does not wait on the primary, but on the standby for readers of the table.
             await primary.execute("vacuum full river_job")
             found = await asking
         assert len(found.rows) == 1

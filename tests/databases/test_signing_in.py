@@ -29,7 +29,7 @@ from tests.web.stand_ins import browser
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Guarded]:
-    """Yield a server that lets in nobody without TLS."""
+    """Yield a server that rejects connections without TLS."""
     with guarded() as found:
         asyncio.run(_migrated(found))
         yield found
@@ -50,11 +50,11 @@ def _first_password(server: Guarded) -> Iterator[None]:
 def url(
     server: Guarded, *, user: str = OWNER, password: str = "", host: str = "localhost", **given: str
 ) -> str:
-    """Return an address that verifies the server, unless told otherwise."""
+    """Return an address that verifies the server by default."""
     settings = {"sslmode": "verify-full", "sslrootcert": str(server.authority.file), **given}
-    told = "&".join(f"{name}={quote(value, safe='')}" for name, value in settings.items())
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in settings.items())
     secret = f":{quote(password, safe='')}" if password else ""
-    return f"postgresql://{user}{secret}@{host}:{server.port}/river?{told}"
+    return f"postgresql://{user}{secret}@{host}:{server.port}/river?{query}"
 
 
 async def _reached(address: str) -> str:
@@ -83,7 +83,7 @@ async def test_a_certificate_signs_in(server: Guarded) -> None:
     certificate, key = server.authority.issue("certain")
     files = {"sslcert": str(certificate), "sslkey": str(key)}
     assert await _reached(url(server, user="certain", **files)) == "river"
-    other, key = server.authority.issue("somebody")
+    other, key = server.authority.issue("another")
     with pytest.raises(LoginRefused):
         await _reached(url(server, user="certain", sslcert=str(other), sslkey=str(key)))
 

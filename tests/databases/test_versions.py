@@ -1,4 +1,4 @@
-"""The whole of riverui, briefly, on each major version of Postgres that is supported.
+"""A short test of all of riverui on each major version of Postgres that is supported.
 
 All other tests run on the newest, so that the oldest is what a quick run adds.
 """
@@ -40,7 +40,7 @@ from tests.scale import FULL
 from tests.web.stand_ins import browser
 
 OLDEST = 13
-"""The oldest major version that is supported: the one before is no longer mended by Postgres."""
+"""The oldest major version that is supported: Postgres no longer supports the one before."""
 MAJORS = range(OLDEST, 18) if FULL else (OLDEST,)
 """Those that are tried: with `RIVERUI_FULL=1` all but the newest."""
 PAGES = (
@@ -85,7 +85,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @dataclass
 class Work:
-    """What a worker is told."""
+    """The args of a job."""
 
     n: int
     kind = "work"

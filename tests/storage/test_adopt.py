@@ -110,7 +110,7 @@ async def test_a_conflict_of_an_action_spoils_nothing(
 ) -> None:
     unique = {"unique_key": b"k", "unique_states": "11110101"}
     await make.job("available", **unique)
-    gone = await make.job("cancelled", **unique)
+    ended = await make.job("cancelled", **unique)
     async with (
         await AsyncConnection.connect(database_url) as connection,
         engine.connect() as sqlalchemy,

@@ -1,4 +1,4 @@
-"""From URLs, environment and pools to a driver."""
+"""Drivers from URLs, the environment and pools."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_asyncpgs_word_for_tls_is_understood() -> None:
 async def test_an_unreachable_database_is_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    away = "postgresql://nobody@127.0.0.1:1/none"
+    away = "postgresql://absent@127.0.0.1:1/none"
     river = SyncClient(away)
     with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
         river.insert(JsonArgs("sort", {}))

@@ -66,7 +66,7 @@ async def connect() -> AsyncIterator[Connect]:
 
 
 async def _settings(executor: PostgresExecutor) -> dict[str, str]:
-    """Session and transaction settings as the server sees them in here."""
+    """Return the session and transaction settings as the server sees them."""
     names = (
         "statement_timeout",
         "lock_timeout",
@@ -81,7 +81,7 @@ async def _settings(executor: PostgresExecutor) -> dict[str, str]:
 
 @pytest.fixture
 async def own(database_url: str) -> AsyncIterator[PostgresDriver]:
-    """With limits of its own, to tell them apart."""
+    """Return a driver with its own limits, to distinguish them."""
     driver = connect_to(
         database_url,
         page_timeout=timedelta(seconds=1.5),
@@ -193,7 +193,7 @@ async def _recovers(driver: Driver, *, seconds: float) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_nobody_listens(tmp_path: Any, connect: Connect) -> None:
+async def test_no_server_listens(tmp_path: Any, connect: Connect) -> None:
     for host, port in (("127.0.0.1", 1), (str(tmp_path), 5432), ("no-such-host.invalid", 5432)):
         driver = connect(_url("", host=host, port=port, dbname="x", user="y"))
         await _raises_quickly(driver, DatabaseUnavailable)

@@ -1,4 +1,4 @@
-"""What tells why a job is not running, read from odd rows as well."""
+"""Reads for explaining why a job is not running, from odd rows as well."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_jobs_that_were_taken_before_one_that_came_first(
 
         assert await found(2) == Overtaking(jobs=2, cap=500, kind_at=at, kind_by="c")
         assert (await found(1)).jobs == 4, "of a higher number all come later"
-        # What was taken before the last of its own kind is no sign.
+        # Jobs fetched before the last one of its own kind do not count.
         await taken(attempted_at=ago(minutes=7), **mine)
         assert (await found(1)).jobs == 0
 

@@ -46,15 +46,15 @@ def test_why_a_connection_was_refused(words: str, kind: type[Exception]) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ('FATAL:  database "my shop" does not exist', "There is no database named “my shop”."),
         ("ERROR: no such database: shop", "There is no database named “shop”."),
         ("FATAL: database does not exist", "Database not found."),
     ],
 )
-def test_a_missing_database_is_named(words: str, told: str) -> None:
-    assert str(refused(psycopg.OperationalError(words))) == told
+def test_a_missing_database_is_named(words: str, message: str) -> None:
+    assert str(refused(psycopg.OperationalError(words))) == message
 
 
 @pytest.mark.parametrize(

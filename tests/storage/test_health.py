@@ -1,4 +1,4 @@
-"""What tells whether a database's jobs are well, each fact on real rows."""
+"""The reads of the health report, each on real rows."""
 
 from __future__ import annotations
 

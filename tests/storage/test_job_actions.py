@@ -35,8 +35,8 @@ async def _act(driver: PostgresDriver, verb: str, *ids: int, **given: Any) -> Jo
         call = getattr(transaction.jobs, f"{verb}_many")
         changes: JobChanges = await call(ids, **(given or GIVEN.get(verb, {})))
     asked = sorted(dict.fromkeys(ids))
-    told = [*changes.changed, *changes.requested, *(job_id for job_id, _ in changes.skipped)]
-    assert sorted(told) == asked, "every id in exactly one place"
+    reported = [*changes.changed, *changes.requested, *(job_id for job_id, _ in changes.skipped)]
+    assert sorted(reported) == asked, "every id in exactly one place"
     return changes
 
 
@@ -177,7 +177,7 @@ async def test_move(driver: PostgresDriver, make: Make) -> None:
     for name, job_id in ids.items():
         expected = rows[name] | ({"queue": "other", "priority": 3} if name in moved else {})
         assert await make.row(job_id) == expected, name
-    assert heard == [{"queue": "other"}], "once, as River tells of an insert"
+    assert heard == [{"queue": "other"}], "once, as River notifies of an insert"
 
 
 @pytest.mark.parametrize(
@@ -197,11 +197,11 @@ async def test_a_move_leaves_what_it_was_not_given(
 
 async def test_a_move_notifies_of_available_jobs_only(driver: PostgresDriver, make: Make) -> None:
     later = [await make.job(state) for state in ("pending", "retryable", "scheduled")]
-    running, here = await make.job("running"), await make.job("available")
+    running, target = await make.job("running"), await make.job("available")
     async with _heard(driver, make, "river_insert") as heard:
         await _act(driver, "move", *later, running, queue="other")
-        await _act(driver, "move", here, priority=4)
-        await _act(driver, "move", here, queue="default")
+        await _act(driver, "move", target, priority=4)
+        await _act(driver, "move", target, queue="default")
     assert heard == []
 
 

@@ -345,7 +345,7 @@ async def test_workers_are_told_of_twins_as_well(way: Way) -> None:
     assert heard == [("river_insert", '{"queue": "default"}')]
 
 
-async def test_nobody_is_told_of_what_was_undone(driver: Driver, make: Make) -> None:
+async def test_a_rolled_back_insert_notifies_no_worker(driver: Driver, make: Make) -> None:
     async with hearing(driver, "river_insert") as heard:
         with suppress(ZeroDivisionError):
             async with driver.transaction() as transaction:

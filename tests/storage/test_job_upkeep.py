@@ -1,4 +1,4 @@
-"""What the leader does to jobs: schedule, rescue, clean."""
+"""The leader's operations on jobs: schedule, rescue, clean."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ NO_RETRYABLE = "11010101"
 """Unique in River's default states but `retryable`."""
 
 
-async def test_a_unique_job_in_nobodys_way(way: Way) -> None:
+async def test_a_unique_job_without_conflicts(way: Way) -> None:
     rows = await _schedule_unique(way, ("alone", "retryable", {"unique_states": "11110101"}))
     assert rows["alone"]["state"] == "available"
     assert rows["alone"]["metadata"] == {"kept": 1}
 
 
-async def test_somebody_else_holds_the_key(way: Way) -> None:
+async def test_another_job_holds_the_key(way: Way) -> None:
     with cases() as case:
         for holder in ("available", "running", "pending", "completed"):
             with case(holder):

@@ -404,10 +404,10 @@ async def test_many_endings_at_once(way: Way) -> None:
     running = [await way.make.job("running") for _ in range(4)]
     waiting = await way.make.job("available")
     later = NOW + timedelta(hours=5)
-    gone = waiting + 1000
+    missing = waiting + 1000
     rows = await _end(
         way,
-        JobSetStateParams(gone, JobState.COMPLETED, finalized_at=NOW, metadata='{"a": 1}'),
+        JobSetStateParams(missing, JobState.COMPLETED, finalized_at=NOW, metadata='{"a": 1}'),
         JobSetStateParams(running[3], JobState.COMPLETED, finalized_at=later),
         JobSetStateParams(running[0], JobState.RETRYABLE, error=ERROR, scheduled_at=later),
         JobSetStateParams(waiting, JobState.COMPLETED, finalized_at=NOW),

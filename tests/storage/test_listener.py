@@ -1,4 +1,4 @@
-"""Hearing River's notifications."""
+"""Receiving River's notifications."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_closed_before_anything_is_read(driver: PostgresDriver, opened: Op
     assert heard == []
 
 
-async def test_nobody_to_listen_to() -> None:
+async def test_no_server_to_listen_to() -> None:
     driver = connect("postgresql://127.0.0.1:1/x")
     with pytest.raises(DatabaseUnavailable):
         await driver.listener()
@@ -199,7 +199,7 @@ async def test_quiet_connections_are_pinged(
             break
         await asyncio.sleep(0.02)
     else:
-        raise AssertionError("nobody asked")
+        raise AssertionError("no call expected")
     await make.notify("river_insert", "heard")
     assert await reading == ("river_insert", "heard")
     await listener.close()
@@ -328,7 +328,7 @@ async def test_all_listeners_lose_a_shared_connection(database_url: str, make: M
         for reading in readings:
             with pytest.raises(DatabaseUnavailable):
                 await reading
-        # Whoever comes again gets a new one.
+        # The next listener gets a new one.
         for driver, listener in zip(drivers, listeners, strict=True):
             await listener.close()
             again = await driver.shared_listener()

@@ -38,7 +38,7 @@ async def test_tags(driver: PostgresDriver, make: Make) -> None:
 
 
 async def test_workers(driver: PostgresDriver, make: Make) -> None:
-    await make.job("running", attempted_by=["gone", "host_1"])
+    await make.job("running", attempted_by=["former", "host_1"])
     await make.job("completed", attempted_by=["host_2"])
     await make.job("discarded", attempted_by=["host_3"])
     await make.job("available", attempted_by=None)

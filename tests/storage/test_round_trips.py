@@ -9,7 +9,7 @@ from tests.factory import Make
 
 
 async def test_what_was_prepared_may_no_longer_hold(database_url: str, make: Make) -> None:
-    """Tables change under a running dashboard, and sessions may be told to forget."""
+    """Tables change under a running dashboard, and sessions may drop their statements."""
     job_id = await make.job(kind="mail")
     driver = connect(database_url, max_size=1)
 

@@ -104,10 +104,10 @@ async def test_only_hot_statements_are_prepared(postgres: PostgresDriver, make: 
         assert await _prepared(executor, *hot) == ["insert into"]
 
 
-async def _prepared(executor: PostgresExecutor, *told_by: str) -> list[str]:
-    """Return every prepared statement, by the words that it is told by."""
+async def _prepared(executor: PostgresExecutor, *keys: str) -> list[str]:
+    """Return every prepared statement, by the first of the keys that it contains."""
     rows = await executor.ask("prepared", "select statement from pg_prepared_statements", ())
-    return sorted(next((words for words in told_by if words in text), text) for (text,) in rows)
+    return sorted(next((words for words in keys if words in text), text) for (text,) in rows)
 
 
 async def test_a_failed_call_does_not_spoil_the_next(postgres: PostgresDriver) -> None:
@@ -137,7 +137,7 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
     running = await make.rows(
         "select from pg_stat_activity where query like '%pg_sleep(30)%' and state = 'active'"
     )
-    assert len(running) <= 1, "the server has stopped, and does not go on for nobody"
+    assert len(running) <= 1, "the server has stopped, and does not continue for no client"
 
 
 async def test_a_server_that_says_nothing(database_url: str) -> None:
@@ -267,8 +267,8 @@ async def test_no_database() -> None:
     await driver.close()
 
 
-async def test_nobody_of_that_name(database_url: str) -> None:
-    driver = connect(make_conninfo(database_url, user="nobody_here"))
+async def test_no_user_of_that_name(database_url: str) -> None:
+    driver = connect(make_conninfo(database_url, user="absent_user"))
     for way in (driver.autocommit(), driver.session(timeout=SECOND)):
         with pytest.raises(LoginRefused):
             async with way:

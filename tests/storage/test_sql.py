@@ -1,4 +1,4 @@
-"""The .sql files: readable in psql as they stand, filled and numbered as said."""
+"""The .sql files: they run in psql unchanged, with slots filled and parameters numbered."""
 
 from __future__ import annotations
 

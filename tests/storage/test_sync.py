@@ -310,8 +310,8 @@ def test_no_database() -> None:
     driver.close()
 
 
-def test_nobody_of_that_name(database_url: str) -> None:
-    url = make_conninfo(database_url, user="nobody_here")
+def test_no_user_of_that_name(database_url: str) -> None:
+    url = make_conninfo(database_url, user="absent_user")
     driver = connect_sync(url, pool_timeout=timedelta(milliseconds=500))
     with pytest.raises(LoginRefused):
         sync_insert(driver, [insert_params()])

@@ -1,4 +1,4 @@
-"""What became of a transaction, told by its number."""
+"""The outcome of a transaction, by its id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.server import ServerStore
 
 _NEVER_BEGUN = 2**40 + 5
-"""A transaction's number that the server has not given out yet."""
+"""A transaction id that the server has not used yet."""
 
 
 async def test_the_end_of_a_transaction_is_known_by_its_number(driver: PostgresDriver) -> None:

@@ -241,7 +241,7 @@ async def test_schema_by_the_users_search_path(empty_database_url: str, make_emp
 
 
 async def test_nothing_is_read_as_a_whole_row(driver: PostgresDriver) -> None:
-    """`select *` would change its meaning with every column that somebody adds."""
+    """`select *` would change its meaning with every added column."""
     assert isinstance(driver, PostgresDriver)
     queries = PostgresQueries(driver.schema)
     # `[*]` is a path's: all elements. Of `n`, which is what parameters are spread out to, there

@@ -35,7 +35,7 @@ from riverui.testing import MemoryDatabase
 from tests.drivers import connect
 
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
-"""Before the clocks of both databases, so that their own times are told from given ones."""
+"""Before the clocks of both databases, so that their own times differ from given ones."""
 KEYS = [None, b"1" * 32, b"2" * 32]
 KINDS = ["mail", "post"]
 MINUTE = timedelta(minutes=1)
@@ -128,7 +128,7 @@ def plain(found: Any, ids: Sequence[int]) -> Any:
 
 
 def ids_of(ids: Sequence[int], places: Sequence[int]) -> list[int]:
-    """Return the ids at some places; one that is nobody's beyond the last."""
+    """Return the ids at some places; an id of no job beyond the last."""
     return [ids[place] if place < len(ids) else 10**9 for place in places]
 
 

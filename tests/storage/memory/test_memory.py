@@ -37,7 +37,7 @@ UNIQUE = JobInsertParams(
 
 @dataclass
 class Mail:
-    """The args of the jobs here."""
+    """The args of the jobs."""
 
     kind: ClassVar[str] = "mail"
     to: str = "ann"
