@@ -43,7 +43,7 @@ class PageFigures:
 
 
 def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
-    """Serve both pages from processes of their own, ask them in turns, and take medians of the
+    """Serve both pages from their own processes, ask them in turns, and take medians of the
     turns.
     """
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What features of the engine cost, each run in a process of its own: burn-downs of the same no-op
+"""What features of the engine cost, each run in its own process: burn-downs of the same no-op
 jobs with features unused, in sequences and in workflows, and what large workflows take.
 
 `python -m bench.engine.feature_runs COMMAND URL …` prints one line of JSON.

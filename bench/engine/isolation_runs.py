@@ -1,4 +1,4 @@
-"""Jobs in threads and in processes of their own, by one client in a process of its own.
+"""Jobs in threads and in their own processes, by one client in its own process.
 
 `python -m bench.engine.isolation_runs thread|process|alone|apart URL JOBS LOOPS` prints one
 line of JSON.

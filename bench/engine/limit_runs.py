@@ -1,4 +1,4 @@
-"""What limits of jobs at once cost, each run in a process of its own: four clients with ten workers
+"""What limits of jobs at once cost, each run in its own process: four clients with ten workers
 each work the same jobs of 50 ms, which count themselves.
 
 `python -m bench.engine.limit_runs COMMAND URL JOBS` prints one line of JSON.

@@ -69,7 +69,7 @@ _FLOOR = "SQL loop, two backends"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runner:
-    """One contender of a table; each of its runs gets a database of its own."""
+    """One contender of a table; each of its runs gets its own database."""
 
     run: Callable[[str], Drain]
     finished: int | None = 0
@@ -262,7 +262,7 @@ def _features(databases: Databases, rounds: int) -> list[Check]:
 
 
 def feature_run(command: str, url: str, jobs: int) -> Any:
-    """Return what one of the commands of `feature_runs.py` gives, in a process of its own."""
+    """Return what one of the commands of `feature_runs.py` gives, in its own process."""
     return _ask([sys.executable, "-m", "bench.engine.feature_runs", command, url, str(jobs)])
 
 
@@ -292,7 +292,7 @@ def _limits(databases: Databases, rounds: int) -> list[Check]:
 
 
 def limit_run(command: str, url: str, jobs: int) -> Any:
-    """Return what one of the commands of `limit_runs.py` gives, in a process of its own."""
+    """Return what one of the commands of `limit_runs.py` gives, in its own process."""
     return _ask([sys.executable, "-m", "bench.engine.limit_runs", command, url, str(jobs)])
 
 
@@ -323,7 +323,7 @@ def _rates(databases: Databases, rounds: int) -> list[Check]:
 
 
 def rate_run(command: str, url: str, *arguments: float) -> Any:
-    """Return what one of the commands of `rate_runs.py` gives, in a process of its own."""
+    """Return what one of the commands of `rate_runs.py` gives, in its own process."""
     program = [sys.executable, "-m", "bench.engine.rate_runs", command, url]
     return _ask([*program, *map(str, arguments)])
 
@@ -358,7 +358,7 @@ def _isolation(databases: Databases, rounds: int) -> list[Check]:
 
 
 def isolation_run(how: str, url: str, jobs: int, loops: int) -> Any:
-    """Return what a run of `isolation_runs.py` gives, in a process of its own."""
+    """Return what a run of `isolation_runs.py` gives, in its own process."""
     program = [sys.executable, "-m", "bench.engine.isolation_runs", how, url]
     return _ask([*program, str(jobs), str(loops)])
 
@@ -424,12 +424,12 @@ def _peer(name: str, jobs: int) -> Runner:
 
 
 def our_run(command: str, url: str, *arguments: float) -> Drain:
-    """Return a run of riverui's in a process of its own."""
+    """Return a run of riverui's in its own process."""
     return Drain(**child(command, url, *arguments))
 
 
 def child(command: str, url: str, *arguments: float | str) -> Any:
-    """Return what one of the commands of `ours.py` gives, in a process of its own."""
+    """Return what one of the commands of `ours.py` gives, in its own process."""
     program = [sys.executable, "-m", "bench.engine.ours", command, url]
     return _ask([*program, *map(str, arguments)])
 

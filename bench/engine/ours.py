@@ -1,4 +1,4 @@
-"""riverui's engine in a process of its own.
+"""riverui's engine in its own process.
 
 `python -m bench.engine.ours COMMAND URL …` prints one line of JSON.
 """

@@ -1,7 +1,7 @@
 """Other Python queues on Postgres, in their documented fast settings: each works off so many no-op
 jobs.
 
-`python -m bench.engine.peers NAME URL JOBS` does it in a process of its own, on an empty
+`python -m bench.engine.peers NAME URL JOBS` does it in its own process, on an empty
 database, and prints a Drain as JSON. The clock runs from starting the worker until the last job's
 end is committed; inserting is timed apart. All of them get uvloop, with which most are a little
 faster.

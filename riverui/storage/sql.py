@@ -313,7 +313,7 @@ class Queries:
         return tuple(self._texts)
 
     def text(self, name: str) -> str:
-        """Return one block as it stands in its file, for this schema."""
+        """Return the text of one block in its file, for this schema."""
         return self._texts[name]
 
     def render(self, statement: Fragment) -> tuple[str, list[Any]]:

@@ -121,7 +121,7 @@ async def _insert(
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """An executor by one of the ways to get one, each call of which is a transaction of its own."""
+    """An executor by one of the ways to get one, each call of which is its own transaction."""
 
     name: str
     driver: PostgresDriver

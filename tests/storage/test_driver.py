@@ -308,7 +308,7 @@ async def test_a_silent_server_times_out(database_url: str, connections: int) ->
 
 
 async def test_a_late_cancel_request_is_harmless(database_url: str, connect: Connect) -> None:
-    """Such a request comes on a connection of its own, which may be slower than the statement."""
+    """Such a request comes on its own connection, which may be slower than the statement."""
     open_way = asyncio.Event()
     open_way.set()
     async with tcp_proxy(database_url, begin=open_way.wait) as url:

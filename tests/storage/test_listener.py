@@ -34,7 +34,7 @@ Opened = Callable[[PostgresDriver], Awaitable[Listener]]
 
 @pytest.fixture(params=["listener", "shared_listener"])
 def opened(request: pytest.FixtureRequest) -> Opened:
-    """Return what makes a listener: one on a connection of its own, and one that shares it."""
+    """Return what makes a listener: one on its own connection, and one that shares it."""
     return operator.methodcaller(request.param)
 
 

@@ -1,4 +1,4 @@
-"""Statements that only read, each a transaction of its own in one round trip."""
+"""Statements that only read, each its own transaction in one round trip."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
 
 
 async def test_a_server_that_says_nothing(database_url: str) -> None:
-    """The request to stop, which comes on a connection of its own, is not heard either."""
+    """The request to stop, which comes on its own connection, is not heard either."""
     hears = asyncio.Event()
     hears.set()
     async with (

@@ -110,7 +110,7 @@ class Driver(Offering, Protocol):
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Executor]:
-        """Lend a pooled connection on which each call is a transaction of its own, in one round
+        """Lend a pooled connection on which each call is its own transaction, in one round
         trip.
 
         The server enforces no time limit then: the driver cancels what takes longer than `timeout`

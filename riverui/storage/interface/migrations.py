@@ -34,7 +34,7 @@ class MigrationSource(Protocol):
         ...
 
     def sql(self, line: str, version: int, direction: Direction) -> str:
-        """Return a migration's SQL; `/* schema */` stands where the schema goes."""
+        """Return a migration's SQL; `/* schema */` marks the places of the schema."""
         ...
 
 
@@ -72,7 +72,7 @@ Ask = Callable[[str], Sequence[Sequence[Any]]]
 
 
 class MigrationTexts(Protocol):
-    """River's record of migrations as SQL, for a program that runs it on a connection of its own:
+    """River's record of migrations as SQL, for a program that runs it on its own connection:
     see MigrationSteps.
     """
 
@@ -85,7 +85,7 @@ class MigrationTexts(Protocol):
         ...
 
     def versions(self, ask: Ask, line: str) -> Sequence[int]:
-        """Return the versions recorded for a line; none where the database does not know lines
+        """Return the versions recorded for a line; none if the database does not know lines
         yet.
         """
         ...

@@ -40,7 +40,7 @@ class ListeningDriver(Protocol):
     """A driver that receives notifications."""
 
     async def listener(self) -> Listener:
-        """Return a new Listener on a connection of its own."""
+        """Return a new Listener on its own connection."""
         ...
 
     async def shared_listener(self) -> Listener:

@@ -35,7 +35,7 @@ class SyncDriver(Offering, Protocol):
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Executor]:
-        """Lend a connection on which each call is a transaction of its own."""
+        """Lend a connection on which each call is its own transaction."""
         ...
 
     async def adopt(self, transaction: object) -> Transaction:

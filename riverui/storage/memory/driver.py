@@ -84,7 +84,7 @@ class MemoryDatabase:
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[MemoryExecutor]:
-        """Lend the operations, each a transaction of its own."""
+        """Lend the operations, each its own transaction."""
         self.database = self.product
         return autocommit(self._tables, self._clock, asyncio.sleep)
 

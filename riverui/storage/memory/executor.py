@@ -105,7 +105,7 @@ async def transaction(
 def autocommit(
     tables: Tables, clock: Clock, pause: Pause
 ) -> AbstractAsyncContextManager[MemoryExecutor]:
-    """Lend the operations, each a transaction of its own."""
+    """Lend the operations, each its own transaction."""
     return nullcontext(MemoryExecutor(Changes(tables, commits_each=True), clock, pause))
 
 

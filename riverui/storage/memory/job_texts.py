@@ -58,7 +58,7 @@ def list_row(row: JobRow, params: JobPageParams) -> JobListRow:
 def text_row(
     row: JobRow, *, args: int, whole: bool = False, paths: Sequence[JsonPath] = ()
 ) -> JobTextRow:
-    """Return a job with its JSON as text, with errors and metadata where it is to be whole."""
+    """Return a job with its JSON as text, with errors and metadata if it is to be whole."""
     complete = len(row.args) <= args
     return JobTextRow(
         id=row.id,
@@ -83,7 +83,7 @@ def text_row(
 
 
 def show_row(row: JobRow, *, cut: int, lean: bool) -> JobShowRow:
-    """Return a job for its own page; `lean` leaves out what is in its JSON."""
+    """Return a job for its own page; `lean` leaves out its JSON."""
     metadata = {} if lean else read_object(row.metadata)
     output, logs = metadata.pop(OUTPUT, None), metadata.pop(LOG, None)
     entries = _objects(logs)

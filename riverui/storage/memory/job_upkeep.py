@@ -13,7 +13,7 @@ from riverui.storage.interface.engine_params import (
     JobScheduled,
 )
 from riverui.storage.memory.statements import Statements, held_key, statement
-from riverui.storage.memory.tables import turn
+from riverui.storage.memory.tables import fetch_order
 from riverui.storage.memory.values import attempt_error, merged, written
 
 _CONFLICT = '{"unique_key_conflict": "scheduler_discarded"}'
@@ -109,7 +109,7 @@ class JobUpkeep(Statements):
                 and row.scheduled_at <= now
                 and row.id not in except_ids
             ),
-            key=turn,
+            key=fetch_order,
         )
 
     def _is_refused(self, row: JobRow, moved: Sequence[JobRow]) -> bool:
@@ -122,7 +122,7 @@ class JobUpkeep(Statements):
         holder = self._changes.get(self._tables.keys, row.unique_key)
         # If a due job holds the key and another one wants it, River discards both.
         taken = holder is not None and any(other.id != holder for other in same)
-        return taken or min(same, key=turn) is not row
+        return taken or min(same, key=fetch_order) is not row
 
     def _discard(self, row: JobRow, now: datetime) -> None:
         # It releases the key if that counts in discarded jobs too: another one has it.

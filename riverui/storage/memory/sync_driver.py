@@ -42,7 +42,7 @@ class MemorySyncDriver:
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[MemoryExecutor]:
-        """Lend the operations, each a transaction of its own."""
+        """Lend the operations, each its own transaction."""
         return autocommit(self._tables, self._clock, blocking_sleep)
 
     async def adopt(self, transaction: object) -> MemoryTransaction:

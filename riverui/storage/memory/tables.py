@@ -49,7 +49,7 @@ class Table(Generic[K, R]):
             self.rows[key] = row
 
 
-def turn(row: JobRow) -> tuple[int, datetime, int]:
+def fetch_order(row: JobRow) -> tuple[int, datetime, int]:
     """Return the sort key of available jobs: the lowest is worked first."""
     return row.priority, row.scheduled_at, row.id
 
@@ -66,10 +66,10 @@ class JobTable(Table[int, JobRow]):
         """Store a committed job, None to remove it."""
         before = self.rows.get(key)
         if before is not None and before.state is JobState.AVAILABLE:
-            turns = self.available[before.queue]
-            del turns[bisect_left(turns, turn(before))]
+            orders = self.available[before.queue]
+            del orders[bisect_left(orders, fetch_order(before))]
         if row is not None and row.state is JobState.AVAILABLE:
-            insort(self.available.setdefault(row.queue, []), turn(row))
+            insort(self.available.setdefault(row.queue, []), fetch_order(row))
         super().store(key, row)
 
 
@@ -139,7 +139,7 @@ class Changes:
             for row in changed.values()
             if row is not None and row.state is JobState.AVAILABLE and row.queue == queue
         )
-        return merge(committed, sorted(own, key=turn), key=turn)
+        return merge(committed, sorted(own, key=fetch_order), key=fetch_order)
 
     def is_free(self, table: Table[K, R], key: K) -> bool:
         """Return whether no other transaction holds the row."""

@@ -117,8 +117,8 @@ def _first_line(file: str) -> str:
 
 
 def parse_url(url: str) -> tuple[dict[str, str], int | None]:
-    """Return a URL or `key=value` line as libpq's parameters and our own `password_file`, and pgx's
-    `pool_max_conns` if present; ConfigError if it cannot be parsed.
+    """Return a URL or `key=value` line as libpq's parameters and riverui's `password_file`, and
+    pgx's `pool_max_conns` if present; ConfigError if it cannot be parsed.
     """
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     extra: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The Postgres driver: short transactions under time limits, on a pool of our own or the host
+"""The Postgres driver: short transactions under time limits, on its own pool or the host
 app's.
 
 riverui.storage.interface documents its operations.
@@ -138,7 +138,7 @@ class PostgresDriver:
     def reading(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """Lend a pooled connection on which each statement is a read-only transaction of its own,
+        """Lend a pooled connection on which each statement is its own read-only transaction,
         in one round trip, under a statement timeout: the page timeout unless given.
         """
         limit = timeout or self._page_timeout
@@ -158,7 +158,7 @@ class PostgresDriver:
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """Lend a pooled connection on which each call is a transaction of its own: one round
+        """Lend a pooled connection on which each call is its own transaction: one round
         trip.
         """
         return self._autocommitting(timeout or self._action_timeout)
@@ -212,7 +212,7 @@ class PostgresDriver:
             raise translate(error) from error
 
     async def listener(self) -> PostgresListener:
-        """Return a new Listener on a connection of its own."""
+        """Return a new Listener on its own connection."""
         return PostgresListener(await self._listening(), self._schema, self._limits)
 
     async def shared_listener(self) -> SharedListener:
@@ -314,7 +314,7 @@ class PostgresDriver:
                 yield connection
             except Exception as error:
                 if _is_silence(error):
-                    self._pool.reachability.doubt()
+                    self._pool.reachability.suspect()
                 raise
 
     @asynccontextmanager
@@ -441,7 +441,7 @@ class _Ready(AbstractAsyncContextManager[Connection]):
         trace: TracebackType | None,
     ) -> bool | None:
         if error is not None and _is_silence(error):
-            self._driver._pool.reachability.doubt()
+            self._driver._pool.reachability.suspect()
         try:
             await self._lent.__aexit__(kind, error, trace)
         except Exception as failed:
@@ -483,7 +483,7 @@ class _Ready(AbstractAsyncContextManager[Connection]):
 
 
 class _Reading(AbstractAsyncContextManager[PostgresExecutor]):
-    """Lends a connection on which each statement is a read-only transaction of its own: a class,
+    """Lends a connection on which each statement is its own read-only transaction: a class,
     as several generators around one another take three times as long.
     """
 

@@ -46,20 +46,20 @@ class Reachability:
         self._connect = connect
         self._answer: asyncio.Task[DatabaseUnavailable | None] | None = None
         self._begun_at = self._ended_at = 0.0
-        self._doubted_at: float | None = None
+        self._suspected_at: float | None = None
 
-    def doubt(self) -> None:
+    def suspect(self) -> None:
         """Make the next caller check before it takes a connection: the server did not answer on
         one, and perhaps does not on the others.
         """
-        self._doubted_at = time.monotonic()
+        self._suspected_at = time.monotonic()
 
-    async def settle(self) -> None:
-        """Check if `doubt` was called; raise as `check` does."""
-        if (since := self._doubted_at) is not None:
+    async def check_suspected(self) -> None:
+        """Check if `suspect` was called; raise as `check` does."""
+        if (since := self._suspected_at) is not None:
             await self.check(since=since)
-            if self._doubted_at == since:
-                self._doubted_at = None
+            if self._suspected_at == since:
+                self._suspected_at = None
 
     async def check(self, *, since: float = 0.0) -> None:
         """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable if no connection can be
@@ -191,7 +191,7 @@ class OwnPool:
     async def take(self) -> tuple[AsyncConnectionPool[Connection], Connection]:
         """Return a connection and the pool to return it to; see `connection`."""
         pool = await self._open()
-        await self.reachability.settle()
+        await self.reachability.check_suspected()
         stats = pool.get_stats()
         if stats.get("pool_available", 0):
             with suppress(PoolTimeout):
@@ -305,7 +305,7 @@ class HostPool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lend a connection in autocommit mode; the pool's own errors are raised as they are."""
-        await self.reachability.settle()
+        await self.reachability.check_suspected()
         async with AsyncExitStack() as stack:
             async with self.reachability.checked():
                 connection = await stack.enter_async_context(

@@ -17,8 +17,8 @@ class _Own(logging.Filter):
         """Return False for these lines of riverui's pools, which repeat twice a second or more
         while a database is down.
         """
-        ours = isinstance(record.args, tuple) and record.args[:1] == (POOL_NAME,)
-        return not (ours and str(record.msg).startswith(_DROPPED))
+        own = isinstance(record.args, tuple) and record.args[:1] == (POOL_NAME,)
+        return not (own and str(record.msg).startswith(_DROPPED))
 
 
 _own = _Own()

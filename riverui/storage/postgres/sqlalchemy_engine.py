@@ -73,7 +73,7 @@ class EngineDriver:
 
     @property
     def schema_in_use(self) -> str:
-        """The schema; empty where the search path decides."""
+        """The schema; empty if the search path decides."""
         return self._driver.schema_in_use
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:

@@ -277,7 +277,7 @@ class Statements:
         values: Sequence[Any],
         keep: Keep,
     ) -> Rows:
-        """Return the rows of a statement in a transaction of its own."""
+        """Return the rows of a statement in its own transaction."""
         connection = self._connection
         try:
             grace = self.limits.grace_seconds

@@ -88,7 +88,7 @@ class PostgresSyncDriver:
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[SyncTransaction]:
-        """Lend a pooled connection on which each call is a transaction of its own."""
+        """Lend a pooled connection on which each call is its own transaction."""
         return self._executing(timeout or self._limit, begin=False)
 
     async def adopt(self, transaction: object) -> SyncTransaction:

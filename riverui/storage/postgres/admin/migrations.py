@@ -1,4 +1,4 @@
-"""Runs migrations on Postgres: reads what is recorded, and runs each step with its record in one
+"""Runs migrations on Postgres: reads their record, and runs each step with its record in one
 transaction.
 """
 
@@ -106,7 +106,7 @@ class PostgresMigrationTexts:
         return bool(ask(self._text("job_table_exists"))[0][0])
 
     def versions(self, ask: Ask, line: str) -> Sequence[int]:
-        """Return the versions recorded for a line; none where the database does not know lines
+        """Return the versions recorded for a line; none if the database does not know lines
         yet.
         """
         if not ask(self._text("migration_table_exists"))[0][0]:

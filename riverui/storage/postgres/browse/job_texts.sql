@@ -32,9 +32,9 @@ where coalesce(j.unpacked, 0) <= :unpacked::bigint
 order by j.place;
 
 -- part: job_scan_state_id (job_text_list.scans)
--- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are looked at, and the
--- first kept, rather than the whole table read until enough have turned up. The order within, which costs nothing,
--- keeps the planner on it.
+-- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are read and the
+-- first kept, instead of a scan of the table until enough are found. The inner order, which costs nothing, keeps the
+-- planner on that index.
 (
   select x.id, null::timestamptz as at, true as matched, false as ended
   from unnest(:scanned_states::text[]::/* schema */river_job_state[]) as s (state)

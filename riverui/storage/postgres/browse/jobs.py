@@ -142,7 +142,7 @@ class JobReads(JobListPlans):
         """Return one job as its page shows it, or a row like it from the table of a slot."""
         """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
 
-        `lean` leaves out what is in its JSON, for a job too large to be read in time.
+        `lean` leaves out its JSON, for a job too large to be read in time.
         """
         return await self.show(id, cut=cut, lean=lean)
 

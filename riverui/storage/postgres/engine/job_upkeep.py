@@ -36,7 +36,7 @@ class JobUpkeep(Part):
     async def schedule(
         self, *, now: datetime, limit: int, except_ids: Sequence[int] = ()
     ) -> Sequence[JobScheduled]:
-        """Make scheduled and retryable jobs due by `now` available; return what was moved.
+        """Make scheduled and retryable jobs due by `now` available; return the jobs moved.
 
         Unique conflicts are decided by River's rules.
         """

@@ -206,19 +206,19 @@ order by id;
 with given as materialized (
   select u.id, u.of_attempt from unnest(:ids::bigint[], :of_attempts::int[]) as u (id, of_attempt)
 ),
-gone as (
+removed as (
   delete from /* schema */river_job j
   using given g
   where j.id = g.id and (j.state = 'running') is true and (g.of_attempt is null or j.attempt = g.of_attempt)
   returning /* columns: */ j.id /* :columns */
 )
 select /* columns: */ j.id /* :columns */
-from gone j
+from removed j
 union all
 select /* columns: */ j.id /* :columns */
 from /* schema */river_job j
 join given g on g.id = j.id
-where not exists (select from gone x where x.id = j.id)
+where not exists (select from removed x where x.id = j.id)
 order by id;
 
 -- name: job_row_get

@@ -198,7 +198,7 @@ def _condition(term: Term, values: list[Any]) -> Condition:
         patterns = [like(v) for v in values]
         sql = Fragment("job_term_list_like", {"value": patterns}, column=word(_LISTS[field]))
     elif field in _JSON and op is Op.CONTAINS:
-        # GIN cannot serve "= any": each value has a condition of its own.
+        # GIN cannot serve "= any": each value has its own condition.
         json_column = word(_JSON[field])
         each = [Fragment("job_term_json", {"value": v}, column=json_column) for v in values]
         sql = join(each, " or ")

@@ -30,12 +30,12 @@ with chosen as materialized (
   limit :limit::bigint
   for update skip locked
 ),
-gone as (
+removed as (
   delete from /* schema */river_job j
   where j.id = any(array(select c.id from chosen c))
   returning /* columns: */ j.id /* :columns */
 )
-select /* columns: */ j.id /* :columns */ from gone j order by j.id;
+select /* columns: */ j.id /* :columns */ from removed j order by j.id;
 
 -- part: job_select_ids (job_row_list.terms)
 and j.id = any(:value::bigint[]);
