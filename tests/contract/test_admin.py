@@ -37,7 +37,7 @@ async def test_move(driver: Driver) -> None:
     (done,) = await ended(driver, JobState.COMPLETED, job())
     async with driver.transaction() as transaction:
         changes = await transaction.jobs.move_many(
-            [here, there, at_work, done, NOWHERE], queue="other", priority=3
+            [target, other_queue, at_work, done, NOWHERE], queue="other", priority=3
         )
     assert (changes.changed, changes.requested) == ((target,), ())
     assert dict(changes.skipped) == {
@@ -47,8 +47,8 @@ async def test_move(driver: Driver) -> None:
         NOWHERE: SkipReason.NOT_FOUND,
     }
     async with driver.transaction() as transaction:
-        assert (await transaction.jobs.move_many([here], priority=1)).changed == (here,)
-    row = await row_of(driver, here)
+        assert (await transaction.jobs.move_many([target], priority=1)).changed == (target,)
+    row = await row_of(driver, target)
     assert (row.state, row.queue, row.priority) == ("available", "other", 1)
 
 
@@ -125,8 +125,8 @@ async def test_delete_by_selection(driver: Driver) -> None:
     ids = await insert(driver, job("a", queue="other"), job("a", queue="other"), job("b"))
     await running(driver, job("a", queue="busy"))
     async with driver.transaction() as transaction:
-        gone = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",), limit=1))
-        assert [row.id for row in gone] == ids[:1]
-        gone = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",)))
-        assert [row.id for row in gone] == ids[1:2]
+        deleted = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",), limit=1))
+        assert [row.id for row in deleted] == ids[:1]
+        deleted = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",)))
+        assert [row.id for row in deleted] == ids[1:2]
         assert await transaction.jobs.row_get(ids[2]) is not None

@@ -74,7 +74,7 @@ async def test_pausing_and_resuming_tell_what_changed(driver: Driver) -> None:
     for act in ("pause", "resume"):
         with pytest.raises(NotFound):
             async with driver.transaction() as transaction:
-                await getattr(transaction.queues, act)("nobody")
+                await getattr(transaction.queues, act)("absent")
 
 
 async def test_metadata_limits_and_touch(driver: Driver) -> None:
@@ -95,7 +95,7 @@ async def test_metadata_limits_and_touch(driver: Driver) -> None:
         assert touched.updated_at >= NOW
     with pytest.raises(NotFound):
         async with driver.transaction() as transaction:
-            await transaction.queues.touch("nobody")
+            await transaction.queues.touch("absent")
 
 
 async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:

@@ -107,5 +107,5 @@ async def test_some_queues_and_ids_are_left_alone(driver: Driver) -> None:
     )
     async with driver.autocommit() as executor:
         assert await executor.work.delete_before(params) == 1
-        assert await executor.jobs.row_get(gone) is None
+        assert await executor.jobs.row_get(deleted) is None
         assert await executor.jobs.row_get(archive) is not None

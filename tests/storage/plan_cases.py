@@ -538,7 +538,7 @@ def _engine() -> dict[str, Case]:
             {PKEY},
             2 * 1000,
         ),
-        "remove and tell": (
+        "remove and return": (
             lambda x: x.work.set_state_many(
                 [JobSetStateParams(n, JobState.COMPLETED, now, ephemeral=True) for n in some]
             ),

@@ -120,8 +120,8 @@ async def test_a_conflict_of_an_action_spoils_nothing(
             executor = await driver.adopt(transaction)
             await executor.jobs.insert_many([insert_params()])
             with pytest.raises(UniqueConflict):
-                await executor.jobs.retry_many([gone])
-            assert (await executor.jobs.delete_many([gone])).changed == (gone,)
+                await executor.jobs.retry_many([ended])
+            assert (await executor.jobs.delete_many([ended])).changed == (ended,)
             await transaction.rollback()
 
 
@@ -181,7 +181,7 @@ async def test_sqlalchemy_savepoint(driver: Driver, make: Make, engine: AsyncEng
         await (await driver.adopt(session)).jobs.insert_many([UNIQUE])
         nested = await session.begin_nested()
         with pytest.raises(UniqueConflict):
-            # The session makes its savepoint when somebody asks it for its connection.
+            # The session makes its savepoint when its connection is requested.
             await (await driver.adopt(session)).jobs.insert_many_fast([UNIQUE])
         await nested.rollback()
         assert (await (await driver.adopt(session)).jobs.insert_many([UNIQUE]))[

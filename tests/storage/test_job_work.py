@@ -194,8 +194,8 @@ async def test_errors_that_python_does_not_read(way: Way) -> None:
 async def test_complete(way: Way) -> None:
     ids = {state: await way.make.job(state, errors=[factory.attempt_error()]) for state in STATES}
     before = {state: await way.make.row(job_id) for state, job_id in ids.items()}
-    gone = max(ids.values()) + 1
-    asked = [*reversed(ids.values()), gone]
+    missing = max(ids.values()) + 1
+    asked = [*reversed(ids.values()), missing]
     done = await way.executor.work.complete_many(asked, [NOW] * len(asked))
     assert list(done) == [ids["running"]]
     for state, job_id in ids.items():

@@ -31,12 +31,12 @@ class Jobs(Protocol):
     async def insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> Sequence[InsertResult]:
-        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job,
+        """Insert jobs and notify the workers of the queues in `notify`; return one result per job,
         in order.
 
-        A new row is made of its params: its JSON is the text given, not the database's print. A
-        job whose unique key is taken gives the row that has it, as it stands in the database. Equal
-        keys within `jobs` give the first one's row as well (River's statement would fail).
+        A new row is made of its params: its JSON is the text given, not as the database prints it.
+        A job whose unique key is taken returns the row that has it, as stored. Equal keys within
+        `jobs` return the first one's row as well (River's statement would fail).
 
         BadRequest for what cannot be stored: NUL characters, halves of surrogates, JSON with them.
         """
@@ -45,16 +45,16 @@ class Jobs(Protocol):
     async def insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
-        """Insert jobs the fastest way there is, in Postgres COPY; return how many.
+        """Insert jobs the fastest way (COPY in Postgres); return how many.
 
-        UniqueConflict where a key is taken. Two statements: for a transaction.
+        UniqueConflict if a key is taken. Two statements: for a transaction.
         """
         ...
 
     async def get(self, id: int, *, cut: int = 200_000, lean: bool = False) -> JobShowRow | None:
         """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
 
-        `lean` leaves out what is in its JSON, for a job too large to be read in time.
+        `lean` leaves out its JSON, for a job too large to be read in time.
         """
         ...
 
@@ -63,14 +63,14 @@ class Jobs(Protocol):
         ...
 
     async def count(self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None) -> Count:
-        """Count the jobs that match: AT_LEAST from `cap` on, and where a window ended the
+        """Count the jobs that match: AT_LEAST from `cap` on, and if a window ended the
         search.
         """
         ...
 
     async def count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         """Count all eight states in one statement: exact up to `cap`, beyond it AT_LEAST, or
-        ESTIMATED for `completed` where the driver can estimate.
+        ESTIMATED for `completed` if the driver can estimate.
         """
         ...
 
@@ -79,19 +79,19 @@ class Jobs(Protocol):
         ...
 
     async def cutoff(self) -> JobCutoff:
-        """Return the newest id and the database's clock: freezes what a bulk action may touch."""
+        """Return the newest id and the database's time, which limit what a bulk action changes."""
         ...
 
     async def kind_list(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
     ) -> Sequence[str]:
-        """Return distinct kinds by name: those behind `after` that contain `match` (any case), but
-        `exclude`.
+        """Return distinct kinds by name: those behind `after` that contain `match` (any case),
+        except `exclude`.
         """
         ...
 
     async def progress(self, filter: JobFilter, *, window: int) -> JobProgress:
-        """Count the filter's jobs by state; look at no more than `window` rows where no index finds
+        """Count the filter's jobs by state; examine no more than `window` rows if no index finds
         them.
         """
         ...
@@ -125,19 +125,18 @@ class Jobs(Protocol):
     async def text_list(
         self, params: JobPageParams, *, args: int = 100_000, unpacked: int = 2**40
     ) -> JobTextPage:
-        """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
-        here.
+        """Return one page of jobs by keyset, without errors and metadata; `lean` is ignored.
 
-        Args of more than `args` characters are left out, and what is too long of the JSON at
-        `params.paths`. The page ends before it is full once its args may take `unpacked` bytes;
-        there is always one.
+        Args of more than `args` characters are left out, and JSON at `params.paths` that is too
+        long. The page ends before it is full once its args may take `unpacked` bytes, but has at
+        least one job.
         """
         ...
 
     async def json_get(self, id: int) -> str | None:
         """Return the job of `job_text_get` in JSON, if the database can write it in one go.
 
-        None where there is no such job, where it cannot be written as it stands, and from drivers
+        None if there is no such job, where it cannot be written as it stands, and from drivers
         that have no such way: then `job_text_get` has to be asked.
         """
         ...
@@ -145,7 +144,7 @@ class Jobs(Protocol):
     async def json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
         """Return the page of `job_text_list` in JSON, if the database can write it in one go.
 
-        None where a job has args of more than `args` bytes or cannot be written as it stands, where
+        None if a job has args of more than `args` bytes or cannot be written as it stands, where
         a window has ended the search, and from drivers that have no such way: then `job_text_list`
         has to be asked.
         """
@@ -166,14 +165,14 @@ class Jobs(Protocol):
         ...
 
     async def row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
-        deleted.
+        """Delete the jobs that match, except running and locked ones, up to `limit` by id; return
+        the deleted rows.
         """
         ...
 
     async def update(self, id: int, *, metadata: str) -> JobRow | None:
         """Merge an object (JSON text) into the job's metadata, in any state; return the job, None
-        without such a one.
+        if there is none.
         """
         ...
 
@@ -196,10 +195,10 @@ class Jobs(Protocol):
     async def retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
         """Do River's JobRetry to each id. Raises UniqueConflict for all when one conflicts.
 
-        With `pending` that is what they become, for something else to make them available.
+        With `pending` they become pending, for something else to make them available.
         """
         ...
 
     async def outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
-        """Return where these jobs stand, by id; those that are gone are left out."""
+        """Return the outcomes of these jobs by id; deleted ones are left out."""
         ...

@@ -12,29 +12,27 @@ class Leader(Protocol):
     """Election: each method is one statement on the row of the leader."""
 
     async def get(self) -> LeaderRow | None:
-        """Return who leads; None when nobody does."""
+        """Return the leader's row; None without a leader."""
         ...
 
     async def attempt_elect(
         self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Become leader where nobody is, or where a term has run out; None when somebody is."""
+        """Become leader if there is none or its term has expired; None if there is one."""
         ...
 
     async def attempt_reelect(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Prolong that very term; None when it is lost."""
+        """Extend that term; None if it is lost."""
         ...
 
     async def resume(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Go on with that very term, also where it has run out; None where somebody else has led
-        since.
-        """
+        """Extend that term even if it has expired; None if another client has led since."""
         ...
 
     async def resign(self, leader_id: str, *, elected_at: datetime) -> bool:
-        """End that very term and tell the other clients; return whether there was one to end."""
+        """End that term and notify the other clients; return whether there was one to end."""
         ...

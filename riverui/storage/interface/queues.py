@@ -81,7 +81,7 @@ class Queues(Protocol):
         ...
 
     async def update(self, name: str, *, metadata: str) -> QueueRow:
-        """Replace the metadata (JSON text) and tell the workers; return the row. NotFound without
+        """Replace the metadata (JSON text) and notify the workers; return the row. NotFound without
         one.
         """
         ...
@@ -99,7 +99,7 @@ class Queues(Protocol):
         ...
 
     async def row_get(self, name: str) -> QueueRow | None:
-        """Return the `river_queue` row alone; None where there is none."""
+        """Return the `river_queue` row alone; None if there is none."""
         ...
 
     async def row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
@@ -107,9 +107,9 @@ class Queues(Protocol):
         ...
 
     async def with_available_list(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of the queues that have a job to be fetched, of whatever kind."""
+        """Return those of the queues that have an available job, of any kind."""
         ...
 
     async def delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
-        """Remove rows of queues that nobody has reported since; return their names."""
+        """Remove rows of queues that no client has reported since; return their names."""
         ...

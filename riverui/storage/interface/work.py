@@ -22,18 +22,18 @@ class Work(Protocol):
 
     async def get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
         """Take up to `limit` due jobs by priority, time and id and make them running; return them
-        in any order. No job is given to two callers.
+        in any order. No two callers get the same job.
         """
         ...
 
     async def first_available(self, params: JobFetchParams) -> int | None:
-        """Return the id of the job that job_get_available would take first; None where there is
+        """Return the id of the job that job_get_available would take first; None if there is
         none.
         """
         ...
 
     async def begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
-        """Take one unfinished job, due or not, and make it running; None where there is none. For
+        """Take one unfinished job, due or not, and make it running; None if there is none. For
         tests.
         """
         ...
@@ -45,25 +45,25 @@ class Work(Protocol):
         *,
         of_attempts: Sequence[int] | None = None,
     ) -> Sequence[int]:
-        """Make those of the jobs that still run completed, where `of_attempts` is given only those
+        """Make those of the jobs that still run completed, if `of_attempts` is given only those
         that are still at that attempt; return their ids. See job_set_state_many.
 
-        Fastest where the times are one and the same object, and the attempts equal.
+        Fastest if the times are the same object, and the attempts equal.
         """
         ...
 
     async def delete_completed_many(
         self, ids: Sequence[int], *, of_attempts: Sequence[int]
     ) -> Sequence[int]:
-        """Remove those of the jobs that still run at that attempt, which has gone well; return
+        """Remove those of the jobs that still run at that attempt, which has succeeded; return
         their ids.
         """
         ...
 
     async def set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """End attempts as River's JobSetStateIfRunningMany does; return the rows as they are
-        afterwards, by id, whether or not they were running. Missing ones are left out. One
-        change a job. Ephemeral ones that went well are removed, and returned as completed.
+        afterwards, by id, whether or not they were running. Missing ones are left out. At most one
+        change per job. Ephemeral jobs that succeeded are removed, and returned as completed.
         """
         ...
 
@@ -72,7 +72,7 @@ class Work(Protocol):
         ...
 
     async def cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
-        """Return those of the running jobs that somebody asked to cancel."""
+        """Return those of the running jobs for which a cancellation was requested."""
         ...
 
     async def schedule(
@@ -84,7 +84,7 @@ class Work(Protocol):
         ...
 
     async def first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
-        """Return the id of the job that job_schedule would move first; None where there is none."""
+        """Return the id of the job that job_schedule would move first; None if there is none."""
         ...
 
     async def get_stuck(
@@ -94,7 +94,7 @@ class Work(Protocol):
         ...
 
     async def first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
-        """Return the id of the job that job_get_stuck would read first; None where there is
+        """Return the id of the job that job_get_stuck would read first; None if there is
         none.
         """
         ...
@@ -112,7 +112,7 @@ class Work(Protocol):
         ...
 
     async def first_old(self, params: JobDeleteBeforeParams) -> int | None:
-        """Return the id of the job that job_delete_before would remove first; None where there is
+        """Return the id of the job that job_delete_before would remove first; None if there is
         none.
         """
         ...

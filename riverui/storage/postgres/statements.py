@@ -293,7 +293,7 @@ class Statements:
             if not result.nfields:
                 return Rows()
             names = self.queries.columns(text, lambda: _column_names(result))
-            # By now the session has its own time zone again.
+            # The session has its own time zone again.
             if connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
                 if (kept := self._prepared_here) is not None:
                     transformer = kept.transformer(connection)

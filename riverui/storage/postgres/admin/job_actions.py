@@ -49,7 +49,7 @@ class JobActions(Part):
         return await self._change("job_retry_many", ids, slots)
 
     async def outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
-        """Return where these jobs stand, by id; those that are gone are left out."""
+        """Return the outcomes of these jobs by id; deleted ones are left out."""
         rows = await self._sql.rows(
             "job_outcome_list", {"ids": [each for each in ids if is_bigint(each)]}
         )
@@ -70,7 +70,7 @@ class JobActions(Part):
         try:
             rows = await self._sql.guarded(name, parameters, **slots)
         except LockTimeout:
-            # Somebody else holds one of the rows: do the rest.
+            # Another transaction holds one of the rows: do the rest.
             rows = await self._sql.guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
         return job_changes(ids, rows)
 

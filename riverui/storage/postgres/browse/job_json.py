@@ -17,7 +17,7 @@ class JobJson(JobListPlans):
     """Reads jobs as the JSON API returns them."""
 
     async def json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
-        """Return the page of `job_text_list` in JSON; None where a window might end the search, and
+        """Return the page of `job_text_list` in JSON; None if a window might end the search, and
         where a job has args of more than `args` bytes or cannot be written as it stands.
         """
         backward = params.cursor is not None and params.cursor.before
@@ -38,7 +38,7 @@ class JobJson(JobListPlans):
         return JobJsonPage(jobs=",".join(jobs[: params.limit]), last=last)
 
     async def json_get(self, id: int) -> str | None:
-        """Return the job of `job_text_get` in JSON; None where there is none, and where it cannot
+        """Return the job of `job_text_get` in JSON; None if there is none, and where it cannot
         be written as it stands.
         """
         if not is_bigint(id):

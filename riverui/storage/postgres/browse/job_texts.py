@@ -73,8 +73,8 @@ class JobTexts(JobListPlans):
         return JobTextPage(rows=rows, more=more or ended, searched=searched)
 
     async def text_get(self, id: int) -> JobTextRow | None:
-        """Return one job with its newest errors and its metadata, as far as an answer may hold
-        them (`cut`), or None.
+        """Return one job with its newest errors and its metadata, as far as an answer may
+        contain them (`cut`), or None.
         """
         return await self.text(id)
 

@@ -86,7 +86,7 @@ class JobReads(JobListPlans):
         return JobPage(rows=rows, more=more, searched=searched)
 
     async def count(self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None) -> Count:
-        """Count what matches: AT_LEAST from `cap` on, and where a window ended the search."""
+        """Count the jobs that match: AT_LEAST from `cap` on, and if a window ended the search."""
         if not filter.terms and cutoff is None:
             if filter.states:
                 states = [state.value for state in dict.fromkeys(filter.states)]
@@ -134,7 +134,7 @@ class JobReads(JobListPlans):
         )
 
     async def cutoff(self) -> JobCutoff:
-        """Return the newest id and the database's clock: they freeze what a bulk action touches."""
+        """Return the newest id and the database's time, which limit what a bulk action changes."""
         row = await self._sql.row("job_cutoff")
         return JobCutoff(id=row.id, at=row.at)
 
@@ -205,7 +205,7 @@ class JobReads(JobListPlans):
         return (await self._sql.rows("job_kind_list", values)).values()
 
     async def progress(self, filter: JobFilter, *, window: int) -> JobProgress:
-        """Count the filter's jobs by state; look at no more than `window` rows where no index finds
+        """Count the filter's jobs by state; examine no more than `window` rows if no index finds
         them.
         """
         rows = await self._progress_contains(filter)
@@ -228,7 +228,7 @@ class JobReads(JobListPlans):
         return JobProgress(counts=counts, exact=not ended and sum(counts.values()) <= window)
 
     async def _progress_contains(self, filter: JobFilter) -> Rows | None:
-        """Return the counts where args or metadata are asked for and their indexes answer in time;
+        """Return the counts if the filter has args or metadata and their indexes answer in time;
         else None.
         """
         conditions = compile_filter(filter)

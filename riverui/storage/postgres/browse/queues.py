@@ -36,7 +36,7 @@ class PostgresQueues(Part):
             known = await self._sql.rows("queue_has_jobs", {"name": name, "states": list(JobState)})
             if not known.value():
                 return None
-        # The pattern finds no row of River's but this one's name, given by itself.
+        # The pattern matches no other row, as this queue's row is read by its name.
         rows = await self._sql.rows(
             "queue_list", {"patterns": [], "job_queues": [name], "cap": cap, "limit": 1}
         )
@@ -104,7 +104,7 @@ class PostgresQueues(Part):
         return await self._set_paused("queue_pause", "pause", name)
 
     async def row_get(self, name: str) -> QueueRow | None:
-        """Return the `river_queue` row alone, None where there is none."""
+        """Return the `river_queue` row alone, None if there is none."""
         row = await self._sql.row("queue_row_get", {"name": name}) if is_storable(name) else None
         return None if row is None else queue_row(row)
 
@@ -131,7 +131,7 @@ class PostgresQueues(Part):
         return [queue_row(row) for row in rows.records()]
 
     async def with_available_list(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of the queues that have a job to be fetched, of whatever kind."""
+        """Return those of the queues that have an available job, of any kind."""
         rows = await self._sql.prepared("queue_with_available_list", {"names": list(names)})
         return set(rows.values())
 
@@ -141,11 +141,11 @@ class PostgresQueues(Part):
         return [queue_row(row) for row in rows.records()]
 
     async def update(self, name: str, *, metadata: str) -> QueueRow:
-        """Replace the metadata (JSON text) and tell the workers; raise NotFound where the queue has
+        """Replace the metadata (JSON text) and notify the workers; raise NotFound if the queue has
         no row.
         """
-        told = json.dumps(name, ensure_ascii=False)
-        payload = f'{{"action":"metadata_changed","metadata":{metadata},"queue":{told}}}'
+        queue = json.dumps(name, ensure_ascii=False)
+        payload = f'{{"action":"metadata_changed","metadata":{metadata},"queue":{queue}}}'
         row = await self._sql.row(
             "queue_update",
             {"name": name, "metadata": metadata, "schema": self._sql.schema, "payload": payload},
@@ -182,7 +182,7 @@ class PostgresQueues(Part):
         return await self._changed("queue_set_metadata_key", name, values)
 
     async def touch(self, name: str) -> QueueRow:
-        """Set the queue's updated_at and nothing else; return its row. Raise NotFound where the
+        """Set the queue's updated_at and nothing else; return its row. Raise NotFound if the
         queue has no row.
         """
         return await self._changed("queue_touch", name, {"name": name})

@@ -49,7 +49,7 @@ class JobUpkeep(Part):
         return [JobScheduled(**row._asdict()) for row in rows.records()]
 
     async def first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
-        """Return the id of the job that job_schedule would move first; None where there is none."""
+        """Return the id of the job that job_schedule would move first; None if there is none."""
         rows = await self._sql.rows(
             "job_schedule",
             {"now": now, "limit": 1, "except_ids": array_literals.numbers(except_ids)},
@@ -71,7 +71,7 @@ class JobUpkeep(Part):
         return job_rows(rows)
 
     async def first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
-        """Return the id of the job that job_get_stuck would read first; None where there is
+        """Return the id of the job that job_get_stuck would read first; None if there is
         none.
         """
         rows = await self._sql.rows(
@@ -110,7 +110,7 @@ class JobUpkeep(Part):
         return int((await self._old(params)).value())
 
     async def first_old(self, params: JobDeleteBeforeParams) -> int | None:
-        """Return the id of the job that job_delete_before would remove first; None where there is
+        """Return the id of the job that job_delete_before would remove first; None if there is
         none.
         """
         first: int | None = (await self._old(replace(params, limit=1), deleted=_FIRST_OLD)).value()

@@ -67,7 +67,7 @@ class JobWork(Part):
         return first
 
     async def begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
-        """Take one unfinished job, due or not, and make it running; None where there is none.
+        """Take one unfinished job, due or not, and make it running; None if there is none.
 
         For tests.
         """
@@ -146,7 +146,7 @@ class JobWork(Part):
         return [RunningJob(**row._asdict()) for row in rows.records()]
 
     async def cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
-        """Return those of the running jobs that somebody asked to cancel."""
+        """Return those of the running jobs for which a cancellation was requested."""
         rows = await self._sql.rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
         return rows.values()
 

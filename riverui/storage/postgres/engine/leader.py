@@ -13,7 +13,7 @@ class PostgresLeader(Part):
     """Operations on river_leader."""
 
     async def get(self) -> LeaderRow | None:
-        """Return who leads; None when nobody does."""
+        """Return the leader's row; None without a leader."""
         return _leader(await self._sql.row("leader_get"))
 
     async def attempt_elect(
@@ -51,7 +51,7 @@ class PostgresLeader(Part):
         return _leader(await self._sql.row(block, parameters))
 
     async def resign(self, leader_id: str, *, elected_at: datetime) -> bool:
-        """End that very term and tell the other clients; return whether there was one to end."""
+        """End that term and notify the other clients; return whether there was one to end."""
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "elected_at": elected_at,

@@ -126,7 +126,7 @@ class _Choice:
 
 
 class JobListPlans(Part):
-    """Plans lists; asks the database where a choice depends on what it holds."""
+    """Plans lists; asks the database if a choice depends on its contents."""
 
     async def _plan(
         self, params: JobPageParams, *, ordered: bool = True, by_state: bool = False
@@ -210,7 +210,7 @@ class JobListPlans(Part):
         """
         conditions = choice.conditions
         states = [state.value for state in conditions.states or tuple(JobState)]
-        # Who wants many rows may as well look at that many.
+        # A list of many rows may examine as many.
         few = max(self._sql.limits.few_jobs, choice.limit)
         if conditions.ids is not None and len(conditions.ids) <= self._sql.limits.few_jobs:
             return Fragment("job_candidates_ids", {"candidates": list(conditions.ids)})

@@ -39,8 +39,8 @@ class JobSelect(Part):
         return {state: jobs for state, jobs in found if state is not None}
 
     async def row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
-        deleted.
+        """Delete the jobs that match, except running and locked ones, up to `limit` by id; return
+        the deleted rows.
         """
         return job_rows(
             await self._selected("job_row_delete_many", params, _terms(params), columns=JOB_COLUMNS)
