@@ -1,4 +1,4 @@
-"""Checks of the options that jobs are inserted with."""
+"""Checks of insert options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_TAG = 255
 
 
 def check_opts(opts: InsertOpts) -> None:
-    """Raise InsertError for options with which no job could be inserted."""
+    """Raise InsertError for options with which a job cannot be inserted."""
     if opts.max_attempts is not None:
         checked_max_attempts(opts.max_attempts)
     if opts.priority is not None:
@@ -36,7 +36,7 @@ def check_opts(opts: InsertOpts) -> None:
 
 
 def checked_max_attempts(value: Any) -> int:
-    """Return a number of attempts, at most what the column holds; InsertError for another value."""
+    """Return the maximum of attempts, limited to what the column holds; InsertError if invalid."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return min(value, MAX_SMALLINT)
     raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
@@ -76,7 +76,7 @@ def checked_tags(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_scheduled_at(all_opts: Iterable[InsertOpts], now: datetime) -> datetime | None:
-    """Return the time of a job by the first options that have one; None for now."""
+    """Return a job's scheduled time from the first options that have one; None for now."""
     for opts in all_opts:
         # The official client's options have no delay.
         delay = getattr(opts, "delay", None)

@@ -1,5 +1,5 @@
-"""A client's methods that insert jobs, and their pipeline: middleware, hooks, rows, one
-transaction, at most one notification for each queue.
+"""A client's insert methods, and their pipeline: middleware, hooks, rows, one transaction, at most
+one notification per queue.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
 
 Send = Callable[[InsertBatch, Sequence[str]], Awaitable[Sequence[InsertResult]]]
-"""Inserts a batch and returns one result for each job, none where they are only counted; the queues
-are those that get an available job, whether they are notified or not.
+"""Inserts a batch and returns one result for each job, or none for a COPY; the queues are those
+that get an available job, whether they are notified or not.
 """
 
 _Insert = Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]]
@@ -40,7 +40,7 @@ _Outer = Callable[[Sequence[InsertRequest], _Insert], Awaitable[Sequence[InsertR
 
 
 class InsertPipeline:
-    """Runs middleware and hooks around an insert, builds its rows and hands them to a `send`.
+    """Runs middleware and hooks around an insert, builds its rows and passes them to a `send`.
 
     It awaits nothing else, so that SyncClient can run it without an event loop.
     """
@@ -97,7 +97,7 @@ class InsertPipeline:
             raise
 
     def _watched(self, jobs: Sequence[object]) -> bool:
-        """Return whether any hook or middleware sees these jobs."""
+        """Return whether any hook or middleware applies to these jobs."""
         if self._extensions.insert_begin or self._extensions.insert_many:
             return True
         params = params_types()
@@ -125,7 +125,7 @@ def _around(outer: _Outer, inner: _Insert) -> _Insert:
 
 
 def only(results: Sequence[InsertResult]) -> InsertResult:
-    """Return the only result; InsertError if middleware has returned more or none."""
+    """Return the only result; InsertError if middleware returned more or none."""
     if len(results) != 1:
         raise InsertError(f"a middleware returned {len(results)} results for one job")
     return results[0]
@@ -135,9 +135,9 @@ class InsertMethods:
     """The methods of a Client that insert jobs.
 
     Those with `_tx` work in a transaction of the caller's, who commits it: a psycopg
-    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. The others begin one of their
-    own. Jobs are args, or InsertManyParams for args with options; a batch is inserted as a whole or
-    not at all. ArgsError, InsertError or UnknownJobKind is raised for an invalid job.
+    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. The others use a transaction
+    of their own. Jobs are args, or InsertManyParams for args with options; a batch is inserted
+    completely or not at all. ArgsError, InsertError or UnknownJobKind is raised for an invalid job.
     """
 
     clock: Callable[[], datetime]
@@ -152,8 +152,8 @@ class InsertMethods:
         self.enforce_unique(True)
 
     def enforce_unique(self, enforce: bool) -> None:
-        """Enforce the uniqueness of jobs, or ignore it, for tests that work equal jobs side by
-        side.
+        """Enforce the uniqueness of jobs, or ignore it, for tests that work equal jobs at the same
+        time.
         """
         builder = JobBuilder(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
         self._pipeline = InsertPipeline(builder, self.extensions)
@@ -164,10 +164,9 @@ class InsertMethods:
         insert_opts: InsertOpts | None = None,
         **keywords: Unpack[InsertKeywords],
     ) -> InsertResult:
-        """Insert a job, or return the existing one where it is unique.
+        """Insert a job, or return the existing one if it is a duplicate of a unique job.
 
-        Options are InsertOpts or keywords, such as `queue="mail"`; keywords win over InsertOpts
-        that are given with them.
+        Options are InsertOpts or keywords, such as `queue="mail"`; keywords override InsertOpts.
         """
         return only(await self.insert_many([InsertManyParams(args, insert_opts, **keywords)]))
 
@@ -210,7 +209,7 @@ class InsertMethods:
         return await self._copy(jobs, self._sending(await self.driver.adopt(tx)))
 
     def prepare_insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
-        """Return a job for `insert_requests`, all its options resolved and checked."""
+        """Return a job for `insert_requests` with all options resolved and validated."""
         return self._pipeline.builder.prepare(args, insert_opts)
 
     async def insert_requests(
@@ -220,11 +219,11 @@ class InsertMethods:
         numbered: Callable[[int], None] | None = None,
         beside: Callable[[Executor], Awaitable[None]] | None = None,
     ) -> Sequence[InsertResult]:
-        """Insert what `prepare_insert` returned, as insert_many does.
+        """Insert requests from `prepare_insert`, like insert_many.
 
-        `numbered` is called with the number of the transaction before it is committed: without an
-        answer, its status can be asked for (TRANSACTION_STATUS, where the database has it).
-        `beside` runs in that transaction too.
+        `numbered` is called with the number of the transaction before the commit: if the result is
+        lost, the transaction's status can be read (TRANSACTION_STATUS, if the database supports
+        it). `beside` runs in that transaction too.
         """
         if numbered is None:
             return await self._pipeline.insert_requests(requests, self._send)
@@ -247,7 +246,7 @@ class InsertMethods:
 
     async def notify_inserts(self, executor: Executor, queues: Iterable[str]) -> None:
         """Notify the workers of those queues when the executor's transaction commits, each queue at
-        most once in `fetch_cooldown`.
+        most once per `fetch_cooldown`.
         """
         if allowed := [
             queue for queue in dict.fromkeys(queues) if self.notify_limiter.allow(queue)
@@ -270,7 +269,7 @@ class InsertMethods:
         return copied
 
     async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
-        """Insert a batch in a transaction of its own, and wake the workers of this client."""
+        """Insert a batch in a transaction of its own, and wake the client's own workers."""
         # Usually it is one statement, which is its own transaction; a COPY cannot notify.
         plain = not self.pilot.wants_insert(batch.jobs)
         alone = plain and self._fits(batch, plain) and not (batch.fast and batch.notify)
@@ -281,7 +280,7 @@ class InsertMethods:
         return inserted
 
     def _sending(self, executor: Executor) -> Send:
-        """Return a `send` that inserts through an executor."""
+        """Return a `send` that inserts with an executor."""
 
         async def send(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
             plain = not self.pilot.wants_insert(batch.jobs)
@@ -292,7 +291,7 @@ class InsertMethods:
     async def _insert_through(
         self, executor: Executor, batch: InsertBatch, plain: bool
     ) -> Sequence[InsertResult]:
-        """Insert a batch in as many steps as it takes; `plain` is without features."""
+        """Insert a batch in as many steps as needed; `plain` is without features."""
         insert = plain_insert_many if plain else self.pilot.insert_many
         if self._fits(batch, plain):
             return await insert(executor, batch)
@@ -312,11 +311,11 @@ class InsertMethods:
             self._wake(queue, notified=queue in notified)
 
     def _wake(self, queue: str, *, notified: bool) -> None:
-        """Wake the producer of that queue, if this client has one and no notification does."""
+        """Wake the producer of that queue, if this client has one and no notification wakes it."""
 
 
 def _timeout_for(rows: Sized) -> timedelta:
-    """Return the time limit of an insert: 10 s, which a busy server may need for any, and 1 s for
-    each 1,000 rows.
+    """Return the time limit of an insert: 10 s, which a busy server may need for any, and 1 s per
+    1,000 rows.
     """
     return timedelta(seconds=10 + len(rows) / 1000)

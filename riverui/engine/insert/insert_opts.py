@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UniqueOpts:
-    """What makes a job unique (River's UniqueOpts); with nothing set it is not."""
+    """What makes a job unique (River's UniqueOpts); without any option it is not unique."""
 
     by_args: bool | Sequence[str] | None = False
-    """True: all args, or only the fields marked `Unique` where any is. A list: these top-level
+    """True: all args, or only the fields marked `Unique` if there are any. A list: these top-level
     keys, as in River's Python client.
     """
     by_period: timedelta | int | None = None
@@ -33,41 +33,43 @@ class UniqueOpts:
     discarded.
     """
     exclude_kind: bool = False
-    """Whether jobs of other kinds count as well; needs another option beside it."""
+    """Whether jobs of other kinds count too; needs another option."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InsertOpts:
-    """How to insert a job; None leaves it to the args' own `insert_opts()`, then to the client."""
+    """Options of a job to insert; None means the args' own `insert_opts()`, then the client's
+    default.
+    """
 
     delay: timedelta | None = None
-    """How long from now, by the client's clock, the job waits. It replaces `scheduled_at`: give
-    only one of the two.
-    """
+    """How long the job waits from now, by the client's clock. Not together with `scheduled_at`."""
     max_attempts: int | None = None
-    """At least 1; more than 32,767, the most that the column holds, counts as that."""
+    """At least 1; values above 32,767, the column's maximum, are reduced to it."""
     metadata: dict[str, Any] | None = None
-    """Taken from the call alone, as in River; that of the args' own options is ignored."""
+    """Used only from the call, as in River; the args' own metadata is ignored."""
     pending: bool = False
-    """Taken from the call alone as well."""
+    """Used only from the call too."""
     priority: int | None = None
     """1 (worked first) to 4."""
     queue: str | None = None
     """Up to 64 characters: a–z, 0–9, and single `_`, `-` or `|` between them."""
     scheduled_at: datetime | None = None
-    """An aware datetime; a job scheduled for the past waits for the scheduler as well."""
+    """An aware datetime; a job scheduled for the past waits for the scheduler too."""
     sequence: SequenceOpts | None = None
-    """Makes the job wait until earlier jobs of its sequence are done. Replaces that of the args as
-    a whole. Needs the tables of riverui.
+    """Makes the job wait until earlier jobs of its sequence are done. Replaces that of the args
+    completely. Needs riverui's tables.
     """
     tags: Sequence[str] | None = None
-    """Each 3 to 255 characters: A–Z, a–z, 0–9, `_`, and `-` inside. They replace the args' own."""
+    """Each 3 to 255 characters: A–Z, a–z, 0–9, `_`, and `-` inside. They replace the args' own
+    tags.
+    """
     unique_opts: UniqueOpts | None = None
-    """Replaces that of the args as a whole."""
+    """Replaces that of the args completely."""
 
 
 class InsertKeywords(TypedDict, total=False):
-    """The options of InsertOpts as keywords of the methods that insert; see there."""
+    """The options of InsertOpts as keywords of the insert methods; see InsertOpts."""
 
     delay: timedelta | None
     max_attempts: int | None
@@ -85,8 +87,8 @@ _OPTIONS = tuple(field.name for field in fields(InsertOpts))
 
 
 def opts_with(insert_opts: InsertOpts | None, keywords: Mapping[str, Any]) -> InsertOpts | None:
-    """Return the options with those that are given as keywords, which win; a keyword None leaves an
-    option as it is.
+    """Return the options with the given keywords, which override them; a keyword None leaves an
+    option unchanged.
 
     TypeError for an unknown keyword.
     """
@@ -106,7 +108,9 @@ def opts_with(insert_opts: InsertOpts | None, keywords: Mapping[str, Any]) -> In
 
 @dataclass(frozen=True, slots=True)
 class InsertManyParams:
-    """One job of an `insert_many` with its own options, as InsertOpts or as keywords, which win."""
+    """One job of an `insert_many` with its own options, as InsertOpts or as keywords, which
+    override them.
+    """
 
     args: JobArgs
     insert_opts: InsertOpts | None = None
@@ -125,8 +129,8 @@ _set = object.__setattr__
 
 
 def params_types() -> tuple[type[Any], ...]:
-    """Return the classes of jobs with options: ours, and the official client's where a program has
-    imported it.
+    """Return the classes of jobs with options: riverui's, and the official client's if the program
+    has imported it.
     """
     official = getattr(sys.modules.get("riverqueue"), "InsertManyParams", None)
     return (InsertManyParams, official) if isinstance(official, type) else (InsertManyParams,)
@@ -134,7 +138,7 @@ def params_types() -> tuple[type[Any], ...]:
 
 @dataclass(kw_only=True, slots=True)
 class InsertRequest:
-    """A job to be inserted, as hooks and middleware see and change it; it is checked again after
+    """A job to be inserted, as hooks and middleware see and change it; it is validated again after
     them.
     """
 
@@ -150,8 +154,8 @@ class InsertRequest:
     priority: int
     queue: str
     state: JobState
-    """The state it starts in; a changed `scheduled_at` does not change it."""
+    """The initial state; a changed `scheduled_at` does not change it."""
     tags: list[str]
     unique_opts: UniqueOpts | None
     unique_args: str | None = None
-    """JSON of the args that count for uniqueness, made before hooks could change `encoded_args`."""
+    """JSON of the args that count for uniqueness, made before hooks can change `encoded_args`."""

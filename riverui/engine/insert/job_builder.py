@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from riverui.features.sequences.engine.opts import SequenceOpts
 
 _MOST_QUEUES = 1_000
-"""Queues whose wake-ups are remembered before old ones are dropped: more than programs have, so
-that only generated names are ever dropped.
+"""Queues whose wake-ups are remembered before old ones are dropped: more than programs have, unless
+they generate names.
 """
 
 
 class NotifyLimiter:
-    """Allows at most one wake-up for each queue in each `cooldown`, as River's clients do.
+    """Allows at most one wake-up per queue in each `cooldown`, as River's clients do.
 
-    What it suppresses is not sent later: the next poll finds such jobs.
+    A suppressed wake-up is not sent later: the next poll finds such jobs.
     """
 
     def __init__(self, cooldown: timedelta, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,10 +84,10 @@ class NotifyLimiter:
 
 
 class JobBuilder:
-    """Builds rows for one client; it neither calls hooks nor reaches the database.
+    """Builds rows for one client; it neither calls hooks nor uses the database.
 
-    `prepare` makes a request of args and options, `finish` a row of a request that hooks have seen.
-    `rows` does both where no hook sees requests.
+    `prepare` makes a request from args and options, `finish` a row from a request that hooks have
+    seen. `rows` does both if no hook sees requests.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class JobBuilder:
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
         """Return the row of a request that hooks may have changed; InsertError or ArgsError if
-        it cannot be inserted.
+        invalid.
         """
         unique = uniqueness(request.unique_opts) if self._enforce_unique else None
         counted = request.unique_args
@@ -161,7 +161,7 @@ class JobBuilder:
                         more[alike] = first
                     continue
                 if isinstance(make, _Resolved):
-                    # Only now, as options may be made anew for each job.
+                    # Only now, as options may be new objects for each job.
                     make = more[alike] = _more_like(make, encoder(cls))
                 rows.append(make(args))
         except (Unfit, RecursionError) as error:
@@ -169,10 +169,10 @@ class JobBuilder:
         return rows
 
     def _resolve(self, args: object, call: InsertOpts | None, now: datetime) -> _Resolved:
-        """Return what the options of the call, of the args and of the client come to."""
+        """Resolve the options of the call, the args and the client."""
         kind = kind_of(args)
         self._check_known(kind)
-        # The official client's options know no metadata, sequence and pending.
+        # The official client's options lack metadata, sequence and pending.
         metadata = getattr(call, "metadata", None) or {}
         text = _metadata(metadata)
         call, own = call or _NONE, insert_opts_of(args) or _NONE
@@ -221,7 +221,7 @@ class JobBuilder:
         return _Resolved(request, text, unique, sequence)
 
     def _usual_max_attempts(self, args: object, kind: str) -> int:
-        """Return `max_attempts` where neither call nor args say."""
+        """Return the default of `max_attempts`, for jobs without one in the call or the args."""
         unit = None if self.config.workers is None else self.config.workers.get(kind)
         retry = (unit and unit.retry) or retry_of(type(args)) or self.config.retry
         return (retry and retry.max_attempts) or self.config.max_attempts
@@ -237,22 +237,22 @@ class JobBuilder:
 
 
 class _Resolved(NamedTuple):
-    """A job whose options are resolved, before anybody changes it."""
+    """A job with resolved options, before hooks see it."""
 
     request: InsertRequest
     metadata: str
-    """That of the request, as JSON."""
+    """The request's metadata as JSON."""
     unique: Uniqueness | None
     sequence: SequenceOpts | None
 
 
 def available_queues(rows: Iterable[JobInsertParams]) -> list[str]:
-    """Return the queues that get an available job, each once."""
+    """Return the queues that get an available job, without duplicates."""
     return list(dict.fromkeys([row.queue for row in rows if row.state is JobState.AVAILABLE]))
 
 
 def _row(request: InsertRequest, unique: Uniqueness | None, metadata: str) -> JobInsertParams:
-    """Return the row of a request that is checked."""
+    """Return the row of a validated request."""
     kind, queue = request.kind, request.queue
     scheduled_at = request.scheduled_at or request.created_at
     key, states = None, 0
@@ -276,7 +276,7 @@ def _row(request: InsertRequest, unique: Uniqueness | None, metadata: str) -> Jo
 
 
 def _more_like(first: _Resolved, encode: Callable[[Any], str]) -> Callable[[Any], JobInsertParams]:
-    """Return what makes the rows of other args of that type with the same options."""
+    """Return a function that makes rows of other args of that type with the same options."""
     request, unique, sequence = first.request, first.unique, first.sequence
     row = _row(request, unique, first.metadata)
     if sequence is not None and not sequence.by_args:

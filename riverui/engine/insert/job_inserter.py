@@ -22,9 +22,9 @@ from riverui.storage.interface.engine_params import InsertResult
 class JobInserter:
     """Inserts jobs through a client, with its defaults, hooks, middleware and features.
 
-    Args of a kind that the client works are read as their type and written by it, so that its
-    defaults and options apply. Those of other kinds are inserted as they are; the client need not
-    know them.
+    Args of a kind that the client works are decoded as their type and encoded by it, so that its
+    defaults and options apply. Args of other kinds are inserted unchanged; the client need not know
+    them.
     """
 
     def __init__(self, client: Client) -> None:
@@ -34,7 +34,7 @@ class JobInserter:
         self._builder = JobBuilder(config, client.clock, client.notify_limiter)
 
     def check(self, job: NewJob) -> None:
-        """Raise JobRefused if the job could not be inserted."""
+        """Raise JobRefused if the job cannot be inserted."""
         self._request(job)
 
     async def insert(self, job: NewJob) -> InsertResult:
@@ -71,7 +71,7 @@ class JobInserter:
         return request
 
     def _unit(self, kind: str) -> WorkUnit | None:
-        """Return the worker of a kind; None for none, and for one of which this is an alias."""
+        """Return the worker of a kind; None if there is none, or if the kind is only its alias."""
         workers = self._client.config.workers
         unit = None if workers is None else workers.get(kind)
         return unit if unit is not None and kind_of(unit.args_type) == kind else None
@@ -84,13 +84,13 @@ def _typed(unit: WorkUnit, text: str) -> Any:
     except (ArgsError, RecursionError):
         raise
     except Exception as error:
-        # A type may read its own JSON (`from_json`), and raise any error.
+        # A type may decode its own JSON (`from_json`), and raise any error.
         name = getattr(unit.args_type, "__name__", unit.kind)
         raise ArgsError(f"the args do not fit {name}: {error}") from error
 
 
 def _check_kept(unit: WorkUnit, given: str, kept: str) -> None:
-    """Raise ArgsError for a key that the type has ignored: most likely it is misspelt."""
+    """Raise ArgsError for a key that the type has ignored, as it is probably misspelt."""
     cls = unit.args_type
     if hasattr(cls, "from_json") or hasattr(cls, "to_json") or upgrades(cls):
         return

@@ -1,6 +1,4 @@
-"""One attempt at a job, from its fetch to its outcome: the state that the parts of the engine
-share.
-"""
+"""One attempt at a job, from its fetch to its outcome: the state that parts of the engine share."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ class Cause(Enum):
     REMOTE = "remote"
     """The job was cancelled."""
     SILENT = "silent"
-    """Other clients may take this one for dead, and work its jobs."""
+    """Other clients may consider this one dead, and work its jobs."""
     STOP = "stop"
     """The client stops."""
     TIMEOUT = "timeout"
@@ -45,12 +43,12 @@ class Slots(Protocol):
         ...
 
     def stuck(self, attempt: Attempt) -> None:
-        """Record an attempt that goes on long past its time limit."""
+        """Record an attempt that runs long past its time limit."""
         ...
 
 
 class Attempt:
-    """One job at work."""
+    """One running job."""
 
     __slots__ = (
         "batch",
@@ -79,24 +77,24 @@ class Attempt:
     def __init__(self, row: JobRow, unit: WorkUnit | None, slots: Slots) -> None:
         self.row = row
         self.batch: Batch | None = None
-        """The batch that it is worked in, or on its way into."""
+        """The batch that it is in, or is about to join."""
         self.seen = row
-        """The row after middleware, which the worker gets."""
+        """The row after middleware, for the worker."""
         self.unit = unit
         """None if the client has no worker of this kind."""
         self.slots = slots
         self.job: Job[Any] | None = None
-        """Once the args are decoded."""
+        """Set when the args are decoded."""
         self.task: asyncio.Task[None] | None = None
         self.cause: Cause | None = None
-        """Why it was asked to end, unless by a timeout; the first reason counts."""
+        """Why it was asked to end, except by a timeout; the first reason counts."""
         self.completed_at: datetime | None = None
-        """When it completed its job itself, in a transaction that may have been rolled back."""
+        """When the job completed itself, in a transaction that may have been rolled back."""
         self.ephemeral = False
-        """Whether the job is deleted where it succeeds."""
+        """Whether the job is deleted on success."""
         self.timed_out = False
         self.working = False
-        """Whether it has begun; before that there is nothing to interrupt."""
+        """Whether it has begun, and so can be interrupted."""
         self.done = False
         self.overdue = False
         """Whether its time limit has passed."""
@@ -106,23 +104,25 @@ class Attempt:
         """Metadata to merge at the end: JSON text by key."""
         self.log: AttemptLog | None = None
         self.progress: Progress | None = None
-        """That of a resumable job."""
+        """The progress of a resumable job."""
         self.started_at: datetime = row.created_at
         self.ended_at: datetime = row.created_at
 
     @property
     def asked_to_end(self) -> bool:
-        """Whether it was cancelled, timed out, or its client stops."""
+        """Whether it was cancelled, timed out, or its client is stopping."""
         return self.timed_out or self.cause is not None
 
     @property
     def asked_by(self) -> Cause | None:
-        """Why it was asked to end; by a timeout only where nothing else did."""
+        """Why it was asked to end; a timeout only without another reason."""
         return self.cause or (Cause.TIMEOUT if self.timed_out else None)
 
     @property
     def closing(self) -> bool:
-        """Whether its coroutine is being closed along with its loop: it cannot await any more."""
+        """Whether its coroutine is being closed along with its loop, so that it cannot await
+        anything.
+        """
         if self.task is None:
             return False
         try:
@@ -131,8 +131,8 @@ class Attempt:
             return True
 
     def end(self, cause: Cause) -> None:
-        """Ask it to end, by cancelling its task: once, and a second time where it has ignored its
-        time limit.
+        """Ask it to end, by cancelling its task: once, and a second time if it ignored its time
+        limit.
         """
         if self.done or self.cause is not None:
             return
@@ -140,12 +140,12 @@ class Attempt:
             self.timed_out = True
         else:
             self.cause = cause
-        # A task cancelled before its first step would never begin, nor report how it ended.
+        # A task cancelled before its first step would never start, nor report its outcome.
         if self.working and self.task is not None:
             self.task.cancel()
 
     def complete_at(self, now: datetime) -> None:
-        """Record that it completed its job itself, in a transaction that may be rolled back."""
+        """Record that the job completed itself, in a transaction that may be rolled back."""
         self.completed_at = now
 
     def new_progress(self) -> Progress:
@@ -159,7 +159,7 @@ class Attempt:
         self.updates[key] = text
 
     def metadata(self) -> str | None:
-        """Return the metadata to merge into the job's, as JSON text of an object; None for none."""
+        """Return the metadata to merge into the job's, as JSON text of an object, or None."""
         if not self.updates:
             return None
         return (
@@ -175,20 +175,20 @@ running: ContextVar[Attempt] = ContextVar("riverui_attempt")
 
 
 batch: ContextVar[Batch | None] = ContextVar("riverui_batch", default=None)
-"""The batch that the running code works as a whole; None in code for one job."""
+"""The batch that the running code works as a whole; None in code of one job."""
 
 
 class OwnConfig(Protocol):
-    """The part of a client's config that jobs need."""
+    """The part of a client's config that jobs use."""
 
     @property
     def retry(self) -> Retry | None:
-        """How jobs are retried whose workers do not say."""
+        """The Retry of jobs whose workers have none."""
         ...
 
 
 class OwnClient(Protocol):
-    """The part of a client that jobs need."""
+    """The part of a client that jobs use."""
 
     clock: Callable[[], datetime]
     driver: Driver
@@ -201,4 +201,4 @@ class OwnClient(Protocol):
 
 
 client: ContextVar[OwnClient] = ContextVar("riverui_client")
-"""The client for which code is running: that of jobs, hooks and periodic jobs."""
+"""The client for which code is running: set for jobs, hooks and periodic jobs."""

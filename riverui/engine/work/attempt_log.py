@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AttemptLog:
-    """The log of one attempt, up to a size."""
+    """The log of one attempt, up to a size limit."""
 
     __slots__ = ("_most", "_pieces", "attempt", "full", "size", "unwritten", "writing")
 
@@ -20,16 +20,16 @@ class AttemptLog:
         self._most = most
         self._pieces: list[str] = []
         self.attempt: Attempt | None = attempt
-        """None once it has ended."""
+        """None after its end."""
         self.full = False
-        """Whether lines had to be left out."""
+        """Whether lines were left out."""
         self.size = 0
         """Bytes as UTF-8."""
         self.unwritten = False
         self.writing: asyncio.Future[None] | None = None
 
     def append(self, line: str) -> bool:
-        """Add a line, cut where the log is full; return whether anything was added."""
+        """Add a line, truncated if the log is full; return whether anything was added."""
         if self.full:
             return False
         encoded = make_storable(line + "\n", self._most).encode()
@@ -47,6 +47,6 @@ class AttemptLog:
         return self._pieces[0]
 
     def end(self) -> None:
-        """Drop everything: a write that is due finds nothing."""
+        """Clear the log: a pending write finds nothing."""
         self._pieces.clear()
         self.attempt = None

@@ -1,9 +1,9 @@
 """Works jobs of a kind together: gathers them, and calls `work_many` once for all.
 
-Each job gets here from its own attempt, after its hooks, middleware and decoding, and waits for its
+Each job arrives from its own attempt, after its hooks, middleware and decoding, and waits for its
 outcome. The first one opens a batch and keeps its slot; those that join it free theirs. More jobs
-are fetched for the batch alone, and take no slots. As in River, any job may open a batch: there may
-be several at once, here and in other clients.
+are fetched for the batch only, and take no slots. As in River, any job may open a batch: there may
+be several at once, in this and other clients.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface.engine_params import JobsAlike
 
 _ARRIVAL_SECONDS = 1.0
-"""How long a batch that is due waits for jobs that were fetched for it and have not joined yet, as
-their middleware may be slow. Those that come later open another batch.
+"""How long a due batch waits for jobs that were fetched for it and have not joined yet, as
+their middleware may be slow. Later ones open another batch.
 """
 _TURNS = 3
 """Turns of the event loop in which a job that was asked to end leaves a batch: one should be
@@ -61,8 +61,8 @@ class Batches:
         self._open: dict[tuple[object, str, str], Batch] = {}
 
     async def work(self, unit: WorkUnit, attempt: Attempt, seconds: float) -> None:
-        """Have the attempt's job worked in a batch, and raise its error. `work_many` may take so
-        many seconds; 0 and less is no limit.
+        """Work the attempt's job in a batch, and raise its error. `seconds` limits `work_many`; 0
+        and less is no limit.
         """
         batch = attempt.batch
         if not (isinstance(batch, Batch) and batch.gathers):
@@ -70,7 +70,7 @@ class Batches:
         await batch.work(attempt, seconds)
 
     def flush_soon(self, slots: object) -> None:
-        """Work the batches of a queue as they are: no more of its jobs will be fetched."""
+        """Work the batches of a queue as they are: no more jobs will be fetched for them."""
         for batch in tuple(self._gathering):
             if batch.slots is slots:
                 batch.flush_soon()
@@ -82,12 +82,12 @@ class Batches:
             del self._open[batch.key]
 
     async def _batch(self, unit: WorkUnit, attempt: Attempt) -> Batch:
-        """Return the batch for a job to join; open one where none has room."""
+        """Return the batch for a job to join; open one if none has room."""
         assert unit.batch is not None
         by_args = unit.batch.by_args
         key = attempt.slots, unit.kind, _key(attempt.seen.args, by_args)
         while (found := self._open.get(key)) is not None and found.fetching:
-            # How much room it has is known in a moment.
+            # Its room is known in a moment.
             await found.fetched()
         if found is not None and found.room > 0:
             return found
@@ -128,7 +128,7 @@ class Batch:
         self._arriving = False
         """Whether it waits only for jobs that were fetched for it."""
         self.fetching = False
-        """Whether a fetch for it is under way, so that its room is not known."""
+        """Whether a fetch for it is running, so that its room is not known."""
         self._seconds: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._unit = unit
@@ -146,7 +146,7 @@ class Batch:
         return self._settings.max_count - taken if self.gathers else 0
 
     async def fetched(self) -> None:
-        """Wait for the end of the fetch under way."""
+        """Wait for the end of the current fetch."""
         await self._fetched.wait()
 
     @property
@@ -155,7 +155,7 @@ class Batch:
         return all(attempt.asked_to_end for attempt in self._members.values())
 
     def attempt_of(self, job_id: int) -> Attempt | None:
-        """Return the attempt at a job of the batch; None for all other jobs."""
+        """Return the attempt at a job of the batch; None for other jobs."""
         return self._members.get(job_id)
 
     def flush_soon(self) -> None:
@@ -178,7 +178,7 @@ class Batch:
                 if not self._begun:
                     self._leave(attempt)
                     raise
-                # The other jobs may go on, and `work_many` cannot leave this one out.
+                # The other jobs may continue, and `work_many` cannot leave this one out.
                 self._interrupted.add(attempt)
                 if self._task is not None and len(self._interrupted) == len(self._members):
                     self._task.cancel()
@@ -194,7 +194,7 @@ class Batch:
             error = None
 
     def _error_for(self, attempt: Attempt) -> BaseException | None:
-        """Return the error of one job; None if it went well."""
+        """Return the error of one job; None on success."""
         error = self._error
         if isinstance(error, BatchError):
             return error.errors.get(attempt.row.id)
@@ -231,7 +231,7 @@ class Batch:
             self.slots.keep_slot(attempt)
 
     def _look(self) -> None:
-        """Wake the task that gathers, where there is nothing more to wait for."""
+        """Wake the gathering task if there is nothing more to wait for."""
         if not self._members or self.room <= 0 or (self._arriving and not self._coming):
             self._ready.set()
 
@@ -328,8 +328,8 @@ class Batch:
 
 
 def _first_trace(error: BaseException) -> TracebackType | None:
-    """Return the trace with which the batch ended, without what was added when another attempt
-    raised the same error: jobs and batches may share one, whose trace would grow with each of them.
+    """Return the traceback with which the batch ended. Jobs and batches may share one exception,
+    and its traceback grows with each raise: what other attempts added is left out.
     """
     trace = at = error.__traceback__
     while at is not None:
@@ -340,7 +340,7 @@ def _first_trace(error: BaseException) -> TracebackType | None:
 
 
 def _key(args: str, by_args: bool | Sequence[str]) -> str:
-    """Return a key that is the same for jobs of one kind that can be worked together."""
+    """Return a key that is equal for jobs of one kind that can be worked together."""
     if not by_args:
         return ""
     found = read_object(args)

@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from riverui.storage.interface.engine_params import JobFetchParams
 
 _EXTRA = 50
-"""Candidates beyond twice the room: others may take some, and choosers reject some."""
+"""Candidates beyond twice the room: other clients may take some, and choosers reject some."""
 _KEYS = 1_000
 """Keys that one read by index covers: a few milliseconds."""
 _CHECK_INDEXES_SECONDS = 60.0
-"""Between two checks whether a partition's index was made or dropped."""
+"""Seconds between two checks whether a partition's index was created or dropped."""
 _LOST_SECONDS = 1.0
-"""For which jobs are left out that another client was taking: it has finished by then."""
+"""Seconds for which jobs are left out that another client was taking: it has finished by then."""
 _MOST_LOST = 10_000
-"""Such jobs that are left out at a time: with more, the next fetch waits for the cooldown."""
+"""Most such jobs that are left out at a time: with more, the next fetch waits for the cooldown."""
 _PER_KEY = 20
-"""Jobs of one key that one read by index brings at most: there may be a thousand keys."""
+"""Most jobs of one key per read by index: there may be a thousand keys."""
 _ROUNDS = 4
 """Reads of candidates in one fetch: after these, the chosen jobs are worked first."""
 _THOROUGH_SECONDS = 1.0
-"""For which candidates are read first after a statement that chooses and claims has failed."""
+"""Seconds for which candidates are read first after a failed statement that chooses and claims."""
 WINDOW = 10_000
-"""Waiting jobs among which candidates are searched where there is no index: some 20 ms."""
+"""Waiting jobs among which candidates are searched without an index: some 20 ms."""
 
 _UNKNOWN = Candidate(0, "", {WHOLE: ""})
-"""Stands for any job, where no chooser needs to know which one."""
+"""Stands for any job, if no chooser needs to know which one."""
 
 
 class SignsOfLife(Protocol):
-    """What the table of clients says of this client: `Heartbeats`, which features cannot import."""
+    """The client's entry in the table of clients: `Heartbeats`, which features cannot import."""
 
     @property
     def life(self) -> ClientLife | None:
@@ -72,17 +72,17 @@ class SignsOfLife(Protocol):
         ...
 
     def leave_behind(self) -> None:
-        """Have the client declared dead after its end instead of forgotten, so that others take
-        over what it leaves.
+        """Have the client declared dead after its end instead of removed, so that others take over
+        what it leaves.
         """
         ...
 
 
 class FetchedAtOnce(NamedTuple):
-    """The jobs that a chooser has fetched by a statement of its own."""
+    """Jobs that a chooser has fetched by a statement of its own."""
 
     candidates: Sequence[Candidate]
-    """Those for which it has reserved something, in the order of the jobs."""
+    """Candidates for which it has reserved something, in the order of the jobs."""
     rows: Sequence[JobRow]
     """The jobs, which are running now."""
     seen: int
@@ -90,35 +90,37 @@ class FetchedAtOnce(NamedTuple):
 
 
 class Chooser:
-    """Chooses among the waiting jobs of one queue. Override what is needed."""
+    """Chooses among the waiting jobs of one queue. Override what you need."""
 
     active = False
     """Whether it takes part in the next fetch; read before each."""
     at_once = False
-    """Whether it can choose and claim by one statement (`fetch`), where it alone is active."""
+    """Whether it can choose and claim in one statement (`fetch`), if it is the only active
+    chooser.
+    """
     partition: Partition = WHOLE
     """The partition in which it needs the keys of candidates."""
     looks_at: Sequence[Partition] = ()
-    """Further partitions in which it needs their keys."""
+    """Other partitions whose keys it needs."""
     blind = False
     """Whether it treats all jobs of the queue alike: then `choose` may get stand-ins for jobs,
     without id and kind.
     """
     spread = False
-    """Whether candidates should be the first few of many keys, rather than the first of all:
-    those of `key_range`, where the partition has its index.
+    """Whether candidates should be the first few of many keys, instead of the first of all: those
+    of `key_range`, if the partition has its index.
     """
 
     @property
     def full(self) -> Collection[str]:
-        """Keys of its partition of which no job can be chosen now. The keys of jobs that it rejects
-        in `choose` must be among them from then on.
+        """Keys of its partition of which no job can be chosen now. After `choose`, the keys of jobs
+        that it rejected must be among them.
         """
         return ()
 
     @property
     def sure(self) -> bool:
-        """Whether its reservations certainly still hold, as jobs are about to begin: if not, these
+        """Whether its reservations certainly still hold, just before jobs begin: if not, the jobs
         are made available again.
         """
         return True
@@ -133,19 +135,19 @@ class Chooser:
         """Handle a notification that there may be something to fetch."""
 
     async def start(self, row: QueueRow) -> None:
-        """Start, before the client works the queue. An error prevents that."""
+        """Start, before the client works the queue. An exception prevents that."""
 
     def learn(self, row: QueueRow) -> None:
-        """Apply the queue's row: now and then, and after a notification of a change."""
+        """Apply the queue's row: at intervals, and after a notification of a change."""
 
     async def stop(self) -> None:
-        """Stop, as the client has left the queue. All jobs have `ended` by then, but for abandoned
+        """Stop, as the client has left the queue. All jobs have `ended` by then, except abandoned
         ones.
         """
 
     def key_range(self, room: int, *, again: bool) -> KeyRange | None:
-        """Return the keys to read next, where it is `spread`, `again` in this fetch or for the
-        first time; None to read no more.
+        """Return the keys to read next if it is `spread`, `again` in this fetch or for the first
+        time; None to read no more.
         """
         return None
 
@@ -155,36 +157,36 @@ class Chooser:
         """
 
     def fetch_begins(self) -> None:
-        """Note that a fetch begins in which it takes part: all that is read for it has the keys of
-        the partition as it is now.
+        """Handle the start of a fetch in which it takes part: all of its reads use the current
+        partition.
         """
 
     async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
-        """Make jobs running, and reserve what they take; None if it has to `choose`. Jobs
-        fetched this way are kept, whatever else happens in the fetch.
+        """Fetch jobs, and reserve what they take; None if it has to `choose`. Jobs fetched this way
+        are kept, even if the fetch fails later.
         """
         return None
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
-        """Return up to `room` of the candidates, in the order in which they should be worked, and
-        reserve what they take.
+        """Return up to `room` of the candidates, in the order in which to work them, and reserve
+        what they take.
         """
         return candidates[:room]
 
     def give_back(self, candidates: Sequence[Candidate]) -> None:
-        """Free what is reserved for these, which were chosen and do not begin."""
+        """Free the reservations of these, which were chosen and do not begin."""
 
     def lost(self, candidates: Sequence[Candidate]) -> None:
-        """Note that these do not begin though all choosers have passed them: another client has
-        taken them, or they could not be fetched. `give_back` follows.
+        """Handle that these do not begin though all choosers passed them: another client has taken
+        them, or they could not be fetched. `give_back` follows.
         """
 
     def begun(self, candidate: Candidate, row: JobRow) -> None:
-        """Note that a chosen job begins; a stand-in becomes this job."""
+        """Handle that a chosen job begins; a stand-in becomes this job."""
 
     def ended(self, row: JobRow) -> None:
-        """Note that an attempt at any job of the queue is over: its worker has returned. The row is
-        the one that `begun` got, where that was called.
+        """Handle the end of an attempt at any job of the queue: its worker has returned. The row is
+        the one that `begun` got, if that was called.
         """
 
 
@@ -193,9 +195,9 @@ class CandidateFetch:
 
     def __init__(self, queue: str, choosers: Sequence[Chooser], *, logger: logging.Logger) -> None:
         self._after: dict[Partition, str] = {}
-        """Where the next read by index continues, so that no key always comes first."""
+        """Where the next read by index continues, so that no key is always first."""
         self._chosen: dict[Chooser, list[Candidate]] = {}
-        """Candidates for which each chooser has reserved something, in the current fetch."""
+        """Candidates for which each chooser has reserved something in the current fetch."""
         self._claimed: dict[int, Candidate] = {}
         self._choosers = tuple(choosers)
         self._indexes: Collection[str] = ()
@@ -222,7 +224,7 @@ class CandidateFetch:
 
     @property
     def sure(self) -> bool:
-        """Whether jobs that were fetched may begin."""
+        """Whether fetched jobs may begin."""
         return all(chooser.sure for chooser in self._choosers if chooser.active)
 
     def goes_on(self) -> bool:
@@ -235,8 +237,8 @@ class CandidateFetch:
     async def fetch(
         self, executor: Executor, params: JobFetchParams, *, at_once: bool = False
     ) -> Sequence[JobRow]:
-        """Return jobs that were made running; `settle` must be called after it, or after the
-        transaction around it. Without a transaction one statement may do all (`at_once`).
+        """Fetch jobs and return them; `settle` must be called after it, or after the transaction
+        around it. Without a transaction one statement may do everything (`at_once`).
         """
         choosers = [chooser for chooser in self._choosers if chooser.active]
         if not choosers:
@@ -274,7 +276,7 @@ class CandidateFetch:
         return sorted(rows, key=lambda row: place[row.id])
 
     def settle(self, rows: Sequence[JobRow]) -> None:
-        """Report to the choosers the jobs of the last fetch, none where it failed."""
+        """Report the jobs of the last fetch to the choosers; none if it failed."""
         chosen, claimed = self._chosen, self._claimed
         if not chosen:
             return
@@ -302,8 +304,8 @@ class CandidateFetch:
     async def _fetch_at_once(
         self, chooser: Chooser, executor: Executor, params: JobFetchParams
     ) -> Sequence[JobRow] | None:
-        """Return jobs that a chooser has made running by one statement; None if candidates must
-        be read first: where that has failed, or brought too few the last time.
+        """Return jobs that a chooser has fetched in one statement; None if candidates must be read
+        first, because that statement failed or brought too few the last time.
         """
         self.tried = ()
         thorough, self._thorough = self._thorough, False
@@ -319,14 +321,14 @@ class CandidateFetch:
             return None
         self._chosen[chooser] = list(found.candidates)
         self._claimed = {candidate.id: candidate for candidate in found.candidates}
-        # There may be others, or slots for others: the next fetch looks for them.
+        # There may be other jobs, or slots for them: the next fetch looks for them.
         self._thorough = self._loses = len(found.rows) < params.limit and (
             found.seen > len(found.rows) or (indexed and bool(chooser.full))
         )
         return found.rows
 
     async def _choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
-        """Return those of the candidates that all choosers pass."""
+        """Return the candidates that all choosers pass."""
         for chooser, chosen in self._chosen.items():
             if not candidates:
                 break
@@ -337,7 +339,7 @@ class CandidateFetch:
     async def _collect(
         self, executor: CandidateStore, params: JobFetchParams
     ) -> Sequence[Candidate]:
-        """Return as many jobs as there is room for and the choosers pass."""
+        """Return jobs up to the room that all choosers pass."""
         choosers, room = list(self._chosen), params.limit
         if any(chooser.partition.whole and chooser.full for chooser in choosers):
             return []
@@ -345,7 +347,7 @@ class CandidateFetch:
         if dealer := next((chooser for chooser in choosers if chooser.spread), None):
             return await self._deal(dealer, executor, params, partitions)
         per_key = min(max(2, room // _ROUNDS), _PER_KEY)
-        # Set to read by the index of a partition, once jobs of full keys are in the way.
+        # Set to read by the index of a partition, once jobs of full keys fill the window.
         by: Partition | None = None
         chosen: list[Candidate] = []
         for _ in range(_ROUNDS):
@@ -359,7 +361,7 @@ class CandidateFetch:
                 except_ids=(*params.except_ids, *(candidate.id for candidate in chosen)),
             )
             if by is not None:
-                # From where the last read ended, so that no key always comes first.
+                # From where the last read ended, so that no key is always first.
                 keys = KeyRange(
                     partition=by, per_key=per_key, keys=_KEYS, after=self._after.get(by, "")
                 )
@@ -379,7 +381,7 @@ class CandidateFetch:
             if len(candidates) < most:
                 if by is not None or not full:
                     break
-                # Jobs of full keys may fill the window, with others behind them.
+                # Jobs of full keys may fill the window, with others after them.
                 fullest = max(full, key=lambda partition: len(full[partition]))
                 if not await self._has_index(executor, fullest):
                     self._log_window(fullest)
@@ -396,9 +398,7 @@ class CandidateFetch:
         params: JobFetchParams,
         partitions: Sequence[Partition],
     ) -> Sequence[Candidate]:
-        """Return as many of the first jobs of many keys as there is room for and the choosers
-        pass.
-        """
+        """Return the first jobs of many keys, up to the room, that all choosers pass."""
         room, chosen, again = params.limit, list[Candidate](), False
         while len(chosen) < room:
             if (keys := dealer.key_range(room - len(chosen), again=again)) is None:
@@ -444,7 +444,7 @@ class CandidateFetch:
 
 
 def _full(choosers: Iterable[Chooser]) -> dict[Partition, Collection[str]]:
-    """Return the keys that any chooser calls full, by partition."""
+    """Return the keys that are full for any chooser, by partition."""
     full: dict[Partition, Collection[str]] = {}
     for chooser in choosers:
         if keys := chooser.full:

@@ -43,10 +43,10 @@ class _Write(Protocol):
 
 
 _LONGEST_PAUSE = 8.0
-"""Seconds between two tries to reach the database, at most: it may come back at any time."""
+"""Maximum seconds between two tries to reach the database: it may come back at any time."""
 
 _FAILURES_UNTIL_SUSPECTED = 3
-"""Failures for unknown reasons (a deadlock, say) after which a row is taken for the cause."""
+"""Failures for unknown reasons (such as a deadlock) after which a row is considered the cause."""
 
 _DATABASE_ERRORS = (
     DatabaseUnavailable,
@@ -58,13 +58,13 @@ _DATABASE_ERRORS = (
 """Errors of the database, not of a row: it may be a standby for a moment, or be migrated."""
 
 _RETRY_SECONDS = 60.0
-"""Until a second connection is tried again after it has failed: outcomes are written without it."""
+"""Seconds before a failed second connection is retried: outcomes are written without it."""
 
 
 class Completer:
-    """Takes outcomes at any rate, and writes them on a connection of its own.
+    """Accepts outcomes at any rate, and writes them on a connection of its own.
 
-    Where they pile up, a second connection writes too, so that one statement runs while the other
+    If they pile up, a second connection writes too, so that one statement runs while the other
     waits for the disk. Outcomes in which a feature takes part are written in transactions through
     the pilot.
     """
@@ -109,16 +109,16 @@ class Completer:
         self._stop_by: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._writing: list[Iterable[int]] = []
-        """The jobs of each statement under way."""
+        """The jobs of each running statement."""
 
     @property
     def waiting(self) -> int:
-        """How many outcomes are not written yet, nor being written."""
+        """How many outcomes are neither written nor being written."""
         return len(self._plain.waiting) + len(self._featured.waiting) + len(self._changes)
 
     @property
     def job_ids(self) -> Iterable[int]:
-        """Jobs whose outcomes wait to be written, or are being written."""
+        """Jobs whose outcomes are not written yet."""
         return chain(self._plain.waiting, self._featured.waiting, self._changes, *self._writing)
 
     @property
@@ -127,11 +127,11 @@ class Completer:
         return not self._room.is_set()
 
     async def room(self) -> None:
-        """Wait until enough was written."""
+        """Wait until the queue has room."""
         await self._room.wait()
 
     def succeed(self, attempt: Attempt) -> None:
-        """Write that an attempt succeeded, with nothing to store but that."""
+        """Write that an attempt succeeded, without data to store."""
         successes = self._plain
         if self._by_feature and self._pilot.wants_end(attempt.row):
             successes = self._featured
@@ -147,7 +147,7 @@ class Completer:
         if count == successes.beside:
             successes.piled.set()
         if self._wanted and job_id in self._wanted:
-            # A program waits for it.
+            # The program waits for it.
             self._wake_up.set()
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
@@ -191,7 +191,7 @@ class Completer:
             )
 
     def finish(self, seconds: float) -> None:
-        """Have `run` write the last outcomes and end; it gives up after so many seconds without a
+        """Make `run` write the last outcomes and end; it gives up after so many seconds without a
         database.
         """
         self._stop_by = self._loop.time() + seconds
@@ -202,7 +202,7 @@ class Completer:
 
     def _is_late(self, attempt: Attempt) -> bool:
         """Return whether a later attempt at the same job has ended already: the job was rescued
-        from this one, whose outcome does not count.
+        from this one, whose outcome is ignored.
         """
         job_id = attempt.row.id
         later = self._plain.waiting.get(job_id) or self._featured.waiting.get(job_id)
@@ -237,7 +237,9 @@ class Completer:
                 return
 
     async def _help(self, successes: _Successes) -> None:
-        """Write what piles up while `_flush` writes; what cannot be written is left to `_flush`."""
+        """Write what piles up while `_flush` writes; outcomes that it cannot write are left to
+        `_flush`.
+        """
         rest_until = 0.0
         connection = self._second_connection
         if connection is None:
@@ -264,7 +266,7 @@ class Completer:
 
     @contextmanager
     def _taken(self, waiting: dict[int, T], most: int) -> Iterator[dict[int, T]]:
-        """Take up to so many outcomes for the block to write; put them back where it fails."""
+        """Yield up to so many outcomes to write; put them back on an exception."""
         batch = _take(waiting, most)
         self._writing.append(batch)
         try:
@@ -306,11 +308,11 @@ class Completer:
         *,
         bare: bool = False,
     ) -> Sequence[R]:
-        """Return what `write` returns, tried as often as it takes.
+        """Return the result of `write`, retried as often as needed.
 
-        Where a row makes the statement fail, the halves are written by themselves, until that row
-        is alone; then it is written `bare`, without the texts that may be the reason, and given up
-        where that fails too.
+        If a row makes the statement fail, halves are written separately until that row is alone;
+        then it is written `bare`, without the texts that may be the cause, and dropped if that
+        fails too.
         """
         failures = 0
         while True:
@@ -354,11 +356,11 @@ class _Successes:
 
     def __init__(self, write: _Write, most: int, *, beside: int, most_beside: int) -> None:
         self.beside = beside
-        """How many must wait for a second statement to be worthwhile."""
+        """How many must wait for a second statement to pay off."""
         self.most = most
-        """How many one statement writes."""
+        """Most per statement."""
         self.most_beside = most_beside
-        """How many the second one writes."""
+        """Most per statement of the second connection."""
         self.piled = WakeUp()
         self.waiting: dict[int, Attempt] = {}
         """By job."""
@@ -367,25 +369,25 @@ class _Successes:
 
     @property
     def piles(self) -> bool:
-        """Whether so many wait that a second statement is worthwhile."""
+        """Whether a second statement would pay off."""
         return len(self.waiting) >= self.beside
 
 
 def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> float:
     """Return the seconds until the next try, while the database cannot be reached."""
     if isinstance(error, DatabaseUnavailable):
-        # Perhaps it was only this connection: try once at once, as outcomes are lost with the
+        # Perhaps only this connection is broken: retry once at once, as outcomes are lost with the
         # process.
         failures -= 1
     return min(backoff(failures), _LONGEST_PAUSE) if failures else 0.0
 
 
 class _OutOfTime(Exception):
-    """The client stops, and the database has not come back in time."""
+    """The client stops, and the database did not come back in time."""
 
 
 def _take(source: dict[int, T], most: int) -> dict[int, T]:
-    """Remove up to so many entries from a dict, the oldest first, and return them."""
+    """Remove and return up to so many of the oldest entries of a dict."""
     taken = dict(source) if len(source) <= most else dict(islice(source.items(), most))
     if len(taken) == len(source):
         source.clear()

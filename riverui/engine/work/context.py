@@ -1,4 +1,4 @@
-"""What code of a job can call: from coroutines and threads alike."""
+"""Functions that code of a job can call, from coroutines and threads."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from riverui.storage.interface.engine_params import JobSetStateParams
 MOST_OUTPUT_BYTES = 32 * 1024 * 1024
 """River's limit for a job's output, as JSON."""
 RESERVED = "river:"
-"""How River's own metadata keys begin."""
+"""Prefix of River's own metadata keys."""
 
 
 def running_attempt() -> Attempt:
     """Return the attempt whose code is running; OutsideJob if there is none, or several."""
     if at_work.batch.get() is not None:
-        raise OutsideJob("Several jobs are worked here: say which one, `with as_job(job): …`.")
+        raise OutsideJob("Several jobs run in this context: choose one, `with as_job(job): …`.")
     try:
         return at_work.running.get()
     except LookupError:
@@ -35,12 +35,12 @@ def running_attempt() -> Attempt:
 
 @contextmanager
 def as_job(job: Job[Any]) -> Iterator[None]:
-    """Make a block the code of one job of a batch: what is logged, recorded and asked in it is that
-    job's. OutsideJob for a job that is not worked here.
+    """Run a block as code of one job of a batch: its logs, outputs and calls belong to that job.
+    OutsideJob for a job that is not running in this context.
     """
     found = _attempt_of(job)
     if found is None:
-        raise OutsideJob(f"Job {job.id} is not worked here.")
+        raise OutsideJob(f"Job {job.id} does not run in this context.")
     attempt_set, batch_set = at_work.running.set(found), at_work.batch.set(None)
     try:
         yield
@@ -50,9 +50,7 @@ def as_job(job: Job[Any]) -> Iterator[None]:
 
 
 def current_job() -> Job[Any]:
-    """Return the job that is being worked here; OutsideJob if none is, or where its args are not
-    decoded yet.
-    """
+    """Return the current job; OutsideJob if there is none, or if its args are not decoded yet."""
     job = running_attempt().job
     if job is None:
         raise OutsideJob
@@ -60,7 +58,7 @@ def current_job() -> Job[Any]:
 
 
 def own_client() -> OwnClient:
-    """Return the client that works this job; OutsideJob elsewhere."""
+    """Return the client that works the current job; OutsideJob elsewhere."""
     try:
         return at_work.client.get()
     except LookupError:
@@ -94,10 +92,10 @@ def is_last_attempt(error: BaseException) -> bool:
 
 
 def cancel_requested() -> bool:
-    """Return whether this job should end: it was cancelled, timed out, or its client stops.
+    """Return whether this job should end: it was cancelled, timed out, or its client is stopping.
 
-    Coroutines are interrupted anyway; synchronous jobs have to ask. In a batch: whether all of its
-    jobs should end.
+    Coroutines are interrupted anyway; synchronous jobs have to check. In a batch: whether all of
+    its jobs should end.
     """
     if (together := at_work.batch.get()) is not None:
         return together.asked_to_end
@@ -113,10 +111,9 @@ def raise_if_cancelled() -> None:
 
 
 def record_output(value: Any) -> None:
-    """Store the job's output, of up to 32 MiB as JSON, with the end of this attempt, however it
-    ends.
+    """Store the job's output, up to 32 MiB as JSON, when this attempt ends, with success or not.
 
-    A later call replaces it. ValueError for what is too large or cannot be stored as JSON.
+    A later call replaces it. ValueError if it is too large or cannot be stored as JSON.
     """
     attempt = _unended_attempt()
     text = json_text(value)
@@ -128,10 +125,10 @@ def record_output(value: Any) -> None:
 
 
 def metadata_set(key: str, value: Any) -> None:
-    """Set a key of the job's metadata with the end of this attempt, however it ends.
+    """Set a key of the job's metadata when this attempt ends, with success or not.
 
-    ValueError for keys that begin with `river:`, River's own, and for what cannot be stored as
-    JSON.
+    ValueError for keys that begin with `river:`, which are River's, and for values that cannot be
+    stored as JSON.
     """
     if key.startswith(RESERVED):
         raise ValueError(f"Metadata keys that begin with {RESERVED} are reserved for River.")
@@ -141,12 +138,12 @@ def metadata_set(key: str, value: Any) -> None:
 
 
 async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
-    """Complete the job inside the caller's transaction, with the metadata set so far, and return it
-    as it is then.
+    """Complete the job inside the caller's transaction, with the metadata set so far, and return
+    its new row.
 
-    Once that commits the job stays completed, whatever happens to the rest of the attempt. `tx` is
-    what `insert_tx` takes. ValueError for a job that is not running, NotFound for one that was
-    deleted, AttemptLost for one that was rescued from this attempt and is worked again.
+    After the commit the job stays completed, even if the attempt fails later. `tx` is what
+    `insert_tx` takes. ValueError if the job is not running, NotFound if it was deleted, AttemptLost
+    if it was rescued from this attempt and is being worked again.
     """
     client = own_client()
     completion = completion_of(job, client.clock())
@@ -157,8 +154,8 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
 
 
 def completed_row(job: Job[Any], rows: Sequence[JobRow]) -> JobRow:
-    """Return the row of a job that was just completed. NotFound if it was deleted, AttemptLost
-    if another attempt at it is under way.
+    """Return the row of a job that was just completed. NotFound if it was deleted, AttemptLost if
+    another attempt at it is running.
     """
     if not rows:
         raise NotFound(f"Job not found: {job.id}.")
@@ -175,7 +172,7 @@ def _unended_attempt() -> Attempt:
 
 
 def _attempt_of(job: Job[Any]) -> Attempt | None:
-    """Return the attempt at a job where it is worked here, alone or in a batch."""
+    """Return the attempt at a job that runs in this context, alone or in a batch."""
     if (together := at_work.batch.get()) is not None:
         return together.attempt_of(job.id)
     attempt = at_work.running.get(None)
@@ -183,8 +180,8 @@ def _attempt_of(job: Job[Any]) -> Attempt | None:
 
 
 def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
-    """Return the change that completes a job before its attempt ends. ValueError for a job that is
-    not running.
+    """Return the change that completes a job before its attempt ends. ValueError if it is not
+    running.
     """
     if job.state is not JobState.RUNNING:
         raise ValueError("Only a running job can be completed.")

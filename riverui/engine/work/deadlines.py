@@ -1,6 +1,4 @@
-"""The time limits of all running jobs of a client: one heap and one timer, however many there
-are.
-"""
+"""The time limits of all running jobs of a client, with one heap and one timer."""
 
 from __future__ import annotations
 
@@ -13,17 +11,19 @@ from itertools import count
 from riverui.engine.work.attempt import Attempt, Cause
 
 _FEW = 1_024
-"""Entries below which those of ended attempts are not worth clearing away: 100 kB."""
+"""Entries below which those of ended attempts are not removed: 100 kB."""
 
 
 class Deadlines:
-    """Ends attempts that take too long, and reports those that go on nevertheless."""
+    """Ends attempts that exceed their time limit, and reports those that keep running."""
 
     def __init__(
         self, stuck_after: float, stuck: Callable[[Attempt], None], *, few: int = _FEW
     ) -> None:
         self._context = copy_context()
-        """In which stuck jobs are reported: not that of the job which happened to set the timer."""
+        """The context in which stuck jobs are reported, instead of that of the job that set the
+        timer.
+        """
         self._few = few
         self._heap: list[tuple[float, int, Attempt]] = []
         self._loop = asyncio.get_running_loop()
@@ -34,7 +34,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, attempt: Attempt, seconds: float) -> None:
-        """End the attempt so many seconds from now, unless it is over by then."""
+        """End the attempt so many seconds from now, unless it has ended by then."""
         self._push(self._loop.time() + seconds, attempt)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Closes Django's old database connections around a job, as Django does around a request.
 
 Django keeps a connection for each thread, and expects `close_old_connections` to be called before
-and after code that runs there. Nothing is imported here: where the program does not use Django,
-nothing is done.
+and after code that runs there. This module does not import Django: in programs without it, nothing
+is done.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.work.outcome import Outcome, error_text, trace_of
 
 _MOST_CHARACTERS = 500
-"""Of an error's message in one line, so that lines stay readable; the traceback below holds all of
-it.
+"""Characters of an error's message in one line, so that lines stay readable; the traceback has all
+of it.
 """
 
 
@@ -23,7 +23,7 @@ def log_failure(
     attempts: int,
 ) -> None:
     """Log a failed attempt with its traceback: as WARNING, and the last one as ERROR. `attempts` is
-    how many there are at most.
+    their maximum.
     """
     state = ended.params.state
     level, then = logging.WARNING, "was cancelled by the error handler"
@@ -69,6 +69,8 @@ def job_fields(row: JobRow) -> dict[str, object]:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the error's type and message, cut and in one line, so that no job can forge lines."""
+    """Return the error's type and message, truncated and in one line, so that no job can forge
+    lines.
+    """
     text = " ".join(error_text(error).split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

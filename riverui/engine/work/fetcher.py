@@ -1,4 +1,4 @@
-"""Fetches the jobs of one queue into its free slots, and hands them to the executor."""
+"""Fetches the jobs of one queue into its free slots, and passes them to the executor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from riverui.engine.work.producer import ProducerParts
 
 _RETRY_SECONDS = 60.0
-"""Until a second connection is tried again after it has failed: jobs come without it."""
+"""Seconds before a failed second connection is retried: jobs are fetched without it."""
 
 
 class Fetcher:
@@ -42,7 +42,7 @@ class Fetcher:
     ) -> None:
         config, limits, pilot = client.config, client.limits, client.pilot
         self.held_back: Cause | None = None
-        """Why it must not fetch; jobs that come all the same end at once."""
+        """Why it must not fetch; jobs that arrive nevertheless end at once."""
         self.last_fetched_at: datetime | None = None
         """When the database last answered."""
         self.name = name
@@ -58,16 +58,16 @@ class Fetcher:
             wake=self.wake,
         )
         self.stop_cause: Cause | None = None
-        """Why jobs that come now end at once."""
+        """Why jobs that arrive now end at once."""
         self.wide = False
-        """Whether there may be room for two full answers at once: then `run_second` runs too."""
+        """Whether there may be room for two full results at once: then `run_second` runs too."""
         self._aside = SetAside(f"queue {name}", client.logger, seconds=limits.set_aside_seconds)
         self._backlog = WakeUp()
         self._choice = CandidateFetch(name, choosers, logger=client.logger)
-        """Fetches where features choose among the jobs."""
+        """Fetches if features choose among the jobs."""
         self._client = client
         self.cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
-        """Between two fetches, unless a poll found jobs."""
+        """Seconds between two fetches, unless a poll found jobs."""
         self._ephemeral = queue.ephemeral
         self._failing = False
         self._fetch_by_features = pilot.fetching(self._choice.fetch)
@@ -81,7 +81,7 @@ class Fetcher:
         self._polled = False
         """Whether a poll has woken it."""
         self._rows_that_fit = limits.fetch_first_rows
-        """Jobs that one statement should bring at most, as large as they were last time."""
+        """Most jobs that one statement should return, at the size of the last ones."""
         self._stopping = False
         self._wake_up = WakeUp()
 
@@ -89,7 +89,7 @@ class Fetcher:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for jobs and has room, so that a poll is of use."""
+        """Whether it waits for jobs and has room, so that a poll is useful."""
         return self._idle and not self.paused and self.held_back is None and self.slots.free > 0
 
     def wake(self) -> None:
@@ -103,12 +103,12 @@ class Fetcher:
         self.wake()
 
     def poll(self) -> None:
-        """Fetch after a poll, not because something has happened."""
+        """Fetch because of a poll, without a notification."""
         self._idle, self._polled = False, True
         self._wake_up.set()
 
     def stop(self) -> None:
-        """Fetch no more. Jobs of fetches under way are worked all the same."""
+        """Stop fetching. Jobs of current fetches are still worked."""
         self._stopping = True
         self._parts.executor.batches.flush_soon(self.slots)
         self.wake()
@@ -116,7 +116,7 @@ class Fetcher:
         self.slots.stop()
 
     async def run(self) -> None:
-        """Fetch at once and at each wake-up, until stopped. Between two fetches is the cooldown,
+        """Fetch at once and at each wake-up, until stopped. The cooldown separates two fetches,
         unless a poll caused the second.
         """
         loop = asyncio.get_running_loop()
@@ -124,7 +124,7 @@ class Fetcher:
         while not self._stopping:
             cool_at = loop.time() + self.cooldown
             taken = await self._fetch_all()
-            # A poll that found nothing needs no cooldown: it would hold up the next job.
+            # A poll that found nothing needs no cooldown: it would delay the next job.
             cooling = woken or taken
             self._idle = True
             await self._wake_up.wait()
@@ -137,7 +137,7 @@ class Fetcher:
             self._fetch_now = False
 
     async def run_second(self) -> None:
-        """Fetch full answers while `run` does, in a backlog: one statement runs while the other
+        """Fetch full results while `run` does, in a backlog: one statement runs while the other
         waits for the disk.
         """
         retry_at = 0.0
@@ -155,7 +155,7 @@ class Fetcher:
                     if await self._fetch(limit, self._parts.second_connection) < limit:
                         break
                 except Exception as error:
-                    # `run` goes on alone, and reports it if it cannot.
+                    # `run` continues alone, and reports the error if it has it too.
                     self._client.logger.debug(
                         "queue %s is fetched on one connection for now: %s", self.name, error
                     )
@@ -167,11 +167,11 @@ class Fetcher:
 
     @property
     def _room(self) -> int:
-        """Jobs that one statement may bring, were they small."""
+        """How many jobs one statement may return if they are small."""
         return min(self.slots.free, self._most_rows)
 
     async def _begun(self) -> None:
-        """Wait until the jobs that have come so far have begun."""
+        """Wait until the jobs fetched so far have begun."""
         if self.slots.beginning:
             # `_begin` is the next thing that the event loop does.
             await asyncio.sleep(0)
@@ -180,7 +180,7 @@ class Fetcher:
     # One fetch
 
     async def _fetch_all(self) -> bool:
-        """Fill the free slots, in as many statements as it takes; return whether jobs came."""
+        """Fill the free slots, in as many statements as needed; return whether jobs came."""
         some = False
         while self._may_fetch:
             if self.wide and self._room < self._most_rows:
@@ -211,7 +211,7 @@ class Fetcher:
                 return 0
             logger.warning("no jobs can be fetched for queue %s: %s", self.name, error)
             self._failing = True
-            # Perhaps it was only this connection.
+            # Perhaps only this connection is broken.
             self.wake()
             return 0
 
@@ -225,7 +225,7 @@ class Fetcher:
         )
 
     async def _fetch(self, limit: int, connection: DedicatedConnection | None = None) -> int:
-        """Fetch up to so many jobs, have them worked, and return how many came."""
+        """Fetch up to so many jobs, start them, and return how many."""
         params = self._params._replace(limit=limit, except_ids=self._aside.ids)
         began = time.perf_counter()
         reservation = self.slots.reserve(limit)
@@ -243,7 +243,7 @@ class Fetcher:
             size = sum(len(row.args) + len(row.metadata) for row in rows)
             most = self._client.limits.fetch_characters
             self._rows_that_fit = max(1, len(rows) * most // max(size, 1))
-            # Not at once: while these jobs begin, the next ones can be on their way.
+            # Not at once: while these jobs begin, the next ones can be fetched.
             asyncio.get_running_loop().call_soon(self._begin, rows, reservation)
         if self._client.extensions.metric_emit:
             self._measure("job_get_available_duration", time.perf_counter() - began)
@@ -266,7 +266,7 @@ class Fetcher:
     async def _fetch_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:
         """Fetch up to so many jobs for a batch, which take no slots; return their attempts.
 
-        Features take no part: a batch counts as the one job that leads it. Errors are logged.
+        Features take no part: a batch counts as its first job. Errors are logged.
         """
         attempts: list[Attempt] = []
         while most > 0 and self._may_fetch:
@@ -282,7 +282,7 @@ class Fetcher:
                         lambda executor, params=params: executor.work.get_available(params)  # type: ignore[misc]
                     )
             except RiveruiError as error:
-                # What can be fetched at all is found by the next plain fetch.
+                # The next plain fetch finds whatever can be fetched.
                 self._client.logger.warning(
                     "queue %s: a batch could not be filled: %s", self.name, error
                 )
@@ -299,8 +299,8 @@ class Fetcher:
     def _begin(
         self, rows: Sequence[JobRow], reservation: Reservation, batch: Batch | None = None
     ) -> Sequence[Attempt]:
-        """Have fetched jobs worked and return their attempts. Those that come too late, or were
-        cancelled meanwhile, end at once.
+        """Start fetched jobs and return their attempts. Those that came too late, or were cancelled
+        in between, end at once.
         """
         executor, slots = self._parts.executor, self.slots
         self._parts.lost.begun(rows)

@@ -1,4 +1,4 @@
-"""Logs now and then how many jobs a client has worked: River's producer job counts."""
+"""Logs at intervals how many jobs a client has worked: River's producer job counts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
 
 INTERVAL = 60.0
-"""Seconds between two lines of one queue: River's five let a single periodic job fill the log."""
+"""Seconds between two lines of one queue: with River's five, a single periodic job would fill the
+log.
+"""
 
 
 class JobCounts(NamedTuple):
     """The counts of one queue."""
 
     worked: int
-    """Attempts that have ended since the client's start, however they ended."""
+    """Attempts that have ended since the client's start, with any outcome."""
     running: int
     stuck: int
 
@@ -29,7 +31,7 @@ class JobCounts(NamedTuple):
 async def log_job_counts(
     queues: Mapping[str, Producer], logger: logging.Logger, *, interval: float = INTERVAL
 ) -> None:
-    """Log the counts of each queue whose counts have changed, until cancelled."""
+    """Log the counts of each queue that have changed, until cancelled."""
     logged: dict[str, JobCounts] = {}
     while True:
         pass_on_cancellation()

@@ -1,4 +1,4 @@
-"""Works fetched jobs, each in a task of its own, and reports to the completer how they ended."""
+"""Works fetched jobs, each in its own task, and reports their outcomes to the completer."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _INTERRUPTIONS = {
     Cause.SILENT: "as its client was cut off",
     Cause.STOP: "by the client's stop",
 }
-"""Why an attempt was interrupted: one that does not count."""
+"""Why an attempt was interrupted, in words; such an attempt does not count."""
 _TURN = 0.002
-"""Seconds of one turn of the event loop that starting jobs may take: all else waits no longer."""
+"""Seconds of one turn of the event loop that starting jobs may take, as everything else waits."""
 _FIRST_TASKS = 8
-"""Tasks that begin in the first turn, while it is not known how long their first steps take."""
+"""Tasks that start in the first turn, before it is known how long their first steps take."""
 _MOST_GROWTH = 8
-"""By which factor more may begin in the next turn: a thousand quick ones need four turns."""
+"""Maximum factor by which more start in the next turn: a thousand quick ones need four turns."""
 
 
 class OutcomeTaker(Protocol):
@@ -56,11 +56,11 @@ class OutcomeTaker(Protocol):
         ...
 
     async def room(self) -> None:
-        """Wait until enough was written."""
+        """Wait until the queue has room."""
         ...
 
     def succeed(self, attempt: Attempt) -> None:
-        """Write that an attempt succeeded, with nothing to store but that."""
+        """Write that an attempt succeeded, without data to store."""
         ...
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
@@ -84,7 +84,7 @@ class JobExecutor:
         threads: WorkerThreads,
         processes: Callable[[], JobProcesses] | None = None,
     ) -> None:
-        """Make one; without `processes` it works isolated jobs in threads."""
+        """Create an executor; without `processes` it works isolated jobs in threads."""
         self._begun = asyncio.Event()
         self._begun.set()
         self.batches = Batches(self.begun, deadlines=deadlines, logger=logger, threads=threads)
@@ -92,7 +92,7 @@ class JobExecutor:
         self._completer = completer
         self._config = config
         self._context = copy_context()
-        """In which jobs begin, also those that were fetched for another's batch."""
+        """The context in which jobs start, including those fetched for another job's batch."""
         self._deadlines = deadlines
         self._extensions = extensions
         self._logger = logger
@@ -102,25 +102,23 @@ class JobExecutor:
         self._processes = processes
         self._threads = threads
         self._at_once = _FIRST_TASKS
-        """Tasks to begin in one turn."""
+        """Tasks to start in one turn."""
         self._turned_at: float | None = None
-        """When this turn's tasks were made; None before the first of a row."""
+        """When this turn's tasks were created; None before the first turn of a series."""
         self._waiting: deque[Attempt] = deque()
         """Attempts that were not started yet."""
         assert config.workers is not None
         self._workers = config.workers
 
     def attempt(self, row: JobRow, slots: Slots, *, ephemeral: bool = False) -> Attempt:
-        """Return an attempt at a job, to be started; `ephemeral` where its queue is."""
+        """Create an attempt at a job, to be started; `ephemeral` if its queue is."""
         unit = self._workers.get(row.kind)
         attempt = Attempt(row, unit, slots)
         attempt.ephemeral = ephemeral or (unit is not None and unit.ephemeral)
         return attempt
 
     def start(self, attempts: Sequence[Attempt]) -> None:
-        """Begin to work jobs from the next turn of the event loop on, in as many turns as they
-        need.
-        """
+        """Start jobs from the next turn of the event loop on, in as many turns as they need."""
         if not self._waiting:
             self._at_once, self._turned_at = _FIRST_TASKS, None
             self._loop.call_soon(self._start_some, context=self._context)
@@ -128,13 +126,13 @@ class JobExecutor:
         self._waiting.extend(attempts)
 
     async def begun(self) -> None:
-        """Wait until all that `start` was given has begun."""
+        """Wait until all attempts passed to `start` have begun."""
         await self._begun.wait()
 
     if sys.version_info >= (3, 12):
 
         def _start_some(self) -> None:
-            """Run each job up to where it first waits: many never do, and are never scheduled."""
+            """Run each job to its first wait: many have none, and are never scheduled."""
             until = time.perf_counter() + _TURN
             waiting = self._waiting
             while waiting:
@@ -152,7 +150,7 @@ class JobExecutor:
     else:
 
         def _start_some(self) -> None:
-            """Make tasks, as many as the last turn had time for: they begin before this is called
+            """Create as many tasks as the last turn had time for: they start before this is called
             again.
             """
             waiting, now = self._waiting, time.perf_counter()
@@ -166,7 +164,7 @@ class JobExecutor:
                 self._turned_at = time.perf_counter()
                 self._loop.call_soon(self._start_some)
             else:
-                # The tasks' first steps come before those who wait for it.
+                # The tasks' first steps run before those that wait for it.
                 self._begun.set()
 
     async def _run(self, attempt: Attempt) -> None:
@@ -182,7 +180,8 @@ class JobExecutor:
             except BaseException as raised:
                 if isinstance(raised, GeneratorExit) and attempt.closing:
                     raise
-                # SystemExit and KeyboardInterrupt too: they are this job's error, and end no other.
+                # SystemExit and KeyboardInterrupt too: they are this job's error, and must not end
+                # other jobs.
                 error = raised
             attempt.done = True
             attempt.ended_at = self._clock()
@@ -203,7 +202,7 @@ class JobExecutor:
             attempt.slots.release(attempt)
 
     def _pipeline(self, attempt: Attempt) -> Work:
-        """Return how to work the kind of this attempt; UnknownJobKind without a worker of it."""
+        """Return how to work the kind of this attempt; UnknownJobKind if it has no worker."""
         if attempt.unit is None:
             raise UnknownJobKind(attempt.row.kind)
         work = self._pipelines[attempt.row.kind] = pipeline(
@@ -222,8 +221,7 @@ class JobExecutor:
         """Settle a job that did not simply succeed."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # A job that has cancelled its own task may leave the CancelledError to us: take it
-            # here.
+            # A job that has cancelled its own task may leave the CancelledError to this task.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
         if self._logs is not None:
@@ -233,7 +231,7 @@ class JobExecutor:
         try:
             ended = await self._outcome(attempt, error)
         except (Exception, KeyboardInterrupt, SystemExit) as broken:
-            # A snooze beyond the calendar, say: it is an error like others.
+            # Such as a snooze beyond the calendar: treat it as any other error.
             ended = await self._failure(attempt, broken)
         self._completer.settle(attempt, ended)
 
@@ -261,7 +259,7 @@ class JobExecutor:
         row, retry = attempt.row, retry_for(attempt.unit, self._config.retry)
         ended = self._failed(attempt, error, now, retry, set_cancelled=set_cancelled)
         attempts = row.max_attempts if retry is None else retry.attempts_of(row)
-        # A filter of the program's may raise: the outcome matters more.
+        # A log filter of the program may raise: the outcome matters more.
         with suppress(Exception):
             log_failure(self._logger, row, error, ended, now, attempts)
         return ended
@@ -296,7 +294,7 @@ class JobExecutor:
         return outcome.failed(row, now, metadata, text, retry_at)
 
     async def _handle(self, attempt: Attempt, error: BaseException) -> bool:
-        """Return whether the client's error handler wants the job to be cancelled."""
+        """Return whether the client's error handler wants to cancel the job."""
         if self._config.error_handler is None:
             return False
         try:

@@ -1,9 +1,9 @@
-"""Keeps what jobs log with `logging` in their metadata: River's riverlog, readable while a job
+"""Stores what jobs log with `logging` in their metadata: River's riverlog, readable while a job
 runs.
 
 Records of a job's coroutines and threads are collected: see log_capture. The log is written with
-the outcome of the attempt, and now and then before that: each time the whole row is rewritten, so a
-longer log is written less often.
+the outcome of the attempt, and at intervals before that: each write rewrites the whole row, so
+longer logs are written less often.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ from riverui.errors import DatabaseError
 KEY = "river:log"
 
 _BYTES_A_SECOND = 64 * 1024
-"""Of one job's log that are written in a second while it runs: each write rewrites the row."""
+"""Bytes of one job's log that are written per second while it runs, as each write rewrites the
+row.
+"""
 _BYTES_A_SECOND_TOGETHER = 1024 * 1024
-"""Of all jobs' logs that are written in a second while they run: others need the pool too."""
+"""Bytes of all jobs' logs that are written per second while they run, as others need the pool
+too.
+"""
 
 
 class JobLogs(logging.Handler):
@@ -56,12 +60,14 @@ class JobLogs(logging.Handler):
         self.setFormatter(client.config.job_log_formatter or _formatter())
 
     def begin(self) -> None:
-        """Begin to collect."""
+        """Start collecting."""
         self._owner = of_client.get(None)
         log_capture.begin(self._owner, self)
 
     def end(self) -> None:
-        """Stop collecting. This is not `close`, which logging.config calls for every handler."""
+        """Stop collecting. This is not named `close`, which logging.config calls for every
+        handler.
+        """
         log_capture.end(self._owner)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -83,7 +89,7 @@ class JobLogs(logging.Handler):
             self.handleError(record)
 
     async def finish(self, attempt: Attempt) -> None:
-        """Add the log to the attempt's outcome, once no write of it is under way."""
+        """Add the log to the attempt's outcome, after a current write of it has ended."""
         log = attempt.log
         if log is None:
             return
@@ -98,7 +104,7 @@ class JobLogs(logging.Handler):
         log.end()
 
     async def run(self) -> None:
-        """Write the logs of running jobs, each when it is due, until cancelled."""
+        """Write the logs of running jobs when they are due, until cancelled."""
         while True:
             pass_on_cancellation()
             wait = self._due[0][0] - self._loop.time() if self._due else None
@@ -113,7 +119,7 @@ class JobLogs(logging.Handler):
                     )
 
     async def _write(self, log: AttemptLog, attempt: Attempt) -> int:
-        """Write a log as it is now; return its size in bytes."""
+        """Write the current log; return its size in bytes."""
         text = self._array(log, attempt)
         if text is None:
             return 0
@@ -142,8 +148,8 @@ class JobLogs(logging.Handler):
             self._wake_up.set()
 
     def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
-        """Return the value of `river:log` with this attempt's entry as the newest; None if the
-        job has something other than logs there.
+        """Return the value of `river:log` with this attempt's entry as the newest; None if the job
+        has something other than logs under that key.
         """
         row = attempt.row
         entries = _entries(row.metadata)
@@ -168,7 +174,7 @@ def _entries(metadata: str) -> Sequence[str] | None:
 
 
 def _newest(entries: Sequence[str], newest: str, most: int) -> Sequence[str]:
-    """Return the older entries that fit into so many bytes beside the newest one."""
+    """Return the older entries that fit into so many bytes together with the newest one."""
     size = 2 + len(newest.encode())
     for at, entry in enumerate(reversed(entries)):
         size += 1 + len(entry.encode())

@@ -1,4 +1,4 @@
-"""Works fetched jobs and writes how they ended: the parts of one client, put together."""
+"""Works fetched jobs and writes their outcomes: combines these parts of one client."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class JobRunner:
     def __init__(
         self, client: ClientContext, *, threads: int | WorkerThreads, isolates: bool = True
     ) -> None:
-        """Make one; unless it `isolates`, isolated jobs run in threads."""
+        """Create a runner; unless it `isolates`, isolated jobs run in threads."""
         config = client.config
         self._client = client
         self._isolates = isolates
         self.logs = JobLogs(client) if config.log_jobs else None
         self.threads = WorkerThreads(threads) if isinstance(threads, int) else threads
         self._connection, self._beside = client.connection(), client.connection()
-        """Opened where many jobs end at once."""
+        """Opened when many jobs end at once."""
         self._deadlines = Deadlines(
             config.job_stuck_threshold.total_seconds(), lambda attempt: attempt.slots.stuck(attempt)
         )
         self.wanted = WantedEnds(client.driver, client.logger)
-        """Jobs that some program waits for."""
+        """Jobs that programs wait for."""
         self._completer = Completer(
             self._connection,
             client.events,
@@ -76,8 +76,8 @@ class JobRunner:
         return self._completer.job_ids
 
     def start(self) -> None:
-        """Start to collect the logs of jobs, and to write outcomes. ConfigError if a worker
-        cannot be isolated.
+        """Start collecting job logs and writing outcomes. ConfigError if a worker cannot be
+        isolated.
         """
         workers = self._client.config.workers
         isolated = workers.isolated if workers is not None else ()
@@ -88,7 +88,7 @@ class JobRunner:
         self._completion = asyncio.create_task(self._completer.run(), name="riverui completer")
 
     def processes(self) -> JobProcesses:
-        """Return the processes of isolated jobs, made by the first call."""
+        """Return the processes of isolated jobs, created by the first call."""
         if self._processes is None:
             # Imported only where it is needed.
             from riverui.engine.work.processes.job_processes import (
@@ -116,7 +116,7 @@ class JobRunner:
             await self._processes.abandon()
 
     async def stop(self, seconds: float) -> None:
-        """Write the last outcomes, for at most so many seconds without a database, and end all
+        """Write the last outcomes, for at most so many seconds without a database, and stop all
         parts.
         """
         if self._completion is not None:

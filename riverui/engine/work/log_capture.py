@@ -1,10 +1,10 @@
-"""Passes the records of jobs to their logs, whatever the program's own levels and handlers.
+"""Passes log records of jobs to their logs, independently of the program's levels and handlers.
 
 A logger without a level has the root's, which is WARNING unless the program changes it, and web
 servers do not. So while a client keeps the logs of its jobs, `logging.Logger` is patched, for code
-of those jobs only: records from INFO up are made, and go to the job's log; the program's handlers
-get what they got before. Levels of other loggers than the root, disabled loggers, filters, and
-`logging.disable` hold in jobs as well.
+of those jobs only: records from INFO up are created, and added to the job's log; the program's
+handlers get the same records as before. Levels of loggers other than the root, disabled loggers,
+filters, and `logging.disable` apply in jobs too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CallHandlers = Callable[[logging.Logger, logging.LogRecord], None]
 _IsEnabledFor = Callable[[logging.Logger, int], bool]
 
 LEAST = logging.INFO
-"""The level from which a job's log has records of loggers without a level of their own."""
+"""Lowest level in a job's log of loggers without a level of their own."""
 
 
 class JobOfRecord(logging.Filter):
-    """Lets every record pass, and adds its job to those of jobs."""
+    """Passes every record, and adds its job to records of jobs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Set `job_id` and `job_kind`, unless the record has them."""
@@ -39,14 +39,12 @@ def begin(client: object, handler: logging.Handler) -> None:
 
 
 def end(client: object) -> None:
-    """Pass on no more records of that client's jobs; after the last client `logging` is as it was
-    before.
-    """
+    """Stop passing records of that client's jobs; after the last client, restore `logging`."""
     _capture.end(client)
 
 
 class _Capture:
-    """Patches `logging.Logger`; there is one for the process, as for `logging` itself."""
+    """Patches `logging.Logger`; there is one per process, as for `logging` itself."""
 
     def __init__(self) -> None:
         self._handlers: dict[object, logging.Handler] = {}
@@ -84,7 +82,7 @@ class _Capture:
         with self._lock:
             self._handlers.pop(client, None)
             there = (logging.Logger.isEnabledFor, logging.Logger.callHandlers)
-            # Where other code has patched them since, as Sentry does, ours stay and do nothing.
+            # If other code has patched them since, as Sentry does, ours stay and do nothing.
             if self._installed and not self._handlers and there == self._ours:
                 self._installed = False
                 self._put(self._is_enabled_for, self._call_handlers)
@@ -94,8 +92,8 @@ class _Capture:
         logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
 
     def _handler(self) -> logging.Handler | None:
-        """Return the handler for the job whose code is running; None outside of jobs, and where no
-        log is kept.
+        """Return the handler for the job whose code is running; None outside of jobs, and if no log
+        is kept.
         """
         attempt = running.get(None)
         if attempt is None or attempt.done:

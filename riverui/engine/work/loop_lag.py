@@ -1,4 +1,4 @@
-"""Warns when a job blocks the event loop: no other job runs meanwhile, nor does the client."""
+"""Warns when a job blocks the event loop: meanwhile neither other jobs nor the client run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import Attempt
 
 _MOST_KINDS = 5
-"""Kinds of jobs that a warning names: the most frequent are the most likely."""
+"""Kinds of jobs that a warning names: the most frequent are the most likely causes."""
 
 
 async def watch_loop(
     attempts: Callable[[], Iterable[Attempt]], limits: EngineLimits, logger: logging.Logger
 ) -> None:
-    """Check every second whether the event loop is on time, until cancelled; where it is late, log
-    a warning with the kinds of the running async jobs.
+    """Check every second whether the event loop is on time, until cancelled; if it is late, log a
+    warning with the kinds of the running async jobs.
     """
     loop = asyncio.get_running_loop()
     while True:

@@ -1,8 +1,8 @@
-"""Makes jobs available again that were fetched for this client by a request without an answer.
+"""Makes jobs available again that were fetched for this client by a query whose result was lost.
 
-A fetch that was given up may still be executed: the connection broke before its answer came, or the
-server was frozen and finds the statement in its socket minutes later. The jobs are `running` then,
-under a client that is alive and does not have them.
+A fetch that was given up may still be executed: the connection broke before its result arrived, or
+the server was frozen and finds the statement in its socket minutes later. The jobs are `running`
+then, under a client that is alive and does not have them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 _AT_ONCE = 1_000
 """Jobs in one transaction: they are read whole, and their args may be large."""
 _FIRST_SECONDS = 1.0
-"""From a fetch that failed to the next check: a server that runs again executes what it finds in
+"""Seconds from a failed fetch to the next check: a server that resumes executes what it finds in
 its sockets within that time.
 """
 _LAST_SECONDS = 5.0
-"""That the check at the client's stop may take: without it the jobs are rescued."""
+"""Maximum seconds of the check at the client's stop: without it the jobs are rescued."""
 
 
 class LostFetches:
-    """Checks for such jobs from the first fetch that failed until some minutes after the last one.
+    """Checks for such jobs from the first failed fetch until some minutes after the last one.
 
-    A check asks the database which jobs run under this client. A job of the answer is lost unless
-    the client had it when it asked, or began it before all fetches of that time had ended, or had
-    yet to write how it ended; and unless it was fetched before the first fetch that failed.
+    A check queries which jobs run under this client. A returned job is lost unless the client had
+    it at the time of the query, or began it before all fetches of that time had ended, or has yet
+    to write its outcome; and unless it was fetched before the first failed fetch.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LostFetches:
         """Seconds until the next check."""
         self._queues = queues
         self._since: float | None = None
-        """When the first fetch began that failed (steady clock); None if no jobs can be lost."""
+        """When the first failed fetch began (steady clock); None if no jobs can be lost."""
         self._until = 0.0
         """When to stop checking (steady clock)."""
         self._unwritten = unwritten
@@ -74,7 +74,7 @@ class LostFetches:
 
     @contextmanager
     def fetching(self) -> Iterator[None]:
-        """Check later for jobs that the fetch in the block may have fetched though it failed."""
+        """Check later for jobs that the fetch in the block may have fetched although it failed."""
         began = steady_clock()
         try:
             yield
@@ -105,13 +105,13 @@ class LostFetches:
             try:
                 await self._look()
             except DatabaseUnavailable:
-                # It may execute old statements when it answers again.
+                # It may execute old statements when it responds again.
                 self._begin()
             except RiveruiError as error:
                 self._client.logger.warning("jobs that were lost cannot be looked for: %s", error)
 
     async def finish(self) -> bool:
-        """Check once more at the end, where jobs may be lost; return whether any may be left."""
+        """Check once more at the end if jobs may be lost; return whether any may be left."""
         if not self.looking:
             return False
         try:
@@ -126,7 +126,7 @@ class LostFetches:
         self._until = steady_clock() + self._client.limits.look_for_lost_seconds
 
     async def _look(self) -> None:
-        """Make the jobs available that are lost now."""
+        """Make the currently lost jobs available."""
         if lost := await self._find():
             given_back: Counter[str] = Counter()
             for at in range(0, len(lost), _AT_ONCE):
@@ -142,10 +142,10 @@ class LostFetches:
                     queue.wake()
 
     async def _find(self) -> Mapping[int, datetime]:
-        """Return the jobs that are lost now, and when each was fetched."""
+        """Return the currently lost jobs, and when each was fetched."""
         assert self._since is not None
         self._begun = begun = set[int]()
-        # A new one each time: others may be dead without knowing.
+        # A new connection each time: others may be dead without a sign of it.
         connection = self._client.connection()
         try:
             held = set(self._unwritten())

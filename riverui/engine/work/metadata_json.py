@@ -8,7 +8,7 @@ from riverui.engine.args import gojson
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON text; ValueError for what cannot be stored."""
+    """Return a value as JSON text; ValueError if it cannot be stored."""
     try:
         return gojson.dump(value)
     except gojson.Unfit as unfit:

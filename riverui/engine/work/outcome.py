@@ -1,4 +1,4 @@
-"""What becomes of a job when an attempt ends: River's rules, as functions."""
+"""How a job changes when an attempt ends: River's rules, as functions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
 from riverui.storage.interface.engine_params import JobSetStateParams
 
 MOST_ERROR = 100_000
-"""Characters of an error's message that are kept, and as many of its traceback: `errors` has both
-for every attempt, and is read as a whole.
+"""Characters kept of an error's message, and of its traceback: `errors` has both for every attempt,
+and is read as a whole.
 """
 
 SNOOZES = "snoozes"
@@ -39,12 +39,14 @@ class ProcessTrace(Exception):
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended: the change to write, and the event unless the row makes it another."""
+    """How an attempt ended: the change to write, and the event, which the written row may
+    change.
+    """
 
     params: JobSetStateParams
     event: EventKind
     why: str = ""
-    """Why there is no further attempt, where a Retry says so."""
+    """Why there is no further attempt, if a Retry says so."""
 
 
 def completed(
@@ -63,7 +65,7 @@ def completed(
 
 
 def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelta) -> Outcome:
-    """Return the outcome of a job that is to be worked later; the attempt does not count."""
+    """Return the outcome of a snooze: the job is worked later, and the attempt does not count."""
     soon = duration <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
@@ -95,7 +97,7 @@ def not_begun(row: JobRow) -> JobSetStateParams:
 
 
 def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
-    """Return the outcome of a job that is not to be attempted again."""
+    """Return the outcome of a job that gets no further attempt."""
     params = JobSetStateParams(
         id=row.id,
         of_attempt=row.attempt,
@@ -125,7 +127,7 @@ def discarded(
 def failed(
     row: JobRow, now: datetime, metadata: str | None, error: str, retry_at: datetime
 ) -> Outcome:
-    """Return the outcome of an attempt that failed and is to be followed by another."""
+    """Return the outcome of a failed attempt that is followed by another."""
     soon = retry_at - now <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
@@ -148,10 +150,10 @@ def next_retry(
     policy: RetryPolicy | None,
     logger: logging.Logger,
 ) -> datetime:
-    """Return when to try again: by the worker, the Retry, the client's policy, or by River's where
-    those fail or return a time in the past.
+    """Return when to retry: by the worker, the Retry, the client's policy, or by River's if those
+    fail or return a time in the past.
 
-    The worker is asked only where there is a `job`, with decoded args.
+    The worker is called only with a `job`, which has decoded args.
     """
     try:
         retry_at = worker.next_retry(job) if worker is not None and job is not None else None
@@ -179,9 +181,7 @@ def next_retry(
 
 
 def next_snoozes(row: JobRow) -> int:
-    """Return how often the job has been snoozed, this time included; a count that is not a number
-    is taken for 0.
-    """
+    """Return how often the job has been snoozed, including this time; an invalid count is 0."""
     if SNOOZES not in row.metadata:
         return 1
     count = read_object(row.metadata).get(SNOOZES)
@@ -206,8 +206,8 @@ def attempt_error(row: JobRow, started_at: datetime, error: BaseException, why: 
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's type and text, as at the end of a traceback; a cancellation as River writes
-    it.
+    """Return an error's type and text, as at the end of a traceback; a cancellation in River's
+    format.
     """
     text = words_of(error)
     if isinstance(error, JobCancel):
@@ -216,7 +216,7 @@ def error_text(error: BaseException) -> str:
 
 
 def words_of(error: BaseException | None) -> str:
-    """Return the text of an error; an empty one where its `__str__` raises anything."""
+    """Return the text of an error; empty if its `__str__` raises."""
     try:
         return "" if error is None else str(error)
     except BaseException:
@@ -224,7 +224,7 @@ def words_of(error: BaseException | None) -> str:
 
 
 def trace_of(error: BaseException) -> TracebackType | None:
-    """Return the error's traceback, without the engine's own frames in front."""
+    """Return the error's traceback, without the engine's own frames at its start."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ENGINE):
         trace = trace.tb_next
@@ -242,8 +242,8 @@ def trace_text(error: BaseException) -> str:
 
 
 def make_storable(text: str, most: int = MOST_ERROR) -> str:
-    """Return a text that Postgres can store: without NUL and half surrogate pairs, and without its
-    middle where it is longer than `most`.
+    """Return a text that Postgres can store: without NUL and lone surrogates, and without its
+    middle if it is longer than `most`.
     """
     if len(text) > most:
         half = most // 2
@@ -252,7 +252,7 @@ def make_storable(text: str, most: int = MOST_ERROR) -> str:
 
 
 def find(error: BaseException | None, kind: type[_Error]) -> _Error | None:
-    """Return the error itself, or the first of that kind in a group of errors."""
+    """Return the error itself, or the first of that kind in an exception group."""
     return next((one for one in _flat(error) if isinstance(one, kind)), None)
 
 

@@ -1,4 +1,4 @@
-"""Publishes events about how jobs ended, once that is written."""
+"""Publishes events about how jobs ended, after that is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EVENTS = {
 
 
 class OutcomeEvents:
-    """Publishes the events of outcomes in the order in which these were written."""
+    """Publishes the events of outcomes in the order in which they were written."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class OutcomeEvents:
                 self._publishing = None
 
     async def publish_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
-        """Start to publish attempts that succeeded, of which those of `written` were still running;
-        the next outcomes can be written meanwhile.
+        """Start publishing attempts that succeeded, of which those of `written` were still running;
+        the next outcomes can be written in the meantime.
         """
         if self._wanted and self._wanted.ids:
             self._wanted.ended(batch)
@@ -70,13 +70,13 @@ class OutcomeEvents:
     async def publish_changed(
         self, batch: Mapping[int, tuple[Attempt, Outcome]], rows: Sequence[JobRow]
     ) -> None:
-        """Publish attempts that ended in other ways, with their rows as they are now."""
+        """Publish attempts that ended in other ways, with their current rows."""
         if self._wanted and self._wanted.ids:
             self._wanted.ended(row.id for row in rows if row.state in FINALIZED)
         await self.published()
         if self._events.subscriptions:
             for row in rows:
-                # A feature may return rows of other jobs, which it has changed as well.
+                # A feature may return rows of other jobs that it has changed.
                 if found := batch.get(row.id):
                     attempt, ended = found
                     self._publish(row, attempt, ended.event)
@@ -104,7 +104,7 @@ class OutcomeEvents:
                 self._events.publish(_completion(attempt, self._clock()))
 
     def _publish(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
-        """Publish the event of a job by its row; `wanted` is that of one that is available
+        """Publish the event of a job by its row; `wanted` is the event of a job that is available
         again.
         """
         kind = wanted if row.state is JobState.AVAILABLE else _EVENTS.get(row.state)
@@ -121,7 +121,7 @@ class OutcomeEvents:
 
 
 def _completion(attempt: Attempt, now: datetime) -> Event:
-    """Return the event of a job that succeeded; every job has one, so it has to be quick."""
+    """Return the event of a job that succeeded; it runs for every job, so it must be fast."""
     row, ended_at = attempt.row, attempt.ended_at
     # Like `row._replace(state=…, finalized_at=…)`, in a third of the time.
     values = list(row)

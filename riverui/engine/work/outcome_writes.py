@@ -26,7 +26,7 @@ class OutcomeWrites:
 
     def __init__(self, connection: DedicatedConnection, pilot: Pilot, limits: EngineLimits) -> None:
         self.tallies: AttemptTallies | None = None
-        """Counts what was written, where figures are stored."""
+        """Counts what was written, if figures are stored."""
         self._connection = connection
         self._limits = limits
         self._pilot = pilot
@@ -64,7 +64,7 @@ class OutcomeWrites:
         rows = await connection.call_in_transaction(
             lambda executor: self._pilot.set_state_if_running_many(executor, ends)
         )
-        # A feature may return rows of other jobs, whose states it has changed along.
+        # A feature may return rows of other jobs whose states it has changed.
         ids = {attempt.row.id for attempt in attempts}
         written = [row.id for row in rows if row.state is JobState.COMPLETED and row.id in ids]
         if self.tallies is not None:
@@ -72,7 +72,7 @@ class OutcomeWrites:
         return written
 
     def _ended_at(self, attempts: Sequence[Attempt]) -> Sequence[datetime]:
-        """Return the ends that are written: one time for all where many ended together."""
+        """Return the ends to write, with one time for all if many ended together."""
         first, last = attempts[0].ended_at, attempts[-1].ended_at
         if (
             len(attempts) >= self._limits.outcomes_at_once
@@ -82,7 +82,7 @@ class OutcomeWrites:
         return [attempt.ended_at for attempt in attempts]
 
     async def set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
-        """Write other outcomes; return the rows as they are then, of jobs that are there."""
+        """Write other outcomes; return the new rows of jobs that exist."""
         if self._pilot.ends and any(self._pilot.wants_end(attempt.row) for attempt, _ in changes):
             ends = [JobEnd(attempt.row, ended.params) for attempt, ended in changes]
             rows = await self._connection.call_in_transaction(
@@ -133,8 +133,8 @@ async def _remove(
 
 
 def few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits) -> int:
-    """Return how many of the outcomes are written together: at least one, however large. Plain
-    successes hardly count, as they are quick to write.
+    """Return how many of the outcomes to write together: at least one, however large. Plain
+    successes hardly count, as they are fast to write.
     """
     count = others = size = 0
     for _, (params, *_) in islice(changes, limits.completions):

@@ -195,7 +195,7 @@ def _within(middleware: Middleware, work: Work) -> Work:
         row = attempt.seen
 
         def inner(job: JobRow | None = None, /) -> Awaitable[None]:
-            # A second call starts from the same row, not from what inner middleware made of it.
+            # A second call starts from the same row, not from the changes of inner middleware.
             attempt.seen = row if job is None else _same_job(job, row)
             return work(attempt)
 

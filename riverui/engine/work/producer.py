@@ -1,4 +1,5 @@
-"""One queue that a client works: reported, paused and resumed, scaled, left at the end.
+"""One queue that a client works: reports it, pauses, resumes and scales it, and leaves it at the
+end.
 
 `Fetcher` fetches its jobs, `SlotLedger` counts its slots.
 """
@@ -38,7 +39,7 @@ class ProducerParts:
     connection: DedicatedConnection
     """For fetching."""
     second_connection: DedicatedConnection
-    """For fetching more meanwhile: opened where a queue has a backlog, and room for it."""
+    """For a second fetch at the same time: opened if a queue has a backlog, and room for it."""
     executor: JobExecutor
     lost: LostFetches
     notifier: Notifier | None
@@ -56,10 +57,10 @@ class Producer:
         self.client = client
         self.config = queue
         self.look_again = False
-        """Whether the queue was paused or resumed before its row was read, or after."""
+        """Whether the queue was paused or resumed while its row was being read."""
         self.name = name
         self.signs = parts.signs
-        """The client's signs of life."""
+        """The client's heartbeats."""
         self._choosers = client.pilot.choosers(self)
         self.fetcher = fetcher = Fetcher(name, queue, self._choosers, client, parts)
         self._parts = parts
@@ -85,7 +86,7 @@ class Producer:
 
     @property
     def status(self) -> ProducerStatus:
-        """Return the status that features get."""
+        """Return the status for features."""
         return ProducerStatus(
             client_id=self.client.id,
             queue=self.name,
@@ -94,7 +95,7 @@ class Producer:
         )
 
     async def start(self) -> None:
-        """Report the queue and begin to fetch. Raise the database's errors."""
+        """Report the queue and start fetching. Raise the database's errors."""
         notifier = self._parts.notifier
         if notifier is not None:
             self._unsubscribe = [
@@ -114,7 +115,7 @@ class Producer:
         self._parts.poller.add(self.fetcher)
 
     def scale(self, max_workers: int) -> None:
-        """Work up to so many jobs at once from now on; those at work beyond them may end."""
+        """Set how many jobs run at once; excess running jobs are not interrupted."""
         self.config = replace(self.config, max_workers=max_workers)
         self.slots.max_workers = max_workers
         self._widen()
@@ -142,26 +143,26 @@ class Producer:
         self._set_paused(row.paused_at is not None, row)
 
     def stop(self) -> None:
-        """Fetch no more. Jobs of fetches under way are worked all the same."""
+        """Stop fetching. Jobs of current fetches are still worked."""
         self.fetcher.stop()
 
     def end_jobs(self) -> None:
-        """Cancel the jobs at work, and those that may still come."""
+        """Cancel running jobs, and those that may still arrive."""
         self.fetcher.stop_cause = Cause.STOP
         self._end_attempts(Cause.STOP)
 
     def hold_back(self, cause: Cause) -> None:
-        """Fetch no more until `go_on`; cancel the jobs at work, and those that may still come."""
+        """Stop fetching until `go_on`; cancel running jobs, and those that may still arrive."""
         self.fetcher.held_back = cause
         self._end_attempts(cause)
 
     def go_on(self) -> None:
-        """Fetch again after `hold_back`."""
+        """Resume fetching after `hold_back`."""
         self.fetcher.held_back = None
         self.wake()
 
     async def close(self) -> None:
-        """Leave the queue, whatever still runs."""
+        """Leave the queue, even if jobs are still running."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         await self._parts.poller.remove(self.fetcher)
@@ -172,7 +173,7 @@ class Producer:
             await chooser.stop()
 
     async def _report(self) -> QueueRow:
-        """Report that the queue is worked, to the features too, and return its row."""
+        """Report to the database and the features that the queue is worked, and return its row."""
         driver, pilot = self.client.driver, self.client.pilot
         if not pilot.starts:
             async with driver.autocommit() as executor:
@@ -183,7 +184,7 @@ class Producer:
             return row
 
     def _widen(self) -> None:
-        """Fetch on a second connection as well, once there may be room for two answers."""
+        """Fetch on a second connection too, when there may be room for two results."""
         fetcher = self.fetcher
         if not fetcher.wide and self.slots.max_workers >= 2 * self.client.limits.fetch_rows:
             fetcher.wide = True
@@ -207,7 +208,7 @@ class Producer:
             if self._tasks:
                 self._set_paused(action == "pause")
             else:
-                # The row is on its way, and may be older or newer than this: look again.
+                # The row is being read, and may be older or newer than this: read it again.
                 self.look_again = True
 
     def _cancel(self, job_id: int) -> None:

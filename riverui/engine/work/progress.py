@@ -1,4 +1,6 @@
-"""The progress of a resumable job, as its metadata has it; `resumable` has what programs call."""
+"""The progress of a resumable job, as stored in its metadata; `resumable` has the functions for
+programs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ STEP = "river:resumable_step"
 CURSOR = "river:resumable_cursor"
 """River's metadata key for the cursors of steps, by name."""
 MARK = "river:resumable_"
-"""A part of the metadata of every job that has made progress."""
+"""Part of the metadata of every job that has made progress."""
 
 
 class Progress:
@@ -25,17 +27,17 @@ class Progress:
         found = read_object(metadata) if MARK in metadata else {}
         step, cursors = found.get(STEP), found.get(CURSOR)
         self.resume_step = step if isinstance(step, str) else ""
-        """The step to resume after."""
+        """The step after which to resume."""
         self.cursors: dict[str, Any] = cursors if isinstance(cursors, dict) else {}
         self.cursors_changed = False
         self.completed = ""
         """The step completed last, for the next attempt."""
         self.error: BaseException | None = None
         self.resumed = not self.resume_step
-        # With a cursor but no completed step nothing is skipped, but the cursor's step has to come.
+        # With a cursor but no completed step nothing is skipped, but the cursor's step must exist.
         self.pending = [] if self.resume_step else sorted(self.cursors)
         self.step = ""
-        """The step that is running."""
+        """The running step."""
         self._names: set[str] = set()
 
     def reach(self, name: str) -> bool:
@@ -52,8 +54,8 @@ class Progress:
         return True
 
     def reach_cursor(self, name: str) -> bool:
-        """Return whether to run a step with a cursor now: also the step completed last, where it
-        left a cursor.
+        """Return whether to run a step with a cursor now: also the step completed last, if it left
+        a cursor.
         """
         if not self._register(name):
             return False
@@ -67,7 +69,7 @@ class Progress:
 
     @contextmanager
     def within(self, name: str, *, cursor: bool = False) -> Iterator[None]:
-        """Run a step in the block; with a `cursor`, its end removes that."""
+        """Run a step in the block; if it has a `cursor`, its end removes that."""
         self.step = name
         try:
             yield
@@ -84,7 +86,7 @@ class Progress:
             self.cursors_changed = True
 
     def inside(self) -> None:
-        """Raise ResumableError outside of steps."""
+        """Raise ResumableError outside a step."""
         if not self.step:
             raise ResumableError("This works only inside a resumable step.")
 
@@ -94,7 +96,7 @@ class Progress:
         self.cursors_changed = True
 
     def unfinished(self) -> BaseException | None:
-        """Return the error of a job whose steps failed or are missing though it returned."""
+        """Return the error of a job that returned although steps failed or are missing."""
         if self.error is not None:
             return self.error
         if not self.resumed:

@@ -1,4 +1,4 @@
-"""Polls for all queues of a client that wait for jobs, in one statement however many they are."""
+"""Polls for all waiting queues of a client in one statement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QueuePoller:
-    """Polls with one timer for each poll interval of the client's queues."""
+    """Polls with one timer per poll interval of the client's queues."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class QueuePoller:
                     lambda executor: executor.queues.with_available_list(names)
                 )
             except RiveruiError:
-                # All would get the same error: one does, and logs it.
+                # All would get the same error, so one queue logs it.
                 waiting = waiting[:1]
             else:
                 now = self._clock()

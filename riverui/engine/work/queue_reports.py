@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
 
 _IDS_AT_ONCE = 1_000
-"""Running jobs that one statement checks for cancellation, so that it is short."""
+"""Running jobs per statement that checks for cancellation, so that it is short."""
 _REPORT_SECONDS = 600.0
-"""Between two reports that the queues are worked: River's figure."""
+"""Seconds between two reports that the queues are worked: River's figure."""
 
 
 class QueueReports:
@@ -39,7 +39,7 @@ class QueueReports:
         self._driver = driver
         self._logger = logger
         self.look_seconds = look_seconds
-        """From one poll to the next."""
+        """Seconds from one poll to the next."""
         self._queues = queues
         self._wake_up = WakeUp()
 
@@ -69,8 +69,8 @@ class QueueReports:
                     report_at = time.monotonic() + _REPORT_SECONDS
 
     async def _look(self, *, report: bool) -> None:
-        """Learn which queues are paused; `report` renews all their rows, otherwise only missing
-        rows are inserted.
+        """Read which queues are paused; `report` renews all their rows, otherwise only missing rows
+        are inserted.
         """
         queues = dict(self._queues)
         rows: dict[str, QueueRow] = {}
@@ -83,7 +83,7 @@ class QueueReports:
             queue.learn(rows[name])
 
     async def _look_for_cancellations(self) -> None:
-        # Attempts, not ids: a new attempt at the same job may have begun when the answer comes.
+        # Attempts, not ids: a new attempt at the same job may have begun before the result arrives.
         attempts = {attempt.row.id: attempt for attempt in self._attempts()}
         ids = list(attempts)
         for at in range(0, len(ids), _IDS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Jobs in steps that resume where they failed: River's resumable jobs, with its metadata and rules.
+"""Jobs in steps that resume after a failure: River's resumable jobs, with its metadata and rules.
 
 An attempt that ends in an error, a snooze or an interruption stores which step it completed last,
 and the cursors of unfinished steps. The next attempt skips the steps up to that one, and passes
@@ -25,8 +25,8 @@ from riverui.errors import NotFound, ResumableError
 async def resumable_step(name: str, step: Callable[[], Awaitable[None] | None]) -> None:
     """Run one step of this job, unless an earlier attempt completed it.
 
-    Its exception ends the job like any other. Where the job catches it and goes on, no further step
-    runs, and the exception is the job's error all the same.
+    Its exception ends the job like any other. If the job catches it and continues, no further step
+    runs, and the exception still is the job's error.
     """
     progress = _progress()
     if progress.reach(name):
@@ -67,8 +67,8 @@ def resumable_step_cursor_sync(
 
 
 def resumable_set_cursor(cursor: Any) -> None:
-    """Set the cursor of this step, from which the next attempt resumes it. ValueError for what JSON
-    cannot hold.
+    """Set the cursor of this step, from which the next attempt resumes it. ValueError for values
+    that JSON cannot hold.
     """
     progress = _progress()
     progress.inside()
@@ -76,10 +76,9 @@ def resumable_set_cursor(cursor: Any) -> None:
 
 
 async def resumable_set_step_tx(tx: object, job: Job[A]) -> Job[A]:
-    """Record the current step as completed in the caller's transaction; return the job as it is
-    then.
+    """Record the current step as completed in the caller's transaction; return the job's new row.
 
-    A rollback takes this progress back, and earlier steps may run again. Commit before the step
+    A rollback also reverts this progress, and earlier steps may run again. Commit before the step
     returns.
     """
     return await _set_step_tx(tx, job, {})
@@ -128,7 +127,7 @@ async def _set_step_tx(tx: object, job: Job[A], cursor: dict[str, Any]) -> Job[A
     )
     if row is None:
         raise NotFound(f"Job not found: {job.id}.")
-    # Written again at the end, it would restore what the caller may have rolled back.
+    # Writing it again at the end could restore what the caller rolled back.
     progress.completed = ""
     progress.cursors = cursors
     progress.cursors_changed = False

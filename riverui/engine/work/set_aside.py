@@ -1,8 +1,7 @@
-"""Leaves jobs that a statement cannot process out of it for a while, so that all others are
-processed.
+"""Excludes jobs that a statement cannot process for a while, so that all others are processed.
 
 A trigger, a foreign key or a unique key may prevent the change of one row, or its pages may be
-broken: then the whole statement fails, each time.
+damaged: then the whole statement fails, each time.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from collections.abc import Awaitable, Callable
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 
 _MOST_JOBS = 1_000
-"""Jobs set aside at a time: with more, something else is wrong."""
+"""Most jobs set aside at a time: with more, something else is wrong."""
 _MOST_LOGGED = 10_000
 """Ids that are remembered as logged: 1 MB."""
 _ROWS_FAULT = ("22", "23", "38", "39", "44", "54", "P0", "XX")
-"""Classes of SQLSTATE that one row can cause: odd values, constraints, triggers, limits, broken
-pages.
+"""Classes of SQLSTATE that one row can cause: invalid values, constraints, triggers, limits,
+damaged pages.
 """
 
 
 class SetAside:
-    """The jobs that are left out; each is logged once."""
+    """The excluded jobs; each is logged once."""
 
     def __init__(
         self,
@@ -38,13 +37,13 @@ class SetAside:
         self._name = name
         self._now = now
         self._seconds = seconds
-        """How long a job is left out before it is tried again."""
+        """How long a job is excluded before it is tried again."""
         self._logged: set[int] = set()
         self._until: dict[int, float] = {}
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The jobs that are left out now."""
+        """The currently excluded jobs."""
         if not self._until:
             return ()
         now = self._now()
@@ -57,7 +56,7 @@ class SetAside:
         return len(self._until) >= _MOST_JOBS
 
     def add(self, job_id: int, error: Exception) -> None:
-        """Leave a job out for a while, and log why unless it was logged before."""
+        """Exclude a job for a while, and log why unless it was logged before."""
         self._until[job_id] = self._now() + self._seconds
         self.log(job_id, error)
 
@@ -77,7 +76,7 @@ class SetAside:
 
 
 def is_rows_fault(error: Exception) -> bool:
-    """Return whether a single row may be why a statement failed."""
+    """Return whether a single row may be the cause of a failed statement."""
     if isinstance(error, BadRequest | UniqueConflict):
         return True
     return isinstance(error, DatabaseError) and (error.sqlstate or "")[:2] in _ROWS_FAULT
@@ -92,9 +91,9 @@ async def passing_over(
     """Process up to `limit` rows with `once`, which takes a limit and returns how many rows it has
     processed; return the sum.
 
-    Where a row makes it fail, the limit is halved, down to the one row that `first` returns; where
-    that fails twice, it is set aside. Other errors, and those of more rows than can be set aside,
-    are raised.
+    If a row makes it fail, the limit is halved, down to the one row that `first` returns; if that
+    fails twice, it is set aside. Other errors, and errors of more rows than can be set aside, are
+    raised.
     """
     done, most, doubtful = 0, limit, False
     while done < limit:

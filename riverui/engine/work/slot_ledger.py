@@ -1,8 +1,9 @@
-"""The slots of one queue, and the attempts that hold them: counts change here and nowhere else.
+"""The slots of one queue, and the attempts that hold them; the only place where these counts
+change.
 
-A fetch reserves slots before its statement is sent, and keeps as many as jobs came. An attempt
-holds its slot until it is over, unless it shares its batch's slot, or is stuck and the program
-wants another job worked in its place.
+A fetch reserves slots before its statement is sent, and keeps as many as jobs it returned. An
+attempt holds its slot until it is over, unless it shares its batch's slot, or is stuck and the
+program wants another job to run in its place.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     """Fetches up to so many jobs for a batch, which take no slots, and returns their attempts."""
 
 _LANDED_SECONDS = 0.02
-"""Between two checks whether fetches have ended: nothing urgent waits for that."""
+"""Seconds between checks whether fetches have ended: nothing urgent waits for that."""
 _SETTLED_SECONDS = 0.001
-"""Between two checks whether an answer has come: about as fast as the database answers."""
+"""Seconds between checks whether a result has arrived: about the database's response time."""
 
 
 class Reservation:
-    """The slots of one fetch, from its statement until its jobs begin or none came."""
+    """The slots of one fetch, from its statement until its jobs begin or it returned none."""
 
     __slots__ = ("arrived", "cancelled", "slots")
 
@@ -38,7 +39,7 @@ class Reservation:
         self.arrived = False
         """Whether its jobs were fetched, and are about to begin."""
         self.cancelled: set[int] = set()
-        """Jobs cancelled meanwhile, which this fetch may bring."""
+        """Jobs cancelled in the meantime, which this fetch may return."""
         self.slots = slots
 
 
@@ -54,17 +55,19 @@ class SlotLedger:
         stuck_jobs: StuckJobs,
         wake: Callable[[], None],
     ) -> None:
-        """Make a ledger of so many slots; `wake` is called when a slot that was missed is free."""
+        """Create a ledger of so many slots; `wake` is called when a slot is freed that a fetch
+        lacked.
+        """
         """Make one with all slots free; `wake` is called when one is freed that was missing."""
         self.attempts: dict[int, Attempt] = {}
-        """Attempts at work, by job."""
+        """Running attempts, by job."""
         self.drained = asyncio.Event()
-        """Set after `stop`, once nothing is fetched and nothing runs."""
+        """Set after `stop`, when no fetch and no attempt is running."""
         self.fetch_alike = fetch_alike
         self.max_workers = max_workers
         self.running = 0
-        """Attempts that are not over, and fetched jobs that have not begun. A job that was rescued
-        from an attempt that went on, and came back, counts twice.
+        """Attempts that are not over, and fetched jobs that have not begun. A job whose first
+        attempt keeps running after a rescue, and which is fetched again, counts twice.
         """
         self.short = False
         """Whether there may be more jobs than there were free slots."""
@@ -81,7 +84,7 @@ class SlotLedger:
 
     @property
     def free(self) -> int:
-        """Slots that are neither held nor reserved; below 0 where there are fewer than before."""
+        """Slots that are neither held nor reserved; negative after a reduction."""
         return self.max_workers - self._taken
 
     @property
@@ -98,22 +101,22 @@ class SlotLedger:
 
     @property
     def counts(self) -> JobCounts:
-        """Return how many attempts have ended, run, and are stuck."""
+        """Return how many attempts have ended, are running, and are stuck."""
         stuck = sum(attempt.stuck for attempt in self.attempts.values())
         return JobCounts(worked=self._worked, running=self.running, stuck=stuck)
 
     @property
     def expecting(self) -> bool:
-        """Whether a fetch may still bring jobs, or its jobs have not begun."""
+        """Whether a fetch may still return jobs, or its jobs have not begun."""
         return bool(self._reservations)
 
     @property
     def beginning(self) -> bool:
-        """Whether jobs were fetched that have not begun."""
+        """Whether fetched jobs have not begun."""
         return any(reservation.arrived for reservation in self._reservations)
 
     async def settled(self) -> None:
-        """Wait until all that was fetched before the fetch under way is among the attempts."""
+        """Wait until all jobs fetched before the current fetch are among the attempts."""
         while True:
             if len(self._reservations) <= 1:
                 return
@@ -128,14 +131,14 @@ class SlotLedger:
             await asyncio.sleep(_LANDED_SECONDS)
 
     def reserve(self, slots: int) -> Reservation:
-        """Reserve slots for a fetch; none for that of a batch."""
+        """Reserve slots for a fetch; none for a batch's fetch."""
         reservation = Reservation(slots)
         self._reservations.append(reservation)
         self._taken += slots
         return reservation
 
     def arrive(self, reservation: Reservation, jobs: int) -> None:
-        """Keep the slots of the jobs that a fetch has brought, and free the others."""
+        """Keep the slots of the fetched jobs, and free the others."""
         if reservation.slots:
             self._taken -= reservation.slots - jobs
         else:
@@ -149,7 +152,7 @@ class SlotLedger:
     def begin(
         self, reservation: Reservation, attempts: Sequence[Attempt], batch: Batch | None = None
     ) -> None:
-        """Count the attempts at fetched jobs as at work; those of a batch share its slot."""
+        """Count the attempts at fetched jobs as running; those of a batch share its slot."""
         for attempt in attempts:
             self.attempts[attempt.row.id] = attempt
         if batch is not None:
@@ -188,15 +191,15 @@ class SlotLedger:
             self._refill()
 
     def keep_slot(self, attempt: Attempt) -> None:
-        """Give an attempt the slot of its batch, even where none is free."""
+        """Give an attempt the slot of its batch, even if none is free."""
         if attempt.slot_given_up:
             attempt.slot_given_up = False
             self._sharing -= 1
             self._taken += 1
 
     def stuck(self, attempt: Attempt) -> None:
-        """Record an attempt that goes on long past its time limit; free its slot where the
-        program wants that.
+        """Record an attempt that runs long past its time limit; free its slot if the program wants
+        that.
         """
         attempt.stuck = True
         if self._stuck_jobs.add(attempt.row) and not attempt.slot_given_up:
@@ -206,12 +209,12 @@ class SlotLedger:
             self._wake()
 
     def cancel_early(self, job_id: int) -> None:
-        """Have a job cancelled as it begins, should a current fetch bring it."""
+        """Have a job cancelled when it begins, if a current fetch returns it."""
         for reservation in self._reservations:
             reservation.cancelled.add(job_id)
 
     def stop(self) -> None:
-        """Set `drained` once all current fetches and attempts are over."""
+        """Set `drained` when all current fetches and attempts are over."""
         self._stopping = True
         self._check_drained()
 

@@ -1,4 +1,4 @@
-"""Counts and logs the jobs of a client that go on long past their time limit."""
+"""Counts and logs the jobs of a client that run long past their time limit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class StuckJobs:
 
     def __init__(self, handler: StuckHandler | None, logger: logging.Logger) -> None:
         self.count = 0
-        """How many are stuck now."""
+        """How many are currently stuck."""
         self._handler = handler
         self._logger = logger
 
     def add(self, row: JobRow) -> bool:
-        """Log a job that is stuck, and return whether the program's handler wants another job
-        worked in its place.
+        """Log a stuck job, and return whether the program's handler wants another job to run in its
+        place.
         """
         self.count += 1
         self._logger.warning(

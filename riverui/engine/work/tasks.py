@@ -1,4 +1,4 @@
-"""Plain functions as jobs: their parameters are the args, `Workers.task` is their decorator."""
+"""Functions as jobs: their parameters are the args, `Workers.task` is their decorator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _RESERVED = frozenset({"from_json", "insert_opts", "kind", "to_json"})
-"""Attributes of args that have a meaning, see job_args: no parameter may have such a name."""
+"""Attributes of args with a meaning, see job_args: no parameter may have such a name."""
 _STARS: Mapping[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -96,13 +96,11 @@ class WorkKeywords(TypedDict, total=False):
     retry: Retry | None
     timeout: timedelta | None
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None
-    """Turns the args of an older version, as they are in the row, into current ones."""
+    """Converts the args of an older version, as they are in the row, to current ones."""
 
 
 class TaskKeywords(WorkKeywords, total=False):
-    """The settings of a task: how its jobs are worked, and how they are inserted unless the call
-    says otherwise.
-    """
+    """The settings of a task: how its jobs are worked, and the default options of their inserts."""
 
     delay: timedelta | None
     max_attempts: int | None
@@ -124,7 +122,7 @@ class TaskArgs(ReadAgain):
 
 
 class TaskInserter(Generic[P]):
-    """Inserts jobs of a task with options of their own; see `Task.with_opts`."""
+    """Inserts jobs of a task with other options; see `Task.with_opts`."""
 
     def __init__(self, args_type: type[TaskArgs], insert_opts: InsertOpts | None = None) -> None:
         self.args_type = args_type
@@ -211,7 +209,7 @@ class _FunctionTask(TaskInserter[P], Generic[P, R]):
     """The common part of tasks with and without their job."""
 
     __name__: str
-    """The function's."""
+    """The function's name."""
 
     def __init__(
         self,
@@ -223,7 +221,7 @@ class _FunctionTask(TaskInserter[P], Generic[P, R]):
         # The task has the function's name, docstring and signature.
         update_wrapper(cast(Any, self), function)
         self.function = function
-        """The function as it was written."""
+        """The original function."""
         self.work = work
         """Works a job of the task."""
 
@@ -236,21 +234,21 @@ class _FunctionTask(TaskInserter[P], Generic[P, R]):
             raise AttributeError(words, name=name, obj=self)
 
     def __reduce__(self) -> str:
-        # Pickled as functions are, by the name in its module.
+        # Pickled like functions, by its name in its module.
         return self.function.__qualname__
 
     def args(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskArgs:
         """Return the args of a job that calls the function with these arguments, for
-        `client.insert`, workflows, periodic jobs and the like.
+        `client.insert`, workflows, periodic jobs and so on.
         """
         return self.args_type(*args, **kwargs)
 
 
 class Task(_FunctionTask[P, R]):
-    """A function whose calls can be inserted as jobs. Called itself, it is just the function."""
+    """A function whose calls can be inserted as jobs. Calling it calls the function."""
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself."""
+        """Call the function."""
         return self.function(*args, **kwargs)
 
 
@@ -260,7 +258,7 @@ class TaskWithJob(_FunctionTask[P, R]):
     """
 
     def __call__(self, job: Job[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, with a job."""
+        """Call the function with a job."""
         return self.function(job, *args, **kwargs)
 
 
@@ -288,22 +286,22 @@ def make_task(
     pass_job: bool,
     settings: Mapping[str, Any],
 ) -> Task[..., Any] | TaskWithJob[..., Any]:
-    """Return the task of a function; ConfigError for a function that cannot be one."""
+    """Return the task of a function; ConfigError if it cannot be one."""
     name = _checked_name(function)
     for setting in settings:
         if setting not in TaskKeywords.__annotations__:
             raise ConfigError(f"{name}: a task has no setting {setting!r}.")
     if isinstance(kind_aliases, str):
         raise ConfigError(f"{name}: kind_aliases must be a list of kinds, not one text.")
-    said: dict[str, Any] = {"kind": _checked_kind(name, kind)}
+    attributes: dict[str, Any] = {"kind": _checked_kind(name, kind)}
     if kind_aliases:
-        said["kind_aliases"] = tuple(kind_aliases)
+        attributes["kind_aliases"] = tuple(kind_aliases)
     if settings.get("retry") is not None:
-        said["retry"] = settings["retry"]
+        attributes["retry"] = settings["retry"]
     if (upgrade := settings.get("upgrade")) is not None:
         if not callable(upgrade):
             raise ConfigError(f"{name}: upgrade must be a function, not {upgrade!r:.100}.")
-        said["upgrade"] = staticmethod(upgrade)
+        attributes["upgrade"] = staticmethod(upgrade)
     opts = opts_with(
         None, {key: value for key, value in settings.items() if key not in _WORK_SETTINGS}
     )
@@ -312,8 +310,8 @@ def make_task(
             check_opts(opts)
         except InsertError as error:
             raise ConfigError(f"{name}: {error}.") from None
-        said["insert_opts"] = SameInsertOpts(opts)
-    args_type = _args_type(function, said, pass_job=pass_job)
+        attributes["insert_opts"] = SameInsertOpts(opts)
+    args_type = _args_type(function, attributes, pass_job=pass_job)
     made: type[Task[..., Any] | TaskWithJob[..., Any]] = TaskWithJob if pass_job else Task
     return made(function, args_type, _worked(function, pass_job=pass_job))
 
@@ -338,7 +336,7 @@ def _checked_name(function: Any) -> str:
 
 
 def _checked_kind(name: str, kind: str | None) -> str:
-    """Return the kind of a task: its function's name unless given."""
+    """Return the kind of a task, by default its function's name."""
     chosen = name.rpartition(".")[2] if kind is None else kind
     if isinstance(chosen, str) and is_kind(chosen):
         return chosen
@@ -349,13 +347,13 @@ def _checked_kind(name: str, kind: str | None) -> str:
 
 
 def _args_type(
-    function: Callable[..., Any], said: Mapping[str, Any], *, pass_job: bool
+    function: Callable[..., Any], attributes: Mapping[str, Any], *, pass_job: bool
 ) -> type[TaskArgs]:
     """Return a dataclass with a function's parameters as fields, and these class attributes."""
     name = function.__qualname__
     fields: list[Any] = []
     for parameter, hint in _parameters(function, pass_job=pass_job):
-        if parameter.name in _RESERVED or parameter.name in said:
+        if parameter.name in _RESERVED or parameter.name in attributes:
             raise ConfigError(
                 f"{name}: a parameter cannot be called {parameter.name!r}, which means something"
                 " else of job args."
@@ -370,12 +368,12 @@ def _args_type(
         fields,
         bases=(TaskArgs,),
         namespace={
-            **said,
+            **attributes,
             "__doc__": f"Args of {name}.",
             "__qualname__": f"{name}.args_type",
         },
     )
-    # Where pickle finds it. From Python 3.12 on it would be this module.
+    # The module that pickle looks in. From Python 3.12 on it would be this one.
     cls.__module__ = function.__module__
     # The name in errors about wrong arguments.
     cls.__init__.__qualname__ = f"{name}.args"
@@ -387,14 +385,14 @@ def _field(parameter: Parameter) -> Any:
     if default is Parameter.empty:
         return field(kw_only=keyword)
     if type(default).__hash__ is None:
-        # A dataclass refuses such a default, as instances share it; so do calls of the function.
+        # A dataclass rejects such a default, as instances would share it; so would calls.
         return field(default_factory=lambda: default, kw_only=keyword)
     return field(default=default, kw_only=keyword)
 
 
 def _parameters(function: Callable[..., Any], *, pass_job: bool) -> list[tuple[Parameter, Any]]:
-    """Return the parameters that are args, each with its type, Any where it has none; ConfigError
-    if they cannot be.
+    """Return the parameters that are args, each with its type, or Any; ConfigError if they cannot
+    be args.
     """
     name = function.__qualname__
     try:
@@ -427,8 +425,8 @@ def _parameters(function: Callable[..., Any], *, pass_job: bool) -> list[tuple[P
 
 
 def _hints(function: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """Return the types of parameters, `Annotated` kept; not the return type, which may exist for
-    type checkers alone.
+    """Return the types of parameters, with `Annotated`; not the return type, which may exist for
+    type checkers only.
     """
     annotations = {
         parameter.name: parameter.annotation
@@ -444,8 +442,8 @@ def _takes_job(hint: Any) -> bool:
 
 
 def _worked(function: Callable[..., Any], *, pass_job: bool) -> Callable[[Job[Any]], Any]:
-    """Return how a function works a job: it is called with the args, with `pass_job` after the job
-    itself. Its result is the job's output.
+    """Return how a function works a job: it is called with the args, or with the job and the args
+    if `pass_job`. Its result is the job's output.
     """
     call = _caller(function, pass_job=pass_job)
     if inspect.iscoroutinefunction(function):
@@ -491,9 +489,7 @@ async def _record_awaited(value: Awaitable[Any]) -> None:
 
 
 def _record(value: Any) -> None:
-    """Record the result of a function. The work is done, so an error in recording is only
-    logged.
-    """
+    """Record the result of a function. The work is done, so errors in recording are only logged."""
     if value is None:
         return
     try:

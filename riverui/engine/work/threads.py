@@ -14,7 +14,7 @@ from riverui.engine.work import django_connections
 
 
 class WorkerThreads:
-    """Up to `most` threads, which may be raised; they are started when they are needed.
+    """Up to `most` threads, which may be raised; they are started on demand.
 
     They are daemons: a job that never returns cannot keep the process from ending. `given` is the
     number of existing threads that call `serve`.
@@ -34,8 +34,8 @@ class WorkerThreads:
     ) -> Any:
         """Run the function in a thread, with this task's context variables, and return its result.
 
-        A function that has begun cannot be interrupted: where this is cancelled, it waits for the
-        function all the same, and calls `asked` each time.
+        A running function cannot be interrupted: when cancelled, this still waits for the function,
+        and calls `asked` each time.
         """
         call = _Call(function, arguments)
         self._unfinished += 1
@@ -50,18 +50,18 @@ class WorkerThreads:
             self._unfinished -= 1
 
     def serve(self) -> None:
-        """Run calls in this thread, one of those given, until `close`."""
+        """Run calls in the current thread, one of those given, until `close`."""
         _serve(self._calls)
 
     def close(self) -> None:
-        """End the threads once they have run all calls."""
+        """End the threads after they have run all calls."""
         for _ in range(self._threads):
             self._calls.put(None)
         self._threads = 0
 
 
 class _Call:
-    """One call; all but `run` happens in the event loop."""
+    """One call; everything but `run` happens in the event loop."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._arguments = arguments
@@ -82,17 +82,17 @@ class _Call:
             django_connections.close_old()
             self._value = self._context.run(self._function, *self._arguments)
         except BaseException as error:
-            # Even an error that is meant to end the thread or the program is this job's alone.
+            # Even an error that should end the thread or the program belongs to this job only.
             self._error = error
-        # An error of its connections is not the job's: the next one meets it.
+        # An error of its connections is not the job's: the next one will get it.
         with suppress(Exception):
             django_connections.close_old()
-        # The loop may be closed, where the client did not wait for this thread.
+        # The loop may be closed, if the client did not wait for this thread.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
 
     async def result(self, asked: Callable[[], None] | None) -> Any:
-        """Return what the function returned, or raise what it raised."""
+        """Return the function's result, or raise its exception."""
         while not self._over:
             try:
                 await self._waiter
@@ -118,5 +118,5 @@ class _Call:
 def _serve(calls: SimpleQueue[_Call | None]) -> None:
     while (call := calls.get()) is not None:
         call.run()
-        # Not kept while waiting for the next one: it may hold much.
+        # Not kept while waiting for the next one, as it may be large.
         del call

@@ -1,4 +1,4 @@
-"""Notifies programs that wait for jobs when this client has ended them."""
+"""Notifies programs that wait for jobs when these have ended in this client."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from riverui.storage.interface import Driver
 _REMEMBERED_SECONDS = 60.0
 """How long a job counts as waited for: programs that wait repeat it in half the time."""
 _MOST = 10_000
-"""Jobs that are remembered, about a megabyte; of more the oldest are forgotten, and found by
-polls.
-"""
+"""Most jobs that are remembered, about a megabyte; the oldest are forgotten, and found by polls."""
 
 
 class WantedEnds:
-    """Jobs that some program waits for. It costs nothing while there are none."""
+    """Jobs that programs wait for. It costs nothing while there are none."""
 
     def __init__(
         self,
@@ -34,7 +32,7 @@ class WantedEnds:
         self._clock = clock
         self._driver = driver
         self._ended: set[int] = set()
-        """Jobs to notify of."""
+        """Ended jobs to send notifications for."""
         self._logger = logger
         self._notifying: asyncio.Task[None] | None = None
         self.ids: dict[int, float] = {}
@@ -49,7 +47,7 @@ class WantedEnds:
         self._forget()
 
     def ended(self, ids: Iterable[int]) -> None:
-        """Notify of those jobs that are waited for."""
+        """Send notifications for those jobs that are waited for."""
         self._forget()
         ended = [job_id for job_id in ids if self.ids.pop(job_id, None) is not None]
         if ended:
@@ -69,7 +67,7 @@ class WantedEnds:
                 async with self._driver.autocommit() as executor:
                     await executor.notify_many(JOB_ENDED, payloads(ended))
         except DatabaseError as error:
-            self._logger.debug("ends of jobs could not be told: %s", error)
+            self._logger.debug("ends of jobs could not be notified: %s", error)
         finally:
             self._notifying = None
 

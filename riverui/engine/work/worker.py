@@ -1,4 +1,4 @@
-"""Workers, which programs define, and the jobs, errors and settings of theirs."""
+"""Workers, which programs define, with their jobs, errors and settings."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Isolation = Literal["process"]
 
 
 class JobCancel(Exception):
-    """Raise it in a job to cancel it: no further attempt."""
+    """Raise it in a job to cancel it: there is no further attempt."""
 
 
 class JobSnooze(Exception):
-    """Raise it in a job to have it worked again later, without using up an attempt."""
+    """Raise it in a job to work it later, without using up an attempt."""
 
     def __init__(self, duration: timedelta) -> None:
         if not isinstance(duration, timedelta):
@@ -52,7 +52,7 @@ class JobSnooze(Exception):
 
 
 class BatchError(Exception):
-    """Raise it in `work_many` where some jobs failed, with their errors: `{job.id: error}`.
+    """Raise it in `work_many` if some jobs failed, with their errors: `{job.id: error}`.
 
     All others have succeeded. JobCancel and JobSnooze work as for a single job.
     """
@@ -69,7 +69,7 @@ class BatchError(Exception):
 
 
 class Job(Generic[A]):
-    """A job at work: its row, and its args decoded."""
+    """A running job: its row, and its decoded args."""
 
     __slots__ = ("args", "row")
 
@@ -78,7 +78,7 @@ class Job(Generic[A]):
         self.args: A = args
 
     def __repr__(self) -> str:
-        # Without the args, which may be secret and find their way into logs.
+        # Without the args, which may be secret and appear in logs.
         return f"<Job {self.row.id} {self.row.kind}, attempt {self.row.attempt}>"
 
     @property
@@ -148,17 +148,17 @@ class Job(Generic[A]):
 
     @property
     def metadata(self) -> str:
-        """JSON text of an object, as it was when the attempt began."""
+        """JSON text of an object, as of the start of the attempt."""
         return self.row.metadata
 
     @property
     def metadata_dict(self) -> dict[str, Any]:
-        """The same, read from JSON at each call; ValueError for what Python cannot read."""
+        """The metadata, decoded at each call; ValueError for JSON that Python cannot decode."""
         return self.row.metadata_dict
 
     @property
     def output(self) -> Any:
-        """The output that an earlier attempt has recorded, read from its JSON; None for none."""
+        """The output that an earlier attempt has recorded, decoded; None if there is none."""
         return self.row.output
 
     @property
@@ -167,7 +167,7 @@ class Job(Generic[A]):
         return self.row.tags
 
 
-# Written as a method it is bound to mypy, while pyright compares it with its self.
+# In the form of a method it is bound for mypy, while pyright compares it with its self.
 _TimeoutOf = Callable[[Job[A]], timedelta | None] | Callable[[Any, Job[A]], timedelta | None]
 _MiddlewareOf = (
     Callable[[JobRow], Sequence["Middleware"]] | Callable[[Any, JobRow], Sequence["Middleware"]]
@@ -181,23 +181,21 @@ class Worker(Generic[A]):
     """
 
     timeout: timedelta | _TimeoutOf[A] | None = None
-    """None and zero leave it to the client, NO_LIMIT is none. `def timeout(self, job)` is for each
-    job.
+    """None and zero mean the client's timeout, NO_LIMIT means none. Define `def timeout(self, job)`
+    for a timeout per job.
     """
     retry: Retry | None = None
-    """Whether and when its jobs are tried again; None leaves it to their args type, and then to the
-    client.
-    """
+    """The Retry of its jobs; None means their args type's, and then the client's."""
     middleware: Sequence[Middleware] | _MiddlewareOf = ()
-    """Runs around the work of its jobs. `def middleware(self, row)` is for each job."""
-    isolation: Isolation | None = None
-    """`"process"` runs a `def work` in a process of its own, which can be killed; None in a
-    thread.
+    """Runs around the work of its jobs. Define `def middleware(self, row)` for middleware per
+    job.
     """
+    isolation: Isolation | None = None
+    """`"process"` runs a `def work` in another process, which can be killed; None in a thread."""
     hard_timeout: timedelta | _TimeoutOf[A] | None = None
-    """After which the process of an isolated job is killed, counted from its begin; as `timeout` a
-    method for each job. None kills it where it goes on for `ClientConfig.isolation_kill_after`
-    after its `timeout`; NO_LIMIT never.
+    """How long after its start the process of an isolated job is killed; like `timeout`, a method
+    for a limit per job. None kills it `ClientConfig.isolation_kill_after` after its `timeout`;
+    NO_LIMIT never.
     """
 
     def work(self, job: Job[A]) -> Awaitable[None] | None:
@@ -205,7 +203,7 @@ class Worker(Generic[A]):
         raise NotImplementedError
 
     def next_retry(self, job: Job[A]) -> datetime | None:
-        """Return when to try again after an error; None leaves it to its Retry, and then to the
+        """Return when to retry after an error; None leaves it to its Retry, and then to the
         client.
         """
         return None
@@ -215,18 +213,18 @@ class BatchWorker(Worker[A]):
     """Works many jobs of one kind at once: the kind of the args type in `BatchWorker[ArgsType]`.
 
     `work_many` may be `async def`, or `def` to run in a thread. All other settings of a Worker
-    apply to each job by itself.
+    apply to each job individually.
     """
 
     max_count: int = 100
-    """Jobs in a batch at most; up to 10,000. River's figure."""
+    """Most jobs in a batch, up to 10,000. Default: River's."""
     max_delay: timedelta = timedelta(seconds=5)
-    """How long the first job waits for others at most: River's figure."""
+    """How long the first job waits for others at most. Default: River's."""
     poll_interval: timedelta = timedelta(seconds=1)
-    """Between two fetches of others meanwhile: River's figure."""
+    """Time between two fetches of further jobs. Default: River's."""
     by_args: bool | Sequence[str] = False
-    """True: only jobs with the same args are worked together. A list of names in JSON: only those
-    whose values there are the same.
+    """True: only jobs with the same args are worked together. A list of JSON names: only jobs with
+    the same values under these names.
     """
 
     def work_many(self, jobs: Sequence[Job[A]]) -> Awaitable[None] | None:
@@ -236,20 +234,20 @@ class BatchWorker(Worker[A]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorResult:
-    """What an error handler decides."""
+    """The decision of an error handler."""
 
     set_cancelled: bool = False
-    """Cancel the job instead of trying it again."""
+    """Cancel the job instead of retrying it."""
 
 
 ErrorHandler = Callable[[JobRow, BaseException], Awaitable[ErrorResult | None] | ErrorResult | None]
 RetryPolicy = Callable[[JobRow], datetime]
-"""When to try again; `job.errors` does not hold the newest error yet."""
+"""Returns when to retry; `job.errors` does not contain the newest error yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StuckJob:
-    """A job that went on well past its timeout."""
+    """A job that ran well past its timeout."""
 
     id: int
     kind: str
@@ -259,7 +257,7 @@ class StuckJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StuckResult:
-    """What a stuck handler decides."""
+    """The decision of a stuck handler."""
 
     add_worker_slot: bool = False
     """Let another job run in its place, until it ends."""
@@ -277,13 +275,13 @@ class WorkUnit:
     worker: Worker[Any]
     is_async: bool
     decode: Callable[[str], Any]
-    """JSON text to args; ValueError if it does not fit."""
+    """Decodes JSON text to args; ValueError if it does not fit."""
     batch: BatchSettings | None = None
-    """How its jobs are gathered, where they are worked together."""
+    """How its jobs are gathered, if they are worked together."""
     ephemeral: bool = False
-    """Whether its jobs are deleted when they have succeeded."""
+    """Whether its jobs are deleted on success."""
     retry: Retry | None = None
-    """The worker's, or that of the args."""
+    """The Retry of the worker, or of the args."""
 
     @property
     def isolated(self) -> bool:
@@ -292,7 +290,5 @@ class WorkUnit:
 
 
 def retry_for(unit: WorkUnit | None, default: Retry | None) -> Retry | None:
-    """Return the Retry of a kind: its own, or the client's; None for a kind without a worker
-    here.
-    """
+    """Return the Retry of a kind, or else the client's; None for a kind without a worker."""
     return None if unit is None else unit.retry or default

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WorkerSettings(Protocol):
-    """The settings of a worker; each may be of a wrong type until it is checked."""
+    """The settings of a worker, of any type before validation."""
 
     timeout: Any
     retry: Any
@@ -30,14 +30,14 @@ class WorkerSettings(Protocol):
 
     @property
     def next_retry(self) -> Callable[..., Any]:
-        """When to try again after an error."""
+        """When to retry after an error."""
         ...
 
 
 MOST_IN_BATCH = 10_000
-"""Jobs that are worked together at most: all of them are held at once, and their errors too."""
+"""Most jobs that are worked together, as all of them and their errors are in memory."""
 _LEAST_POLL = timedelta(milliseconds=10)
-"""Between two fetches for a batch: each is a statement."""
+"""Minimum time between two fetches for a batch, as each is a statement."""
 _NOTHING = timedelta(0)
 _LIMITS = (
     "a timedelta such as timedelta(seconds=30), NO_LIMIT, or a method that takes the job and"
@@ -46,8 +46,8 @@ _LIMITS = (
 
 
 def check_settings(worker: WorkerSettings, name: str) -> None:
-    """Raise ConfigError if the worker's time limits, retry, middleware or next_retry cannot be
-    used.
+    """Raise ConfigError if the worker's time limits, retry, middleware or next_retry are
+    invalid.
     """
     _check_timeout(worker.timeout, f"{name}.timeout")
     _check_timeout(worker.hard_timeout, f"{name}.hard_timeout")
@@ -67,7 +67,7 @@ class BatchSettings:
 
 
 def batch_settings(worker: Any, args_type: type[Any], name: str) -> BatchSettings:
-    """Return how a worker gathers its batches; ConfigError for settings that cannot be used."""
+    """Return how a worker gathers its batches; ConfigError for invalid settings."""
     count, by_args = worker.max_count, worker.by_args
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_IN_BATCH:
         raise ConfigError(f"{name}.max_count must be a whole number from 1 to {MOST_IN_BATCH:,}.")
@@ -100,8 +100,8 @@ def _arg_names(names: Any, args_type: type[Any], name: str) -> Sequence[str]:
 def check_isolation(
     worker: WorkerSettings, name: str, made_of: Sequence[object], *, is_async: bool
 ) -> None:
-    """Raise ConfigError if the worker's isolation or hard_timeout cannot be used. `made_of` is
-    what a child process must import: its function or class, and the type of its args.
+    """Raise ConfigError if the worker's isolation or hard_timeout is invalid. `made_of` is what a
+    child process must import: its function or class, and the type of its args.
     """
     if worker.isolation not in (None, "process"):
         raise ConfigError(f'{name}.isolation must be "process" or None, not {worker.isolation!r}.')
@@ -132,10 +132,10 @@ def check_isolation(
 
 
 def hard_seconds_of(worker: WorkerSettings, job: Any) -> float | None:
-    """Return the hard time limit of one job, infinite for none; None if the worker does not say.
+    """Return the hard time limit of one job, or infinity; None if the worker has none.
 
-    It raises what the worker's own `hard_timeout` raises, and TypeError if that returns anything
-    else.
+    It raises the exceptions of the worker's own `hard_timeout`, and TypeError if that returns
+    anything else.
     """
     limit = worker.hard_timeout
     if callable(limit):
@@ -151,10 +151,10 @@ def hard_seconds_of(worker: WorkerSettings, job: Any) -> float | None:
 
 
 def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelta:
-    """Return the time limit of one job, negative for none; `default` if the worker says None or
+    """Return the time limit of one job, negative for none; `default` if the worker's is None or
     zero.
 
-    It raises what the worker's own `timeout` raises, and TypeError if that returns anything
+    It raises the exceptions of the worker's own `timeout`, and TypeError if that returns anything
     else.
     """
     limit = worker.timeout
@@ -172,8 +172,8 @@ def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelt
 def middleware_of(worker: WorkerSettings, row: JobRow) -> Sequence[Middleware]:
     """Return the worker's middleware for one job, outermost first.
 
-    It raises what the worker's own `middleware` raises, and TypeError if that returns anything
-    else.
+    It raises the exceptions of the worker's own `middleware`, and TypeError if that returns
+    anything else.
     """
     found = worker.middleware
     if not callable(found):
@@ -227,5 +227,5 @@ def _check_method(method: Callable[..., Any], name: str, argument: str) -> None:
     except TypeError:
         raise ConfigError(f"{name} must take one argument, {argument}.") from None
     except ValueError:
-        # It is made in C, without a signature: only a call could show.
+        # A C function without a signature: only a call could show.
         pass

@@ -41,7 +41,7 @@ class _BatchFunction(BatchWorker[Any]):
     def __init__(self, function: Callable[[Sequence[Job[Any]]], Any], **settings: Any) -> None:
         for name, value in settings.items():
             setattr(self, name, value)
-        # In the method's place, so that `_is_async` sees it.
+        # Replaces the method, so that `_is_async` sees it.
         self.work_many = function  # type: ignore[method-assign, assignment]
 
 
@@ -64,7 +64,7 @@ class _Function(Worker[Any]):
         self.hard_timeout = hard_timeout
         self.origin = origin or function
         """The object that its module has under the function's name: the function, or its task."""
-        # In the method's place, so that `_is_async` sees it.
+        # Replaces the method, so that `_is_async` sees it.
         self.work = function  # type: ignore[method-assign, assignment]
 
 
@@ -85,10 +85,10 @@ class Workers:
         ephemeral: bool | None = None,
     ) -> None:
         """Register a worker under its args' kind and aliases; ConfigError if one is taken or
-        unusable.
+        invalid.
 
-        `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
-        `ephemeral` jobs are deleted when they have succeeded; None leaves it to their args.
+        `args_type` is needed only if the worker's class does not name it as `Worker[ArgsType]`.
+        `ephemeral` jobs are deleted on success; None means as their args say.
         """
         if not isinstance(worker, Worker):
             raise ConfigError(f"{worker!r} is not a Worker: add an instance of a subclass.")
@@ -130,12 +130,12 @@ class Workers:
         isolation: Isolation | None = None,
         hard_timeout: timedelta | None = None,
     ) -> Any:
-        """Register a plain function, async or not, as the worker of its args' kind; for use as a
+        """Register a function, async or not, as the worker of its args' kind; for use as a
         decorator.
 
         `@workers.work` and `@workers.work(timeout=…)` take the type of args from the function's
-        annotation, `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError if
-        there is neither. `ephemeral` is as in `add`; `isolation` and `hard_timeout` are Worker's.
+        annotation, `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError if there
+        is neither. `ephemeral` is as in `add`; `isolation` and `hard_timeout` are Worker's.
         """
 
         def register(function: F) -> F:
@@ -163,10 +163,10 @@ class Workers:
         retry: Retry | None = None,
         ephemeral: bool | None = None,
     ) -> Callable[[Callable[[Sequence[Job[A]]], R]], Callable[[Sequence[Job[A]]], R]]:
-        """Register a plain function, async or not, as the worker of batches of its args' kind; for
-        use as a decorator.
+        """Register a function, async or not, as the worker of batches of its args' kind; for use as
+        a decorator.
 
-        See BatchWorker for the settings; ConfigError if one cannot be used.
+        See BatchWorker for the settings; ConfigError if one is invalid.
         """
 
         def register(
@@ -218,13 +218,13 @@ class Workers:
         pass_job: bool = False,
         **settings: Any,
     ) -> Any:
-        """Make a function, async or not, a Task, whose jobs call it with their args; for use as a
-        decorator, with or without settings.
+        """Turn a function, async or not, into a Task, whose jobs call it with their args; for use
+        as a decorator, with or without settings.
 
-        `kind` is the function's name unless given. With `pass_job` the first parameter gets the
-        Job. `timeout`, `retry`, `isolation` and so on are as in `work`, `upgrade` as in a type of
-        args; `queue`, `priority` and the like hold where an insert does not say otherwise.
-        ConfigError for a function that cannot be called with what JSON holds.
+        `kind` defaults to the function's name. With `pass_job` the first parameter gets the Job.
+        `timeout`, `retry`, `isolation` and so on are as in `work`, `upgrade` as in a type of args;
+        `queue`, `priority` and so on are defaults for inserts. ConfigError for a function that
+        cannot be called with JSON values.
         """
 
         def register(function: Callable[..., Any]) -> Any:
@@ -237,7 +237,7 @@ class Workers:
                 pass_job=pass_job,
                 settings=settings,
             )
-            # Their Retry is that of the args, which clients that only insert use as well.
+            # Their Retry is that of the args, which clients that only insert use too.
             worker = _Function(
                 made.work,
                 settings.get("timeout"),
@@ -262,7 +262,7 @@ class Workers:
 
     @property
     def isolated(self) -> tuple[WorkUnit, ...]:
-        """Those whose jobs run in processes of their own."""
+        """Workers whose jobs run in processes of their own."""
         return tuple(unit for unit in self._units.values() if unit.isolated)
 
     def _register(self, worker: Worker[Any], args_type: type[Any], ephemeral: bool | None) -> None:
@@ -299,8 +299,8 @@ class Workers:
 
 
 def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
-    """Return the type of args that a function takes, by its annotation; ConfigError if there is
-    none.
+    """Return the type of args that a function takes, from its annotation; ConfigError without
+    one.
     """
     name = getattr(function, "__name__", repr(function))
     hint = f"annotate it as `def {name}(job: Job[ArgsType])`, or write `@workers.work(ArgsType)`"
@@ -323,14 +323,14 @@ def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
 
 
 def plain_function(worker: Worker[Any]) -> Callable[..., Any] | None:
-    """Return the function that a worker was made of; None if it was not."""
+    """Return the function that a worker was made from; None for a worker of a class."""
     if isinstance(worker, _Function):
         return worker.origin
     return worker.work_many if isinstance(worker, _BatchFunction) else None
 
 
 def name_of(worker: Worker[Any]) -> str:
-    """Return the name of a worker for errors: that of its class or function."""
+    """Return the name of a worker's class or function, for errors."""
     if (function := plain_function(worker)) is not None:
         return getattr(function, "__qualname__", repr(function))
     return type(worker).__name__
@@ -343,7 +343,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _args_type(worker_type: type[Any]) -> type[Any]:
-    """Return the args type of a worker's class; ConfigError if it does not say."""
+    """Return the args type of a worker's class; ConfigError if it has none."""
     found = _argument(worker_type, {})
     if isinstance(found, type) or get_origin(found) is not None:
         return found  # type: ignore[return-value]
@@ -354,7 +354,9 @@ def _args_type(worker_type: type[Any]) -> type[Any]:
 
 
 def _argument(worker_type: type[Any], bound: dict[Any, Any]) -> object:
-    """Return what `Worker`'s parameter is in a class, through any generic classes between."""
+    """Return the argument for `Worker`'s parameter in a class, through any generic classes
+    between.
+    """
     for base in worker_type.__dict__.get("__orig_bases__", worker_type.__bases__):
         origin = get_origin(base) or base
         if not (isinstance(origin, type) and issubclass(origin, Worker)):

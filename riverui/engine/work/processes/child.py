@@ -1,7 +1,7 @@
-"""A child process that works jobs one at a time: what runs in it, from its start to its end.
+"""A child process that works jobs one at a time: its main function, from start to end.
 
-The main thread works jobs, so that signal handlers and alarms are theirs to use. Another one
-receives what the client sends, and ends the process at once when the client is gone.
+The main thread works jobs, so that they can use signal handlers and alarms. Another thread receives
+messages of the client, and ends the process at once when the client has ended.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from riverui.engine.work.worker import Job
 from riverui.ipc.connection import Connection
 
 _PR_SET_PDEATHSIG = 1
-"""Linux's option of prctl: the signal to get when the parent ends; from <sys/prctl.h>."""
+"""Linux's option of prctl: the signal to send when the parent ends; from <sys/prctl.h>."""
 _OOM_SCORE = "500"
-"""Thousandths of the system's memory that Linux adds to what this process holds, where memory runs
-out: it rather kills this process than its client.
+"""Thousandths of the system's memory that Linux adds to this process's when memory runs out, so
+that it kills this process before its client.
 """
 
 
 def main(fd: int, parent: int) -> None:
-    """Work the jobs that come through the socket `fd`, as long as the process `parent` lives."""
+    """Work the jobs that come through the socket `fd`, as long as the process `parent` runs."""
     _die_with(parent)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_OOM_SCORE)
@@ -48,7 +48,7 @@ def main(fd: int, parent: int) -> None:
 
 
 class Child:
-    """This process, as the client's child."""
+    """The state of the child process."""
 
     def __init__(self, fd: int) -> None:
         self._at_work: ChildAttempt | None = None
@@ -61,11 +61,11 @@ class Child:
         self._inbox: SimpleQueue[tuple[messages.Assignment, ChildAttempt] | None] = SimpleQueue()
         self._measures_memory = False
         self._terminated = False
-        """Whether the client wants it to end in the middle of a job."""
+        """Whether the client has asked it to end in the middle of a job."""
         self._works: dict[int, transfer.LoadedWork] = {}
 
     def serve(self) -> None:
-        """Work jobs until there are no more."""
+        """Work jobs until the client sends no more."""
         signal.signal(signal.SIGTERM, self._terminate)
         setup = self._connection.receive()
         if not isinstance(setup, messages.Setup):
@@ -81,11 +81,11 @@ class Child:
                 sys.stdout.flush()
             if self._forked:
                 os._exit(0)
-            # Not kept while waiting for the next one: it may hold much.
+            # Not kept while waiting for the next one, as it may be large.
             del given
 
     def send(self, report: messages.Report) -> None:
-        """Send a report; ValueError for one that is too large. Copies of the process send
+        """Send a report; ValueError if it is too large. Forked copies of the process send
         nothing.
         """
         if not self._forked:
@@ -103,7 +103,7 @@ class Child:
             django.setup()
 
     def _listen(self) -> None:
-        """Receive what the client sends."""
+        """Receive messages of the client."""
         with suppress(OSError):
             while (order := self._connection.receive()) is not None:
                 attempt = self._at_work
@@ -115,11 +115,11 @@ class Child:
                     attempt.end(Cause(order.cause))
                 elif isinstance(order, messages.Terminate):
                     self._terminated = True
-                    # Not to the whole process: another thread might take it, and the main one go on
-                    # sleeping.
+                    # Not to the whole process: another thread might receive it, while the main one
+                    # sleeps on.
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         if self._at_work is not None:
-            # Nobody would hear of what it still does, and another may be doing it by now.
+            # Results could not be reported, and another client may work the job by now.
             os._exit(1)
         self._inbox.put(None)
 
@@ -140,7 +140,7 @@ class Child:
                 self.send(messages.Interrupted(given.job_id, failure.trace))
                 raise
         attempt.done = True
-        # An error of its connections is not the job's: the next one meets it.
+        # An error of its connections is not the job's: the next one will get it.
         with suppress(Exception):
             django_connections.close_old()
         memory = resident_bytes() if self._measures_memory else None
@@ -160,22 +160,22 @@ class Child:
             raise error
 
     def _become_a_copy(self) -> None:
-        """Let go of what belongs to the process from which this one was forked."""
+        """Drop what belongs to the process from which this one was forked."""
         self._forked = True
         with suppress(OSError):
             os.close(self._fd)
 
     def _terminate(self, *_: object) -> None:
-        # Whoever stops a whole service, as systemd does, sends it to each process: but this one
-        # goes on until its client says otherwise.
+        # A service manager such as systemd stops all processes of a service: this one continues
+        # until its client says otherwise.
         if self._terminated:
-            # `with` and `finally` are run before the process ends.
+            # Runs `with` and `finally` blocks before the process ends.
             raise SystemExit(128 + signal.SIGTERM)
 
 
 class ChildAttempt(Attempt):
-    """One job at work in a child. What changes is sent to the client at once, so that nothing of it
-    is lost with a child that is killed.
+    """One running job in a child. Changes are sent to the client at once, so that they survive if
+    the child is killed.
     """
 
     __slots__ = ("_send",)
@@ -185,12 +185,12 @@ class ChildAttempt(Attempt):
         self._send = send
 
     def update(self, key: str, text: str) -> None:
-        """Set a key of the job's metadata, here and in the client."""
+        """Set a key of the job's metadata, in the child and in the client."""
         self._send(messages.Updated(self.row.id, key, text))
         super().update(key, text)
 
     def complete_at(self, now: datetime) -> None:
-        """Note the job's completion, here and in the client."""
+        """Record the job's completion, in the child and in the client."""
         self._send(messages.Completed(self.row.id, now))
         super().complete_at(now)
 
@@ -202,7 +202,7 @@ class ChildAttempt(Attempt):
 
 
 class _ChildProgress(Progress):
-    """The progress of a resumable job; each step is sent to the client."""
+    """The progress of a resumable job; sent to the client after each step."""
 
     def __init__(self, row: JobRow, send: Callable[[messages.Report], None]) -> None:
         super().__init__(row.metadata)
@@ -222,14 +222,14 @@ class _ChildProgress(Progress):
         self.send()
 
     def send(self) -> None:
-        """Send what would be left for the next attempt if this one failed now."""
+        """Send the progress to keep if this attempt fails now."""
         updates: dict[str, str] = {}
         self.keep(updates.__setitem__)
         self._send(messages.Progressed(self._job_id, updates))
 
 
 class _NoSlots:
-    """Takes no note of slots: the client does."""
+    """Ignores slots, which the client counts."""
 
     def release(self, attempt: Attempt) -> None:
         """Do nothing."""
@@ -242,7 +242,9 @@ _NO_SLOTS = _NoSlots()
 
 
 def _die_with(parent: int) -> None:
-    """Have Linux kill this process when its parent ends; elsewhere the end of the channel does."""
+    """Have Linux kill this process when its parent ends; on other systems the closed channel ends
+    it.
+    """
     if sys.platform == "linux":
         import ctypes
 

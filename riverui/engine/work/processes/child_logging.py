@@ -1,4 +1,4 @@
-"""Log records of a child process go to its client, whose levels and handlers apply to them."""
+"""Sends log records of a child process to its client, whose levels and handlers apply to them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from riverui.engine.work.processes.messages import Logged, Setup
 from riverui.engine.work.processes.transfer import plain_of
 
 _MOST_MESSAGE = 1024 * 1024
-"""Characters of one line: half of what the whole log of an attempt may hold."""
+"""Characters of one line: half of the size limit of an attempt's log."""
 _MOST_NAME = 1_000
 """Characters of the name of a logger, a file or a function."""
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has."""
+"""The attributes of every record."""
 
 
 def logger_levels() -> dict[str, tuple[int, bool]]:
     """Return the level of each logger of this process that has one or is disabled, and whether it
-    is; the root's is "".
+    is disabled; the root's name is "".
     """
     levels = {"": (logging.getLogger().level, False)}
-    # Another thread may add to it meanwhile.
+    # Another thread may add to it in the meantime.
     for name, logger in tuple(logging.Logger.manager.loggerDict.items()):
         if isinstance(logger, logging.Logger) and (logger.level or logger.disabled):
             levels[name] = logger.level, logger.disabled
@@ -54,7 +54,7 @@ def send_records(setup: Setup, send: Callable[[Logged], None]) -> None:
         if os.getpid() == own:
             send(logged(record))
         else:
-            # This is a copy of the process, forked by a job: nobody listens to it.
+            # This is a copy of the process, forked by a job, without a client.
             handlers_before(logger, record)
 
     logging.Logger.isEnabledFor = is_enabled_for  # type: ignore[method-assign, assignment]
@@ -62,7 +62,7 @@ def send_records(setup: Setup, send: Callable[[Logged], None]) -> None:
 
 
 def logged(record: logging.LogRecord) -> Logged:
-    """Return a record as it is sent."""
+    """Return a record in the form to send."""
     attempt = running.get(None)
     try:
         message = record.getMessage()
@@ -88,7 +88,7 @@ def logged(record: logging.LogRecord) -> Logged:
 
 
 def handle(sent: Logged, pid: int) -> None:
-    """Log a record of a child here, as if it came from this context."""
+    """Log a record of a child in this process, as if it came from this context."""
     logger = logging.getLogger(sent.name)
     if not logger.isEnabledFor(sent.level):
         return

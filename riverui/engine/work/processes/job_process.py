@@ -1,4 +1,4 @@
-"""One child process, as its client sees it: given one job after another."""
+"""One child process from its client's view: it works one job after another."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from riverui.ipc.child_process import ChildProcess
 
 _CHILD = "riverui.engine.work.processes.child"
 _FAREWELL_SECONDS = 10.0
-"""How long a process that gets no more jobs may take to end, with what it does at exit."""
+"""Seconds that a process without further jobs may take to end, including its exit handlers."""
 _LINGER_SECONDS = 1.0
-"""How long a process may go on that has closed its channel."""
+"""Seconds that a process may keep running after it closed its channel."""
 
 
 class JobProcess(ChildProcess[messages.Report]):
     """A child process that works jobs."""
 
     def __init__(self, *, load_seconds: float, logger: logging.Logger) -> None:
-        """Make one that is not started. It may take so many seconds to start, and as many to load a
-        worker.
+        """Create one without starting it. It may take so many seconds to start, and as many to load
+        a worker.
         """
         super().__init__(messages.Report)
         self.jobs = 0
-        """How many it has been given."""
+        """How many jobs it has been given."""
         self.killed = False
         """Whether its owner has killed it."""
         self.memory: int | None = None
-        """Bytes that it held after its last job, where they are measured."""
+        """Resident bytes after its last job, if they are measured."""
         self.ready = False
         self.retired = False
         """Whether it gets no more jobs."""
@@ -46,13 +46,13 @@ class JobProcess(ChildProcess[messages.Report]):
         """The keys of workers that it has loaded."""
         self._logger = logger
         self._offence = ""
-        """What it did wrong, for which it was killed."""
+        """The reason why it was killed for a fault."""
         self._started = asyncio.Event()
-        """Set once it is ready, or has ended."""
+        """Set when it is ready, or has ended."""
 
     async def start(self, setup: messages.Setup) -> None:
-        """Start the process and wait until it is ready; JobProcessDied if it does not start. It
-        is killed unless it is ready in time.
+        """Start the process and wait until it is ready; JobProcessDied if it does not start. It is
+        killed if it is not ready in time.
         """
         try:
             await self.launch(_CHILD)
@@ -75,7 +75,7 @@ class JobProcess(ChildProcess[messages.Report]):
         begun: Callable[[], None],
         asked: Callable[[], None],
     ) -> None:
-        """Have a job worked, by the worker of that key, and raise what it raised.
+        """Work a job in the process, with the worker of that key, and raise its exception.
 
         `begun` is called when it begins, `asked` each time that this task is cancelled, which asks
         the job to end. JobProcessDied if the process did not survive it.
@@ -126,24 +126,24 @@ class JobProcess(ChildProcess[messages.Report]):
         return self._call is not None
 
     def retire(self) -> None:
-        """Give it no more jobs, and have it end once it has nothing to do."""
+        """Give it no more jobs, and have it end when it is idle."""
         self.retired = True
         self.hang_up()
         self._loop.call_later(_FAREWELL_SECONDS, self.signal, signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Have the job interrupted by a SystemExit, and what it has started ended by SIGTERM."""
+        """Interrupt the job by a SystemExit, and end the processes it has started by SIGTERM."""
         self.killed = self.retired = True
         self.send(messages.Terminate())
         self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the process and those that it has started."""
+        """Kill the process and the processes that it has started."""
         self.killed = self.retired = True
         self.signal(signal.SIGKILL)
 
     def take(self, report: messages.Report) -> None:
-        """Handle what the child reports."""
+        """Handle a report of the child."""
         call = self._call
         if isinstance(report, messages.Ready):
             self.ready = True
@@ -170,14 +170,14 @@ class JobProcess(ChildProcess[messages.Report]):
             call.over.set_result(None)
 
     def silent(self, error: ValueError | None) -> None:
-        """Kill a process that has sent nonsense, or goes on without its channel."""
+        """Kill a process that has sent invalid data, or keeps running without its channel."""
         if error is not None:
             self._punish(f"said what its client does not understand ({error})")
         else:
             self._loop.call_later(_LINGER_SECONDS, self._punish, "closed its connection")
 
     def over(self) -> None:
-        """End its job with it."""
+        """End the current job with the process."""
         self.retired = True
         self._started.set()
         if self._call is not None and not self._call.over.done():
@@ -187,21 +187,21 @@ class JobProcess(ChildProcess[messages.Report]):
         try:
             child_logging.handle(record, self.pid)
         except Exception:
-            # A filter of the program's, say: it must not cost the job its process.
+            # Such as a log filter of the program: its error must not end the process.
             self._logger.exception("what process %s has logged could not be handled", self.pid)
 
     def _punish_later(self, offence: str) -> asyncio.TimerHandle:
         return self._loop.call_later(self._load_seconds, self._punish, offence)
 
     def _punish(self, offence: str) -> None:
-        """Kill the process, unless it has ended."""
+        """Kill the process for a fault, unless it has ended."""
         if self.exit_code is None:
             self.retired, self._offence = True, offence
             self._logger.error("process %s is killed: it %s", self.pid, offence)
             self.signal(signal.SIGKILL)
 
     def _last_words(self) -> str:
-        """Return how the process ended."""
+        """Return a sentence about how the process ended."""
         if self._offence:
             return f"The job's process was killed: it {self._offence}."
         code = self.exit_code or 0
@@ -216,7 +216,7 @@ class JobProcess(ChildProcess[messages.Report]):
 
 
 class _Call:
-    """One job that the process works."""
+    """One job in the process."""
 
     def __init__(
         self, attempt: Attempt, begun: Callable[[], None], timer: asyncio.TimerHandle | None
@@ -225,16 +225,16 @@ class _Call:
         self.begun = False
         """Whether the process has loaded the worker in this call."""
         self.context = copy_context()
-        """That of the job's task, for what it logs."""
+        """The context of the job's task, for its log records."""
         self.ended: messages.Ended | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.trace = ""
-        """Where it was interrupted."""
+        """The traceback of its interruption."""
         self._on_begun = begun
         self._timer = timer
 
     def begin(self) -> None:
-        """Begin, as the worker is loaded."""
+        """Record that the job begins, as its worker is loaded."""
         self.begun = True
         if self._timer is not None:
             self._timer.cancel()
@@ -242,7 +242,7 @@ class _Call:
 
 
 class _ReportedProgress(Progress):
-    """The progress of a resumable job as its child reports it; the child checks the rules."""
+    """The progress of a resumable job as reported by its child, which checks the rules."""
 
     def __init__(self, updates: dict[str, str]) -> None:
         super().__init__("")

@@ -1,5 +1,5 @@
-"""The child processes of one client, which work the jobs that must not share its process: apart
-from its interpreter, and killable.
+"""The child processes of one client, for jobs that must not share its process: they have their own
+interpreter, and can be killed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from riverui.engine.work.worker import WorkUnit
 from riverui.errors import JobProcessDied, JobTimedOut
 
 _CLOSE_SECONDS = 2.0
-"""How long idle processes may take to end, with what they do at exit, before they are killed."""
+"""Seconds that idle processes may take to end, including exit handlers, before they are killed."""
 _LAST_TURNS = 500
-"""Milliseconds for jobs of killed processes to report how they ended: hooks take part in it."""
+"""Turns of the event loop, a millisecond each, for jobs of killed processes to report how they
+ended, which includes hooks.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,14 +35,14 @@ class ProcessConfig:
     most: int
     keeps_logs: bool
     kill_after: float
-    """Seconds from asking a job to end to killing it."""
+    """Seconds from asking a job to end to killing its process."""
     max_jobs: int | None
     max_memory: int | None
-    """Bytes."""
+    """Resident bytes."""
 
 
 class JobProcesses:
-    """Up to `most` processes, which are started when they are needed and kept."""
+    """Up to `most` processes, which are started on demand and reused."""
 
     def __init__(
         self, config: ProcessConfig, *, limits: EngineLimits, logger: logging.Logger
@@ -49,24 +51,24 @@ class JobProcesses:
         self._closed = False
         self._config = config
         self._free = asyncio.Semaphore(config.most)
-        """Processes that may be taken: idle ones, and those that may be started."""
+        """Processes that may be acquired: idle ones, and those that may be started."""
         self._idle: list[JobProcess] = []
         self._limits = limits
         self._logger = logger
         self._processes: set[JobProcess] = set()
         self._starts: set[asyncio.Task[JobProcess]] = set()
         self._workers: dict[int, tuple[object, int, bytes]] = {}
-        """Key and pickle of each worker, by its id; the worker is kept, so that no other gets its
-        id.
+        """Key and pickle of each worker, by its id; the worker is referenced, so that no other
+        object gets its id.
         """
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Those of the processes that have not ended."""
+        """The ids of the processes that have not ended."""
         return tuple(each.pid for each in self._living() if each.pid)
 
     def check(self, units: Iterable[WorkUnit]) -> None:
-        """Raise ConfigError if a worker cannot be sent to a process of its own."""
+        """Raise ConfigError if a worker cannot be sent to another process."""
         for unit in units:
             self._pickled(unit)
 
@@ -78,16 +80,16 @@ class JobProcesses:
         *,
         hard_seconds: float | None,
     ) -> None:
-        """Have a job worked in a process, and raise what it raised.
+        """Work a job in a process, and raise its exception.
 
-        `begun` is called once it begins there. The process is killed `hard_seconds` after that,
-        infinite for never; None leaves it to how long the job goes on when it was asked to end.
-        JobTimedOut if a time limit killed it, CancelledError if somebody else had it killed,
-        JobProcessDied if the process died by itself.
+        `begun` is called when it begins. The process is killed `hard_seconds` after that, or never
+        if infinite; None kills it some time after the job was asked to end. JobTimedOut if a time
+        limit killed it, CancelledError if another request did, JobProcessDied if the process ended
+        by itself.
         """
         key, worker = self._pickled(unit)
         if self._closed:
-            # Nothing is begun any more: it is interrupted where it waits for a process.
+            # No job starts any more: this one is interrupted while it waits for a process.
             attempt.end(Cause.STOP)
         self._attempts.add(attempt)
         try:
@@ -107,8 +109,8 @@ class JobProcesses:
             self._attempts.discard(attempt)
 
     async def abandon(self) -> None:
-        """Kill the processes of all jobs, which are available again then, and wait for that. No
-        more are started.
+        """Kill the processes of all jobs, which makes these available, and wait for their end. No
+        more processes are started.
         """
         self._closed = True
         attempts = tuple(self._attempts)
@@ -122,7 +124,7 @@ class JobProcesses:
             await asyncio.sleep(0.001)
 
     async def close(self) -> None:
-        """End all processes. Those still at work are killed."""
+        """End all processes. Those still working a job are killed."""
         self._closed = True
         for start in tuple(self._starts):
             start.cancel()
@@ -147,7 +149,7 @@ class JobProcesses:
         return list(self._processes)
 
     def _pickled(self, unit: WorkUnit) -> tuple[int, bytes]:
-        """Return the key of a worker, and the worker as it is sent."""
+        """Return the key of a worker, and its pickle."""
         found = self._workers.get(id(unit.worker))
         if found is None:
             found = unit.worker, len(self._workers), transfer.pickled(unit)
@@ -155,7 +157,7 @@ class JobProcesses:
         return found[1:]
 
     async def _acquire(self) -> JobProcess:
-        """Wait until a process may be taken, and take it; start one where none is idle."""
+        """Wait until a process may be acquired, and acquire it; start one if none is idle."""
         await self._free.acquire()
         while self._idle:
             if not (process := self._idle.pop()).retired:
@@ -167,7 +169,7 @@ class JobProcesses:
         try:
             return await asyncio.shield(start)
         except asyncio.CancelledError:
-            # The job was cancelled: the next one gets the process.
+            # The job was cancelled: the next job gets the process.
             start.add_done_callback(self._release_started)
             raise
         except BaseException:
@@ -175,7 +177,7 @@ class JobProcesses:
             raise
 
     async def _start(self) -> JobProcess:
-        """Start a process, and return it once it is ready."""
+        """Start a process, and return it when it is ready."""
         process = JobProcess(load_seconds=self._limits.process_load_seconds, logger=self._logger)
         self._processes.add(process)
         await process.start(
@@ -217,7 +219,7 @@ class JobProcesses:
 
 
 class _Killer:
-    """Ends one job's process where the job does not end in time."""
+    """Kills one job's process if the job does not end in time."""
 
     def __init__(
         self,
@@ -239,20 +241,22 @@ class _Killer:
         self._timers: list[asyncio.TimerHandle] = []
 
     def begin(self, begun: Callable[[], None]) -> None:
-        """Begin to count."""
+        """Start the hard time limit."""
         if self._hard_seconds is not None and self._hard_seconds != float("inf"):
             self._later(self._hard_seconds, self._overrun)
         begun()
 
     def ask(self) -> None:
-        """Note that the job was asked to end."""
+        """Record that the job was asked to end."""
         if self._attempt.cause is None and self._hard_seconds is not None:
-            # Only its time limit has passed: it has until the hard one.
+            # If only its time limit has passed, it may run until the hard one.
             return
         self._later(self._kill_after, self._kill)
 
     def reason(self, died: JobProcessDied) -> BaseException:
-        """Return why the process was killed; its own death where this has not killed it."""
+        """Return the error for why the process was killed; the process's own error if this has not
+        killed it.
+        """
         attempt = self._attempt
         if not self._process.killed:
             return died
@@ -271,7 +275,7 @@ class _Killer:
         return died
 
     def close(self) -> None:
-        """Kill nothing from now on, unless killing has begun."""
+        """Stop, unless killing has begun."""
         if not self._killing:
             for timer in self._timers:
                 timer.cancel()
@@ -291,7 +295,7 @@ class _Killer:
 
 
 def _uses_django() -> bool:
-    """Return whether the program has set Django up, with a module of settings."""
+    """Return whether the program uses Django, with a settings module."""
     apps = sys.modules.get("django.apps")
     if apps is None or not apps.apps.ready:
         return False

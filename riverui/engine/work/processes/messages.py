@@ -1,6 +1,6 @@
-"""What a client and a child process that works its jobs send each other.
+"""Messages between a client and a child process that works its jobs.
 
-What the client sends holds functions and rows, pickled. Nothing of what a child sends is unpickled.
+Messages of the client contain functions and rows, pickled. Nothing that a child sends is unpickled.
 """
 
 from __future__ import annotations
@@ -12,63 +12,65 @@ from typing import TypeAlias
 import msgspec
 
 Plain: TypeAlias = str | int | float | bool | None
-"""Values of an error or a log record that are sent."""
+"""Values of an error or a log record that can be sent."""
 
 
 class Setup(msgspec.Struct, tag=True):
-    """The first message: what the child needs to know before it works jobs."""
+    """The first message: what the child needs before it works jobs."""
 
     path: Sequence[str]
     """The client's `sys.path`."""
     uses_django: bool
-    """Whether to set Django up, with the settings that the environment names."""
+    """Whether to set up Django, with the settings that the environment names."""
     keeps_logs: bool
-    """Whether what jobs log is kept with them, from INFO up."""
+    """Whether logs of jobs are stored with them, from INFO up."""
     levels: Mapping[str, tuple[int, bool]]
-    """The level of each logger that has one or is disabled, and whether it is; the root's is ""."""
+    """The level of each logger that has one or is disabled, and whether it is disabled; the root's
+    name is "".
+    """
     disabled_level: int
-    """What `logging.disable` was called with."""
+    """The level passed to `logging.disable`."""
     measures_memory: bool
 
 
 class Assignment(msgspec.Struct, tag=True):
-    """A job to be worked."""
+    """A job to work."""
 
     job_id: int
     row: bytes
     """The JobRow, pickled."""
     key: int
-    """Names the worker."""
+    """The key of the worker."""
     worker: bytes | None
-    """The worker of that key as of `transfer.pickled`, in its first assignment."""
+    """The worker of that key, pickled by `transfer.pickled`, in its first assignment."""
     ephemeral: bool
     trace_context: Mapping[str, str] | None
-    """OpenTelemetry's, serialized."""
+    """OpenTelemetry's trace context, serialized."""
 
 
 class Ask(msgspec.Struct, tag=True):
-    """A job should end, for the reason that a `Cause` names."""
+    """Asks a job to end, for the reason that a `Cause` names."""
 
     job_id: int
     cause: str
 
 
 class Terminate(msgspec.Struct, tag=True):
-    """The process should end now, in the middle of its job."""
+    """Asks the process to end now, in the middle of its job."""
 
 
 Order: TypeAlias = Setup | Assignment | Ask | Terminate
 
 
 class Ready(msgspec.Struct, tag=True):
-    """The child waits for jobs."""
+    """Reports that the child waits for jobs."""
 
 
 class Failure(msgspec.Struct):
     """An error of a job."""
 
     classes: list[tuple[str, str]]
-    """Module and qualified name of its class, and of those that it is a subclass of."""
+    """Module and qualified name of its class and the base classes."""
     text: str
     trace: str
     args: list[Plain]
@@ -76,18 +78,18 @@ class Failure(msgspec.Struct):
     cancels: bool = False
     """Whether it is a JobCancel."""
     interrupted: bool = False
-    """Whether the job ended because it was asked to."""
+    """Whether the job ended because it was asked to end."""
     snoozes: timedelta | None = None
 
 
 class Begun(msgspec.Struct, tag=True):
-    """A job begins whose worker had to be loaded first."""
+    """Reports that a job begins, if its worker had to be loaded first."""
 
     job_id: int
 
 
 class Updated(msgspec.Struct, tag=True):
-    """A job has set a key of its metadata, as JSON text."""
+    """Reports that a job has set a key of its metadata, as JSON text."""
 
     job_id: int
     key: str
@@ -95,21 +97,21 @@ class Updated(msgspec.Struct, tag=True):
 
 
 class Completed(msgspec.Struct, tag=True):
-    """A job was completed in a transaction of its own."""
+    """Reports that a job was completed in a transaction of its own."""
 
     job_id: int
     at: datetime
 
 
 class Progressed(msgspec.Struct, tag=True):
-    """What an attempt would leave for the next one if it failed now: metadata, JSON text by key."""
+    """Reports the progress to keep if the attempt fails now: metadata, JSON text by key."""
 
     job_id: int
     updates: dict[str, str]
 
 
 class Logged(msgspec.Struct, tag=True):
-    """A log record; `job_id` is None outside of a job."""
+    """A log record; `job_id` is None outside a job."""
 
     job_id: int | None
     name: str
@@ -126,16 +128,16 @@ class Logged(msgspec.Struct, tag=True):
 
 
 class Ended(msgspec.Struct, tag=True):
-    """An attempt is over."""
+    """Reports the end of an attempt."""
 
     job_id: int
     failure: Failure | None
     memory: int | None
-    """Bytes that the child holds, where they are measured."""
+    """Resident bytes of the child, if they are measured."""
 
 
 class Interrupted(msgspec.Struct, tag=True):
-    """The process ends in the middle of a job, as it was asked to; `trace` is where that was."""
+    """Reports that the process ends in the middle of a job, as requested, with the traceback."""
 
     job_id: int
     trace: str

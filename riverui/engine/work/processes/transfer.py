@@ -1,9 +1,10 @@
-"""How workers get into a child process, and errors and OpenTelemetry's trace contexts across.
+"""Sends workers to a child process, and errors and OpenTelemetry's trace contexts between
+processes.
 
-A worker is pickled, so functions and classes go by their names. Errors are not: many cannot be, and
-reading them would run code. What arrives is an instance of the same class wherever the client's
-process has loaded that, so that `isinstance` answers as in the child, with the child's words and
-traceback.
+A worker is pickled, so functions and classes are sent by name. Errors are not: many cannot be
+pickled, and unpickling them would run code. If the client's process has loaded an error's class,
+the received error is an instance of it, so that `isinstance` works as in the child, with the
+child's text and traceback.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from riverui.engine.work.workers import name_of, plain_function
 from riverui.errors import ConfigError, JobProcessError
 
 _MOST_VALUES = 50
-"""Args of an error that are sent, and attributes: more is data and no error."""
+"""Most args and attributes of an error that are sent: more is data rather than an error."""
 _MOST_CHARACTERS = 10_000
-"""Of each of them."""
+"""Characters of each of them."""
 _OS_ERROR_ATTRIBUTES = ("errno", "strerror", "filename")
-"""Attributes that are not in an error's `__dict__`."""
+"""Attributes that are missing in an error's `__dict__`."""
 _KNOWN_CLASSES = 256
-"""Classes of errors that are kept ready: a program has fewer."""
+"""Cached error classes: a program has fewer."""
 
 
 class LoadedWork(NamedTuple):
@@ -61,8 +62,8 @@ def pickled(unit: WorkUnit) -> bytes:
 
 
 def loaded(sent: bytes) -> LoadedWork:
-    """Return how to work jobs by what `pickled` returned. Raise what importing its module
-    raises.
+    """Return how to work jobs, from the result of `pickled`. Raise the exceptions of importing its
+    module.
     """
     what, args_type = pickle.loads(sent)  # noqa: S301 - the client has made it
     return LoadedWork(getattr(what, "work", what), decoder(args_type))
@@ -81,7 +82,7 @@ def current_trace() -> Mapping[str, str] | None:
 
 @contextmanager
 def traced(carrier: Mapping[str, str] | None) -> Iterator[None]:
-    """Make a block part of the trace that `current_trace` returned."""
+    """Run a block in the trace that `current_trace` returned."""
     if carrier is None:
         yield
         return
@@ -95,7 +96,9 @@ def traced(carrier: Mapping[str, str] | None) -> Iterator[None]:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return an error as it is sent; of a group that holds a JobSnooze or JobCancel, that one."""
+    """Return an error in the form to send; for a group that contains a JobSnooze or JobCancel, that
+    one.
+    """
     snooze = find(error, JobSnooze)
     cancel = None if snooze else find(error, JobCancel)
     error = snooze or cancel or error
@@ -126,7 +129,7 @@ def error_of(failure: Failure) -> BaseException:
     fallback = JobCancel if failure.cancels else JobProcessError
     error: BaseException | None = None
     for found in (*_loaded_classes(failure), fallback):
-        # Some cannot have a subclass, or want to be made in their own way.
+        # Some classes cannot have a subclass, or need their own constructor.
         with suppress(Exception):
             error = _made(found, failure)
             break
@@ -138,19 +141,19 @@ def error_of(failure: Failure) -> BaseException:
 
 
 def is_plain(value: object) -> bool:
-    """Return whether a value is simple enough to be sent."""
+    """Return whether a value is simple enough to send."""
     if type(value) is int:
         return -(1 << 63) <= value < 1 << 64
     return value is None or type(value) in (bool, float, str)
 
 
 def plain(value: Any) -> Plain:
-    """Return a simple value as it is sent: a text is cut, and made fit to be encoded."""
+    """Return a simple value in the form to send: a text is truncated, and made encodable."""
     return make_storable(value, _MOST_CHARACTERS) if isinstance(value, str) else value
 
 
 def plain_of(values: Mapping[Any, Any]) -> dict[str, Plain]:
-    """Return the simple ones of some values, by their names."""
+    """Return the simple values by name."""
     return {
         make_storable(key, _MOST_CHARACTERS): plain(value)
         for key, value in _few(values.items())
@@ -159,7 +162,7 @@ def plain_of(values: Mapping[Any, Any]) -> dict[str, Plain]:
 
 
 def repr_of(value: object) -> str:
-    """Return the repr of a value, cut; its type where that raises."""
+    """Return the repr of a value, truncated; its type if that raises."""
     try:
         text = repr(value)
     except BaseException:
@@ -172,7 +175,7 @@ def _few(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def _loaded_classes(failure: Failure) -> Iterator[type[BaseException]]:
-    """Yield the classes of the error that this process has too, the most special one first."""
+    """Yield the classes of the error that this process has loaded too, the most specific first."""
     for module, name in failure.classes:
         found: Any = sys.modules.get(module)
         for part in name.split("."):
@@ -194,7 +197,7 @@ def _made(base: type[BaseException], failure: Failure) -> BaseException:
 
 @lru_cache(maxsize=_KNOWN_CLASSES)
 def _like(base: Any, module: str, name: str) -> Any:
-    """Return a class of errors with the name of the child's, whose text is the child's."""
+    """Return an error class with the name of the child's, whose text is the child's."""
     members: dict[str, Any] = {
         "__module__": module,
         "__qualname__": name,
