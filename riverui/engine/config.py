@@ -271,8 +271,8 @@ class ClientConfig:
         concurrency = queue.concurrency
         if concurrency and concurrency.global_limit and self.heartbeat_interval == NO_LIMIT:
             raise ConfigError(
-                f"queues: {name!r}: a global_limit needs signs of life (heartbeat_interval), by"
-                " which the slots of a process that died are free again."
+                f"queues: {name!r}: a global_limit needs heartbeats (heartbeat_interval),"
+                " which free the slots of a process that died."
             )
         cooldown = queue.fetch_cooldown or self.fetch_cooldown
         if (queue.fetch_poll_interval or self.fetch_poll_interval) < cooldown:
@@ -289,7 +289,7 @@ class ClientConfig:
         for kind in self.workers.kinds:
             if not is_kind(kind):
                 raise ConfigError(
-                    f"workers: {kind!r} is no job kind: two or more letters, digits and"
+                    f"workers: {kind!r} is not a job kind: two or more letters, digits and"
                     " underscores, after the first also -[]<>/.·:+ (skip_kind_validation lets"
                     " others pass)."
                 )

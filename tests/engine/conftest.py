@@ -1,6 +1,4 @@
-"""What the engine's tests need: a client on this test's database, and ways to see what it did to
-its jobs.
-"""
+"""Fixtures of the engine's tests: a client on this test's database, and access to its jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ class Task:
 class Playground:
     """A client and its database.
 
-    Register workers (`worker`), `start` the client, `insert` jobs or `work` one, and look at its
+    Register workers (`worker`), `start` the client, `insert` jobs or `work` one, and read its
     `row`.
     """
 
@@ -136,7 +134,7 @@ class Playground:
         return self._events[job_id][number - 1]
 
     async def row(self, job_id: int) -> DictRow:
-        """Return a job's columns as they stand in the database."""
+        """Return a job's current columns."""
         cursor = await self.connection.execute("select * from river_job where id = %s", [job_id])
         row = await cursor.fetchone()
         assert row is not None

@@ -1,4 +1,4 @@
-"""Looking after jobs and queues through a client: what River's client does, alone and in a
+"""Jobs and queues managed by a client, with the methods of River's client, alone and in a
 transaction.
 """
 
@@ -71,7 +71,9 @@ async def test_a_job_is_given_whole(client: Client, connection: AsyncConnection[
         assert getattr(found, name) == stored[name]
 
 
-async def test_a_job_that_is_not_there_is_told(client: Client, other: AsyncConnection[Any]) -> None:
+async def test_a_job_that_does_not_exist_is_not_found(
+    client: Client, other: AsyncConnection[Any]
+) -> None:
     async def failing(coroutine: Any) -> None:
         with pytest.raises(NotFound, match="Job not found: 12345"):
             await coroutine
@@ -378,7 +380,7 @@ async def test_queues(
     assert await client.queue_resume("*") == ["a"]
 
 
-async def test_a_queue_that_is_not_there_is_told(
+async def test_a_queue_that_does_not_exist_is_not_found(
     client: Client, other: AsyncConnection[Any]
 ) -> None:
     for call in (

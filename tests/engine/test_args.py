@@ -318,7 +318,7 @@ def test_a_circle_is_refused() -> None:
         ({"extra": {}}, "extra.name: missing"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place(change: dict[str, Any], words: str) -> None:
+def test_an_error_names_the_place_of_what_does_not_fit(change: dict[str, Any], words: str) -> None:
     text = json.dumps({**json.loads(EVERYTHING), **change})
     with pytest.raises(ArgsError, match=f"the args do not fit Everything: {words}"):
         decoder(Everything)(text)

@@ -1,4 +1,4 @@
-"""Jobs that keep the event loop to themselves: what they hold up, and what they must not."""
+"""Jobs that block the event loop: what they delay, and what they must not."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_a_job_that_blocks_the_loop_does_not_cost_the_term(
     await play.until(lambda: other.led)
 
 
-async def test_a_loop_that_stands_still_for_too_long_leaves_leading_to_others(
+async def test_a_loop_that_is_blocked_for_too_long_leaves_leading_to_others(
     play: Playground, rival: Callable[[], Rival], caplog: pytest.LogCaptureFixture
 ) -> None:
     took_over: list[bool] = []

@@ -24,7 +24,7 @@ BY_VALUE = Partition(by_args=("value",))
 
 
 class AtMost(Chooser):
-    """Lets so many jobs of each key run at once, as far as it is told of them."""
+    """Lets so many jobs of each key that it hears of run at once."""
 
     active = True
 
@@ -100,7 +100,7 @@ class Transacting(Feature):
 
 
 class Watched:
-    """Jobs that tell how many of each value run at once."""
+    """Jobs that count how many of each value run at once."""
 
     def __init__(self) -> None:
         self.running: Counter[str] = Counter()
@@ -135,7 +135,7 @@ async def test_candidates_are_chosen_by_key(play: Playground) -> None:
     assert limiting.made.stopped == 1
 
 
-async def test_who_treats_all_alike_only_tells_how_many(play: Playground) -> None:
+async def test_a_blind_chooser_only_chooses_how_many(play: Playground) -> None:
     limiting = Limiting(3, WHOLE)
     watched = await _work_all(play, limiting)
     assert watched.most_together == 3
@@ -160,7 +160,7 @@ async def test_a_chooser_within_a_transaction(play: Playground) -> None:
 
 
 async def test_jobs_behind_those_of_a_full_key(play: Playground) -> None:
-    """By the partition's index they are found, however many stand before them."""
+    """They are found by the partition's index, however many precede them."""
     limiting = Limiting(1, BY_VALUE)
     await play.rows(
         "insert into river_job (kind, args, max_attempts, priority) select 'task', '{\"value\":"
@@ -182,7 +182,7 @@ async def test_an_inactive_chooser_has_no_say(play: Playground) -> None:
     assert limiting.made.taken.total() == 0
 
 
-async def test_choosers_are_told_of_jobs_that_somebody_else_takes(play: Playground) -> None:
+async def test_choosers_hear_of_jobs_that_another_client_takes(play: Playground) -> None:
     limiting = Limiting(2, BY_VALUE)
     watched = Watched()
     play.worker(watched.work)

@@ -40,7 +40,7 @@ _IDS = re.compile(r"\{\d+(,\d+)*\}")
 
 
 class NoSlots:
-    """Room for attempts that nobody counts."""
+    """Slots that are not counted."""
 
     def release(self, attempt: Attempt) -> None: ...
     def stuck(self, attempt: Attempt) -> None: ...
@@ -140,7 +140,7 @@ async def bench(play: Playground) -> Any:
     await bench.close()
 
 
-async def test_a_few_wait_a_moment_for_company(bench: Bench) -> None:
+async def test_a_few_wait_a_moment_for_more(bench: Bench) -> None:
     attempts = await bench.attempts(3)
     for attempt in attempts:
         bench.completer.succeed(attempt)
@@ -210,7 +210,7 @@ async def test_a_full_completer_makes_jobs_wait(bench: Bench) -> None:
 
 async def test_what_piles_up_is_written_on_a_second_connection(bench: Bench) -> None:
     await bench.begin_beside(completions_beside=3, outcomes_at_once=1)
-    told = bench.events.subscribe("job_completed")
+    completed = bench.events.subscribe("job_completed")
     held, *others = await bench.attempts(7)
     async with bench.held_up(held, *others):
 
@@ -226,7 +226,7 @@ async def test_what_piles_up_is_written_on_a_second_connection(bench: Bench) -> 
     assert [*bench.completer.job_ids] == []
     assert await bench.states() == ["completed"] * 7
     assert bench.written["job_complete_many"] == [1, 3, 3]
-    events = [event.job.id async for event in told if event.job]
+    events = [event.job.id async for event in completed if event.job]
     assert events == [attempt.row.id for attempt in (*others, held)], "as they were written"
 
 
@@ -256,7 +256,7 @@ async def test_what_piles_up_is_written_in_a_second_transaction_where_a_feature_
 ) -> None:
     bench.features = (feature := Ends(),)
     await bench.begin_beside(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
-    told = bench.events.subscribe("job_completed")
+    completed = bench.events.subscribe("job_completed")
     held, *others = await bench.attempts(9)
     async with bench.held_up(held, *others):
 
@@ -269,7 +269,7 @@ async def test_what_piles_up_is_written_in_a_second_transaction_where_a_feature_
     bench.events.close()
     assert await bench.states() == ["completed"] * 9
     assert feature.together == [4, 4, 1]
-    events = [event.job.id async for event in told if event.job]
+    events = [event.job.id async for event in completed if event.job]
     assert events == [attempt.row.id for attempt in (*others, held)], "as they were written"
 
 
@@ -307,7 +307,7 @@ async def test_outcomes_are_written_without_a_second_connection(
     assert await bench.states() == ["completed"] * 7
 
 
-async def test_one_bad_row_blocks_nobody(
+async def test_one_bad_row_blocks_no_other(
     bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts = await bench.attempts(9)
@@ -333,7 +333,9 @@ async def test_bad_error_is_replaced(bench: Bench) -> None:
     assert row["errors"][0]["error"] == "RiveruiError: The error of this attempt cannot be stored."
 
 
-async def test_hopeless_outcome_is_given_up(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outcome_that_cannot_be_written_is_dropped(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     good, bad = await bench.attempts(2)
     bench.completer.settle(
         bad, outcome.completed(bad.row, bad.ended_at, None)._replace(params=_impossible(bad.row))
@@ -349,7 +351,7 @@ def _impossible(row: JobRow) -> Any:
     return outcome.completed(row, datetime.now(UTC), None).params._replace(finalized_at=None)
 
 
-async def test_nothing_is_lost_while_the_database_is_away(
+async def test_nothing_is_lost_while_the_database_is_unavailable(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = Hanging()
@@ -380,7 +382,7 @@ async def test_nothing_is_lost_while_the_database_is_away(
 async def test_a_cut_connection_is_replaced_at_once(play: Playground) -> None:
     worker = Hanging()
     play.worker(worker)
-    # Whoever waited for this would fail the test.
+    # A wait for this would fail the test.
     client = await play.start(limits=EngineLimits(backoff=lambda failures: 3600.0))
     before, held = await play.insert(), await play.insert()
     await play.until(lambda: client.running == 2)
@@ -439,8 +441,8 @@ async def test_huge_output_is_written(play: Playground) -> None:
     assert len(row["metadata"]["output"]) == len(text)
 
 
-async def test_events_tell_what_the_row_says(bench: Bench) -> None:
-    """Attempts whose jobs were ended by somebody else meanwhile."""
+async def test_events_match_the_row(bench: Bench) -> None:
+    """Attempts whose jobs something else has ended in the meantime."""
     events = bench.events.subscribe("job_completed", "job_cancelled", "job_failed", "job_snoozed")
     attempts = await bench.attempts(7)
     states = ["cancelled", "discarded", "retryable", "scheduled", "completed", "pending", "running"]
@@ -455,8 +457,8 @@ async def test_events_tell_what_the_row_says(bench: Bench) -> None:
         bench.completer.succeed(attempt)
     await bench.close()
     bench.events.close()
-    told = [event async for event in events]
-    assert {event.job.id: event.kind.value for event in told if event.job} == {
+    received = [event async for event in events]
+    assert {event.job.id: event.kind.value for event in received if event.job} == {
         attempt.row.id: kind
         for attempt, kind in zip(
             attempts,
@@ -491,7 +493,7 @@ async def test_completion_in_a_transaction_wins_over_the_error_that_follows(
     assert row["finalized_at"] < datetime.now(UTC) + timedelta(seconds=1)
 
 
-async def test_large_outcomes_go_in_small_companies(bench: Bench) -> None:
+async def test_large_outcomes_are_written_in_small_batches(bench: Bench) -> None:
     await bench.begin_anew(changes_characters=1000)
     for attempt, size in zip(
         await bench.attempts(7), (400, 400, 400, 5000, 5000, 10, 10), strict=True

@@ -1,4 +1,4 @@
-"""What a client can be told, and what it refuses."""
+"""Settings of a client, valid and invalid."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ONE = QueueConfig(max_workers=1)
             },
             "'default'",
         ),
-        ({"workers": workers("no kind")}, "'no kind' is no job kind"),
+        ({"workers": workers("no kind")}, "'no kind' is not a job kind"),
         ({"workers": workers("x")}, "job kind"),
     ],
 )
@@ -200,7 +200,7 @@ def unknown(job: Job[Nowhere]) -> None: ...  # type: ignore[name-defined]  # noq
 
 
 @pytest.mark.parametrize("function", [annotated, annotated_by_name])
-def test_the_annotation_tells_which_jobs_a_function_works(function: Any) -> None:
+def test_the_annotation_decides_which_jobs_a_function_works(function: Any) -> None:
     bare, called, limited = Workers(), Workers(), Workers()
     assert bare.work(function) is function
     assert called.work()(function) is function

@@ -1,4 +1,4 @@
-"""What jobs can ask and tell."""
+"""Functions that jobs can call."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_what_cannot_be_stored_is_refused_at_once(play: Playground) -> Non
     assert (row["errors"], row["metadata"]) == (None, {})
 
 
-async def test_synchronous_jobs_can_tell_too(play: Playground) -> None:
+async def test_synchronous_jobs_can_record_too(play: Playground) -> None:
     def work(job: Job[Task]) -> None:
         record_output([job.id])
         metadata_set("a", "b")
@@ -173,7 +173,7 @@ async def test_completion_that_cannot_be(play: Playground) -> None:
 
 
 async def test_completion_by_an_attempt_that_the_job_was_rescued_from(play: Playground) -> None:
-    """What was done in its transaction is not done twice."""
+    """The changes of its transaction are not made twice."""
 
     async def work(job: Job[Task]) -> None:
         async with await psycopg.AsyncConnection.connect(play.database_url) as tx:
@@ -185,7 +185,7 @@ async def test_completion_by_an_attempt_that_the_job_was_rescued_from(play: Play
     assert (await play.work(work))["state"] == "completed"
 
 
-async def test_what_a_job_leaves_running_has_nothing_more_to_tell(play: Playground) -> None:
+async def test_what_a_job_leaves_running_records_nothing_more(play: Playground) -> None:
     ended = asyncio.Event()
     left: list[asyncio.Task[None]] = []
 

@@ -1,4 +1,4 @@
-"""Clients on the SQLAlchemy engine of the program around them, as River's own Python client is."""
+"""Clients on the program's SQLAlchemy engine, like River's own Python client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions to what a client does."""
+"""Subscriptions to a client's events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_only_the_kinds_asked_for() -> None:
     assert not events.wants(EventKind.JOB_FAILED)
 
 
-async def test_whoever_waits_is_woken() -> None:
+async def test_a_waiting_subscriber_is_woken() -> None:
     events = Events(LOG)
     subscription = events.subscribe("job_completed")
     waiting = asyncio.create_task(_next(subscription))
@@ -43,7 +43,7 @@ async def test_whoever_waits_is_woken() -> None:
     assert await ending is None
 
 
-async def test_slow_subscribers_lose_events_and_hold_nobody_up(
+async def test_slow_subscribers_lose_events_and_block_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events = Events(LOG)
@@ -51,7 +51,7 @@ async def test_slow_subscribers_lose_events_and_hold_nobody_up(
         for _ in range(10):
             events.publish(COMPLETED)
         assert subscription.dropped == 7
-        assert len(caplog.records) == 3, "told of the first, the second, the fourth"
+        assert len(caplog.records) == 3, "logged at the first, the second, the fourth"
     assert len([event async for event in subscription]) == 3
     assert events.subscriptions == set()
 
@@ -75,5 +75,5 @@ async def test_subscription_ends_with_its_client(play: Playground) -> None:
     subscription = client.subscribe("job_completed")
     row = await play.work()
     await client.stop()
-    told = [event async for event in subscription]
-    assert [event.job.id for event in told if event.job] == [row["id"]]
+    received = [event async for event in subscription]
+    assert [event.job.id for event in received if event.job] == [row["id"]]

@@ -30,7 +30,7 @@ A_MOMENT = timedelta(milliseconds=50)
 
 
 class Hanging(Worker[Task]):
-    """Waits for ever, and does what it is told to when it is cancelled."""
+    """Waits for ever, and does as instructed when it is cancelled."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ async def at_work(play: Playground, worker: Hanging, **settings: Any) -> tuple[C
 
 
 async def cancelled(play: Playground, worker: Hanging, **settings: Any) -> DictRow:
-    """Return the row of a job that was cancelled by somebody while it ran."""
+    """Return the row of a job that was cancelled remotely while it ran."""
     _, job_id = await at_work(play, worker, **settings)
     await actions.apply(play.client.driver, CANCEL, [job_id], pilot=play.client.pilot)
     event = await play.event(job_id)
@@ -163,14 +163,14 @@ async def test_time_limits_of_many_jobs(play: Playground) -> None:
     assert kinds == ["job_completed", "job_failed"] * 20
 
 
-async def test_stuck_job_is_told_and_its_slot_can_be_given_away(
+async def test_a_stuck_job_is_reported_and_its_slot_can_be_given_away(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[StuckJob] = []
+    reported: list[StuckJob] = []
     called_in: list[object] = []
 
     def handle(stuck: StuckJob) -> StuckResult:
-        told.append(stuck)
+        reported.append(stuck)
         called_in.append(running.get(None))
         return StuckResult(add_worker_slot=True)
 
@@ -186,10 +186,10 @@ async def test_stuck_job_is_told_and_its_slot_can_be_given_away(
     first = await play.insert()
     await deaf.cancelled.wait()
     second = await play.insert()
-    await play.until(lambda: len(told) == 2)
-    assert [stuck.id for stuck in told] == [first, second]
-    assert [stuck.total_stuck_jobs for stuck in told] == [1, 2]
-    assert (told[0].kind, told[0].queue) == ("task", "default")
+    await play.until(lambda: len(reported) == 2)
+    assert [stuck.id for stuck in reported] == [first, second]
+    assert [stuck.total_stuck_jobs for stuck in reported] == [1, 2]
+    assert (reported[0].kind, reported[0].queue) == ("task", "default")
     assert called_in == [None, None], "in no job's context"
     assert play.client.running == 2
     deaf.let_go.set()
@@ -209,10 +209,10 @@ async def test_stuck_job_is_told_and_its_slot_can_be_given_away(
 
 @pytest.mark.parametrize("result", [StuckResult(), None, RuntimeError("x")])
 async def test_stuck_job_keeps_its_slot(play: Playground, result: Any) -> None:
-    told = asyncio.Event()
+    reported = asyncio.Event()
 
     def handle(stuck: StuckJob) -> StuckResult | None:
-        told.set()
+        reported.set()
         if isinstance(result, Exception):
             raise result
         given: StuckResult | None = result
@@ -227,7 +227,7 @@ async def test_stuck_job_keeps_its_slot(play: Playground, result: Any) -> None:
     )
     await play.insert()
     second = await play.insert()
-    await told.wait()
+    await reported.wait()
     assert (await play.row(second))["state"] == "available"
     deaf.let_go.set()
 
@@ -308,11 +308,11 @@ async def test_synchronous_worker_that_takes_too_long_counts_until_it_returns(
             let_go.wait()
             raise_if_cancelled()
 
-    told = asyncio.Event()
+    reported = asyncio.Event()
     play.worker(Slow())
-    await play.start(job_stuck_threshold=A_MOMENT, stuck_handler=lambda stuck: told.set())
+    await play.start(job_stuck_threshold=A_MOMENT, stuck_handler=lambda stuck: reported.set())
     job_id = await play.insert()
-    await told.wait()
+    await reported.wait()
     assert (await play.row(job_id))["state"] == "running"
     assert play.client.running == 1
     late, stuck = caplog.records
@@ -321,7 +321,7 @@ async def test_synchronous_worker_that_takes_too_long_counts_until_it_returns(
     assert "time limit" in (await play.row(job_id))["errors"][0]["error"]
     assert late.getMessage() == (
         f"job {job_id} (task) is past its time limit of 0.05 s: its thread cannot be interrupted,"
-        " and goes on until the job calls raise_if_cancelled() or ends"
+        " and runs on until the job calls raise_if_cancelled() or ends"
     )
     assert "seems to be stuck" in stuck.getMessage()
 
@@ -376,7 +376,7 @@ async def test_the_time_limit_interrupts_a_task_group_cleanly(play: Playground) 
     assert "time limit" in row["errors"][0]["error"]
 
 
-async def test_a_job_that_blocks_the_event_loop_is_told_of(
+async def test_a_job_that_blocks_the_event_loop_is_logged(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
 

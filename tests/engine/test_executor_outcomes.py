@@ -1,4 +1,4 @@
-"""What a job's row says after an attempt, however that ended: River's table of outcomes."""
+"""A job's row after an attempt, by outcome: River's table of outcomes."""
 
 from __future__ import annotations
 

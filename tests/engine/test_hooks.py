@@ -1,4 +1,4 @@
-"""Hooks, middleware and plugins around the work of a job: their order, and what they may do."""
+"""Hooks, middleware and plugins around the work of a job: their order and effects."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_begin_may_refuse(play: Playground) -> None:
     assert (row["errors"][0]["error"], worked) == ("PermissionError: not today", [])
 
 
-async def test_end_has_the_last_word(play: Playground) -> None:
+async def test_work_end_decides_the_outcome(play: Playground) -> None:
     seen: list[BaseException | None] = []
 
     class Forgiving(Hook):
@@ -266,4 +266,4 @@ async def test_middleware_may_not_go_on_with_another_job(play: Playground) -> No
 
     await play.start(middleware=[Confused()])
     row = await play.work()
-    assert "went on with job" in row["errors"][0]["error"]
+    assert "continued with job" in row["errors"][0]["error"]

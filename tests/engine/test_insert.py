@@ -71,8 +71,8 @@ def builder(config: ClientConfig | None = None, *, enforce_unique: bool = True) 
 def row_of(
     args: Any, opts: InsertOpts | None = None, *, by: JobBuilder | None = None
 ) -> JobInsertParams:
-    """Return the row, which is the same whether anybody looks at the request or not, and for each
-    of several such jobs.
+    """Return the row, which is the same with and without hooks, and for each of several such
+    jobs.
     """
     by = by or builder()
     row = by.finish(by.prepare(args, opts))
@@ -447,7 +447,7 @@ def test_wake_ups_are_throttled_for_each_queue_alone() -> None:
 
 
 class Name(str):
-    """A text of which a test can see that nobody holds it any more."""
+    """A text for which a test can check that nothing references it any more."""
 
     __slots__ = ("__weakref__",)
 

@@ -194,7 +194,7 @@ async def test_delays_that_are_none(client: Client, change: dict[str, Any], word
         await client.insert(Mail(), replace(InsertOpts(), **change))
 
 
-async def test_a_keyword_that_is_no_option_is_told(client: Client) -> None:
+async def test_a_keyword_that_is_not_an_option_is_refused(client: Client) -> None:
     with pytest.raises(TypeError, match=r"there is no option 'que': use delay, max_attempts, .*"):
         await client.insert(Mail(), que="mail")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="there is no option 'que'"):

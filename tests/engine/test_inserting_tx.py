@@ -1,6 +1,4 @@
-"""Inserting in transactions of the caller's: seen once they are committed, and gone with a
-rollback.
-"""
+"""Inserts in transactions of the caller's: visible after a commit, undone by a rollback."""
 
 from __future__ import annotations
 

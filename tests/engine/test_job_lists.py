@@ -1,6 +1,4 @@
-"""Which jobs are asked for: what River's parameters mean, and cursors that its clients
-understand.
-"""
+"""Lists of jobs: River's parameters, and cursors that its clients understand."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ async def test_write_under_way_does_not_overtake_the_end(play: Playground) -> No
     assert logs(await play.row(job_id)) == [(1, log_line)]
 
 
-async def test_python_still_prints_what_nobody_handles(
+async def test_python_still_prints_records_without_a_handler(
     play: Playground, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = logging.getLogger()

@@ -19,7 +19,7 @@ class Tick:
 
 
 def periodic(name: str) -> PeriodicJob:
-    """Return a job that tells who inserted it."""
+    """Return a job that names the client that inserted it."""
     return PeriodicJob(PeriodicInterval(timedelta(hours=1)), lambda: Tick(name), run_on_start=True)
 
 
@@ -58,8 +58,7 @@ async def test_the_next_client_takes_over_when_the_leader_stops(play: Playground
     assert await leader(play) == "one"
     await one.stop()
     assert not one.is_leader
-    # Told at once: without it, the next bid would come only after five seconds, which is the limit
-    # here.
+    # By notification: otherwise the next bid would come after five seconds, the limit of this test.
     async with asyncio.timeout(4):
         await play.until(lambda: two.is_leader)
     await play.until(two_inserted)
@@ -83,7 +82,7 @@ async def test_a_leader_can_be_asked_to_resign_by_any_client(play: Playground) -
     await play.until(elected_anew)
 
 
-async def test_who_declines_does_not_lead(play: Playground) -> None:
+async def test_a_client_that_declines_does_not_lead(play: Playground) -> None:
     play.worker(_nothing, Tick)
     one = await play.start(leader_election_disabled=True)
     job_id = await play.insert(Tick())

@@ -175,7 +175,7 @@ async def test_of_three_one_leads_and_each_takes_over_from_the_one_before(
     assert len({id(one) for one in order}) == 3
 
 
-async def test_a_follower_asks_again_without_being_told(
+async def test_a_follower_bids_again_without_a_notification(
     candidate: Started, connection: AsyncConnection[Any]
 ) -> None:
     await leader(connection, "gone")
@@ -192,7 +192,7 @@ async def test_a_follower_asks_again_without_being_told(
     assert datetime.now(UTC) - found["elected_at"] < timedelta(seconds=10)
 
 
-async def test_the_own_name_of_an_earlier_life_is_somebody_else(
+async def test_a_leader_with_the_same_name_from_an_earlier_run_is_another(
     candidate: Started, connection: AsyncConnection[Any]
 ) -> None:
     await leader(connection, "one")
@@ -278,7 +278,7 @@ async def cut_off(one: Candidate, connection: AsyncConnection[Any]) -> None:
         ("select", True),
         # The term still runs in the database.
         ("update river_leader set expires_at = now() + interval '10 seconds'", True),
-        # Somebody else has led.
+        # Another client has led.
         ("delete from river_leader", False),
     ],
 )
@@ -359,7 +359,7 @@ async def test_clocks_that_differ_do_not_make_two_leaders(
     assert abs(datetime.now(UTC) - found["elected_at"]) < timedelta(seconds=10)
 
 
-async def test_who_is_asked_resigns_and_leaves_others_the_first_bid(
+async def test_a_leader_that_is_asked_resigns_and_leaves_others_the_first_bid(
     candidate: Started, driver: PostgresDriver, connection: AsyncConnection[Any]
 ) -> None:
     one, two = candidate("one"), candidate("two")
@@ -414,7 +414,7 @@ async def test_many_requests_to_resign_count_once(candidate: Started) -> None:
     assert one.leading
 
 
-async def test_other_notifications_wake_nobody(
+async def test_other_notifications_wake_no_candidate(
     candidate: Started, connection: AsyncConnection[Any]
 ) -> None:
     await leader(connection, "other")
@@ -427,7 +427,7 @@ async def test_other_notifications_wake_nobody(
         assert one.clock.soonest >= 5
 
 
-async def test_maintenance_that_fails_is_left_to_somebody_else(
+async def test_a_leader_whose_maintenance_fails_resigns(
     candidate: Started,
     driver: PostgresDriver,
     connection: AsyncConnection[Any],

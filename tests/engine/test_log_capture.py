@@ -1,6 +1,4 @@
-"""What jobs log is kept, and failures are told, however the program around them has set up its
-logging.
-"""
+"""Logs of jobs are kept, and failures are logged, whatever the program's logging setup."""
 
 from __future__ import annotations
 
@@ -127,7 +125,7 @@ asyncio.run(main())
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("setup", "when", "kept", "told", "printed"),
+    ("setup", "when", "kept", "logged", "printed"),
     [
         ("nothing", "before", True, True, False),
         ("uvicorn", "before", True, True, False),
@@ -136,13 +134,13 @@ asyncio.run(main())
         ("basicConfig", "after", True, True, False),
         ("django", "before", True, True, False),
         ("own handlers", "before", True, True, True),
-        # What a program says of a logger itself holds in jobs as well.
+        # A logger's own settings in the program apply in jobs too.
         ("quiet", "before", False, True, False),
         ("disabled", "before", False, False, False),
     ],
 )
 def test_whatever_the_host(
-    database_url: str, setup: str, when: str, kept: bool, told: bool, printed: bool
+    database_url: str, setup: str, when: str, kept: bool, logged: bool, printed: bool
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, database_url, setup, when],
@@ -154,10 +152,10 @@ def test_whatever_the_host(
         ["INFO mine: something happened\n"] if kept else []
     )
     assert ("something happened" in done.stderr) is printed
-    assert done.stderr.count("ValueError: no such shelf") == (2 if told else 0), (
+    assert done.stderr.count("ValueError: no such shelf") == (2 if logged else 0), (
         "in the line and in its traceback"
     )
-    if told:
+    if logged:
         assert (
             "(talk) in queue default failed at attempt 1 of 25 and will be retried in"
             in done.stderr
@@ -176,7 +174,7 @@ async def test_the_hosts_handlers_get_no_more_than_before(
 
 
 @pytest.mark.usefixtures("root")
-async def test_code_that_asks_first_is_told_yes(play: Playground) -> None:
+async def test_code_that_asks_first_finds_the_level_enabled(play: Playground) -> None:
     """As structlog and careful programs do."""
     answers: list[bool] = []
 
@@ -217,7 +215,7 @@ async def test_logging_is_as_before_once_all_clients_have_stopped(play: Playgrou
 
 
 @pytest.mark.usefixtures("root")
-async def test_somebody_who_came_in_between_stays(
+async def test_a_patch_made_in_between_stays(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentry does the same to `callHandlers`, and may be set up before or after us."""
@@ -254,25 +252,25 @@ async def failures(
     await play.start(**settings)
     with caplog.at_level(logging.INFO, "riverui.engine"):
         row = await play.work(attempt=attempt)
-    (told,) = (record for record in caplog.records if hasattr(record, "job_id"))
-    return told, row
+    (record,) = (record for record in caplog.records if hasattr(record, "job_id"))
+    return record, row
 
 
 async def test_a_failure_is_a_warning_that_says_when_it_is_tried_again(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
-    told, row = await failures(
+    record, row = await failures(
         play, caplog, ValueError("no\nsuch shelf"), retry_policy=lambda job: at, attempt=2
     )
-    assert told.levelname == "WARNING"
-    assert told.getMessage().startswith(
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith(
         f"job {row['id']} (task) in queue default failed at attempt 3 of 25 and will be retried in "
     )
-    assert told.getMessage().endswith(
+    assert record.getMessage().endswith(
         f" s, at {at:%Y-%m-%d %H:%M:%S} UTC: ValueError: no such shelf"
     )
-    assert vars(told).items() >= {
+    assert vars(record).items() >= {
         "job_id": row["id"], "job_kind": "task", "queue": "default", "attempt": 3
     }.items()  # fmt: skip
     assert "in fails\n" in caplog.text
@@ -284,38 +282,38 @@ async def test_a_failure_that_is_soon_tried_again_does_not_say_0_s(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     soon = Retry(wait=fixed(timedelta(seconds=0.2)))
-    told, _ = await failures(play, caplog, ValueError("no"), retry=soon)
-    assert "will be retried in 0.2 s, at" in told.getMessage()
+    record, _ = await failures(play, caplog, ValueError("no"), retry=soon)
+    assert "will be retried in 0.2 s, at" in record.getMessage()
 
 
 async def test_a_discard_is_an_error(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
-    told, row = await failures(play, caplog, ValueError("x" * 2000), attempt=24)
+    record, row = await failures(play, caplog, ValueError("x" * 2000), attempt=24)
     assert row["state"] == "discarded"
-    assert told.levelname == "ERROR"
-    assert "failed at attempt 25 of 25 and was discarded: ValueError: xxx" in told.getMessage()
-    assert len(told.getMessage()) < 700
+    assert record.levelname == "ERROR"
+    assert "failed at attempt 25 of 25 and was discarded: ValueError: xxx" in record.getMessage()
+    assert len(record.getMessage()) < 700
 
 
 async def test_what_an_error_handler_cancels(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told, _ = await failures(
+    record, _ = await failures(
         play,
         caplog,
         ValueError("x"),
         error_handler=lambda job, error: ErrorResult(set_cancelled=True),
     )
-    assert told.levelname == "WARNING"
-    assert "and was cancelled by the error handler: ValueError: x" in told.getMessage()
+    assert record.levelname == "WARNING"
+    assert "and was cancelled by the error handler: ValueError: x" in record.getMessage()
 
 
 async def test_a_cancellation_is_no_failure(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told, _ = await failures(play, caplog, JobCancel("there is no such order"))
-    assert told.levelname == "INFO"
-    assert told.exc_info is None
-    assert told.getMessage().endswith("was cancelled at attempt 1: there is no such order")
+    record, _ = await failures(play, caplog, JobCancel("there is no such order"))
+    assert record.levelname == "INFO"
+    assert record.exc_info is None
+    assert record.getMessage().endswith("was cancelled at attempt 1: there is no such order")
 
 
 async def test_lines_say_which_job_they_are_from(play: Playground) -> None:

@@ -27,7 +27,7 @@ async def notifier(play: Playground, driver: Driver) -> AsyncIterator[Notifier]:
     await notifier.close()
 
 
-async def test_everybody_hears_their_topics(notifier: Notifier, play: Playground) -> None:
+async def test_each_callback_gets_its_topic(notifier: Notifier, play: Playground) -> None:
     heard: list[tuple[str, Any]] = []
     for topic in (INSERT, CONTROL, LEADERSHIP):
         notifier.subscribe(topic, lambda message, topic=topic: heard.append((topic, message)))  # type: ignore[misc]
@@ -46,7 +46,7 @@ async def test_everybody_hears_their_topics(notifier: Notifier, play: Playground
     ]
 
 
-async def test_one_callback_that_fails_harms_nobody(
+async def test_one_callback_that_fails_harms_no_other(
     notifier: Notifier, play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[Any] = []
@@ -61,20 +61,20 @@ async def test_one_callback_that_fails_harms_nobody(
     assert "is not a JSON object" in caplog.text
 
 
-async def test_after_a_lost_connection_everybody_is_told(
+async def test_all_callbacks_run_after_a_lost_connection(
     notifier: Notifier, play: Playground
 ) -> None:
     heard: list[Any] = []
-    told: list[int] = []
+    called: list[int] = []
     notifier.subscribe(INSERT, heard.append)
-    notifier.on_reconnect(lambda: told.append(1))
-    stopped = notifier.on_reconnect(lambda: told.append(2))
+    notifier.on_reconnect(lambda: called.append(1))
+    stopped = notifier.on_reconnect(lambda: called.append(2))
     stopped()
     for round_ in (1, 2, 3):
         await play.until(lambda: notifier.listening)
         await play.cut_connections()
-        await play.until(lambda count=round_: len(told) == count)  # type: ignore[misc]
+        await play.until(lambda count=round_: len(called) == count)  # type: ignore[misc]
         await play.notify(INSERT, f'{{"queue": "{round_}"}}')
         await play.until(lambda count=round_: len(heard) == count)  # type: ignore[misc]
-    assert told == [1, 1, 1]
+    assert called == [1, 1, 1]
     assert [message["queue"] for message in heard] == ["1", "2", "3"]

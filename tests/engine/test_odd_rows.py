@@ -138,7 +138,7 @@ async def test_a_text_in_the_place_of_metadata_cancels_nothing(play: Playground)
     assert row["state"] == "scheduled"
 
 
-async def test_a_job_that_cannot_be_fetched_is_told_and_left_and_the_others_are_worked(
+async def test_a_job_that_cannot_be_fetched_is_logged_and_left_and_the_others_are_worked(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     play.worker(well)
@@ -159,12 +159,12 @@ async def test_a_job_that_cannot_be_fetched_is_told_and_left_and_the_others_are_
     found = await play.rows("select id from river_job where state = 'available' order by id")
     assert [row["id"] for row in found] == [ids[0], ids[11]]
 
-    def told() -> list[str]:
+    def messages() -> list[str]:
         return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
 
-    await until(lambda: len(told()) == 2)
-    assert f"queue default: job {ids[0]} cannot be processed" in told()[0]
-    assert "not this one" in told()[0]
+    await until(lambda: len(messages()) == 2)
+    assert f"queue default: job {ids[0]} cannot be processed" in messages()[0]
+    assert "not this one" in messages()[0]
     assert client.last_fetched_at is not None
     assert producer(play).slots.running == 0
 

@@ -182,21 +182,21 @@ async def test_work_is_counted_and_timed() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_every_ending_is_told(
+async def test_every_outcome_is_reported(
     error: BaseException, status: str, code: StatusCode, extra: dict[str, bool]
 ) -> None:
     telemetry = Telemetry()
     with pytest.raises(type(error)):
         await telemetry.work(error=error)
     span = telemetry.span
-    told = dict(span.attributes or {})
-    assert told["status"] == status
+    reported = dict(span.attributes or {})
+    assert reported["status"] == status
     assert span.status.status_code is code
     ((_, attributes),) = telemetry.metrics()["river.work_count"]
     assert attributes["status"] == status
     for key in ("cancel", "snooze"):
-        assert told.get(key) == extra.get(key) == attributes.get(key)
-    assert told.get("snooze.duration") == ("1m30s" if "snooze" in extra else None)
+        assert reported.get(key) == extra.get(key) == attributes.get(key)
+    assert reported.get("snooze.duration") == ("1m30s" if "snooze" in extra else None)
     recorded = [event.name for event in span.events]
     assert recorded == (["exception"] if isinstance(error, ValueError | SystemExit) else [])
 
@@ -231,7 +231,7 @@ async def test_an_insert_is_a_span_and_counted_by_job_and_by_batch() -> None:
     assert found["river.insert_many_count"] == [(1, {"status": "ok"})]
 
 
-async def test_an_insert_that_fails_is_told() -> None:
+async def test_an_insert_that_fails_is_reported() -> None:
     telemetry = Telemetry()
     with pytest.raises(ValueError, match="no such queue"):
         await telemetry.insert("mail", error=ValueError("no such queue"))
@@ -343,14 +343,14 @@ def test_spans_of_time_are_written_as_go_writes_them(span: timedelta, text: str)
 
 @dataclass
 class Mail:
-    """Sent, unless it is for nobody."""
+    """Sent, unless its address is `nobody`."""
 
     kind: ClassVar[str] = "mail"
 
     to: str
 
 
-async def test_a_clients_jobs_are_told(driver: Driver) -> None:
+async def test_a_clients_jobs_are_reported(driver: Driver) -> None:
     telemetry = Telemetry(enable_trace_propagation=True, enable_work_span_job_kind_suffix=True)
     workers = Workers()
 

@@ -1,4 +1,4 @@
-"""The bundle of a client's periodic jobs: ids, handles, and what constructors may give."""
+"""The bundle of a client's periodic jobs: ids, handles, and results of constructors."""
 
 from __future__ import annotations
 
@@ -136,15 +136,15 @@ def test_jobs_are_removed_by_handle_and_id_alone_and_together() -> None:
     assert [job.id for job in jobs.by_handle().values()] == ["ee"]
 
 
-def test_who_watches_is_told_of_additions_as_long_as_it_watches() -> None:
+def test_a_watcher_is_called_for_additions_while_it_watches() -> None:
     jobs = PeriodicJobs()
-    told: list[str] = []
-    with jobs.watched(lambda: told.append("once more")):
+    called: list[str] = []
+    with jobs.watched(lambda: called.append("once more")):
         jobs.add(periodic())
         jobs.add_many([periodic(), periodic()])
         jobs.clear()
     jobs.add(periodic())
-    assert told == ["once more", "once more"]
+    assert called == ["once more", "once more"]
 
 
 def test_a_client_has_those_of_its_config() -> None:

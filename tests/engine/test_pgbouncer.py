@@ -1,4 +1,4 @@
-"""Whole clients and PgBouncer in transaction mode, in which nobody can listen."""
+"""Whole clients and PgBouncer in transaction mode, which does not support LISTEN."""
 
 from __future__ import annotations
 

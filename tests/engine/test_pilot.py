@@ -1,4 +1,4 @@
-"""Features: what they can take part in, and that they do it in the operation's own transaction."""
+"""Features: the operations in which they take part, in the operation's own transaction."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ async def test_a_job_completed_in_its_own_transaction_goes_through_a_feature(
 
 
 class Vanishing(Feature):
-    """Deletes what ends well, and tells of it as if it were still there."""
+    """Deletes jobs that succeed, and returns them as if they still existed."""
 
     async def set_state_if_running_many(
         self,
@@ -556,7 +556,7 @@ async def test_a_leader_does_the_services_of_features_and_leaves_their_queues_al
 # Producers
 
 
-async def test_the_life_of_producers_is_told(play: Playground, notes: Notes) -> None:
+async def test_features_hear_of_the_life_of_producers(play: Playground, notes: Notes) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def work(job: Job[Task]) -> None:
@@ -594,7 +594,7 @@ async def test_a_queue_that_a_feature_refuses_is_not_worked(play: Playground, no
     assert await written(play) == {"stop_default"}
 
 
-async def test_a_feature_that_cannot_take_note_stops_nobody(
+async def test_a_feature_whose_keep_alive_fails_stops_nothing(
     play: Playground, notes: Notes, caplog: pytest.LogCaptureFixture
 ) -> None:
     notes.fails = "alive_1_0"
@@ -626,7 +626,7 @@ async def test_the_first_feature_is_the_outermost_in_every_operation(play: Playg
     features = [First("first"), Second("second"), Third("third")]
     client = play.make(features=features, skip_unknown_job_check=True)
     inserted = (await client.insert(Task())).job
-    # Each writes after it has gone on: the innermost first.
+    # Each writes after calling the inner one: the innermost first.
     assert order == ["third insert", "second insert", "first insert"]
     assert inserted.tags == ("first", "second", "third")
     for call in (client.job_cancel, client.job_retry, client.job_delete):

@@ -252,7 +252,7 @@ async def test_own_inserts_need_no_notification(play: Playground) -> None:
 
 
 async def test_lost_connections_are_made_up_for_at_once(play: Playground) -> None:
-    """Everything is notified while nobody listens, and polls are an hour away."""
+    """All notifications are missed, and polls are an hour away."""
     worker = Hanging()
     play.worker(worker)
     client = await play.start(fetch_poll_interval=NEVER)
@@ -507,7 +507,7 @@ async def test_idle_client_asks_no_more_than_it_must(play: Playground) -> None:
     assert asyncio.get_running_loop().time() - began >= 0.5
 
 
-async def test_large_jobs_come_in_small_companies(play: Playground) -> None:
+async def test_large_jobs_are_fetched_in_small_batches(play: Playground) -> None:
     limits: list[int] = []
 
     def watch(block: str, sql: str, values: Sequence[Any]) -> None:
@@ -559,7 +559,7 @@ async def test_a_job_cancelled_between_its_fetch_and_its_beginning_is_not_worked
     assert await states(play, [first, second]) == ["cancelled", "completed"]
 
 
-async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> None:
+async def test_a_pause_that_is_notified_before_the_queue_is_read(play: Playground) -> None:
     client = await play.start()
     assert client.notifier is not None
     heard = asyncio.Event()
@@ -580,7 +580,7 @@ async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> 
     assert early.look_again, "so it is looked at again"
 
 
-async def test_what_was_done_is_told_when_it_has_changed(
+async def test_job_counts_are_logged_when_they_have_changed(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "riverui.engine")
@@ -594,19 +594,19 @@ async def test_what_was_done_is_told_when_it_has_changed(
     assert runtime is not None
     await play.until(lambda: gate.running == 1)
 
-    def tell(told: Mapping[str, JobCounts]) -> dict[str, JobCounts]:
+    def log(counts: Mapping[str, JobCounts]) -> dict[str, JobCounts]:
         caplog.clear()
-        return log_changed(runtime.producers, told, client.logger)
+        return log_changed(runtime.producers, counts, client.logger)
 
-    told = tell({})
+    counts = log({})
     assert caplog.messages == ["queue default: 0 jobs worked, 1 running, 0 stuck"]
-    told = tell(told)
+    counts = log(counts)
     assert caplog.messages == []
     gate.open.set()
     for job_id in ids:
         await play.event(job_id)
     await play.until(lambda: client.running == 0)
-    tell(told)
+    log(counts)
     assert caplog.messages == ["queue default: 1 job worked, 0 running, 0 stuck"]
     (record,) = caplog.records
     assert (record.__dict__["num_completed_jobs"], record.__dict__["queue"]) == (1, "default")

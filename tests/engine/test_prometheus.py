@@ -21,7 +21,7 @@ OUTCOMES = ("cancelled", "completed", "discarded", "failed", "interrupted", "sno
 
 
 class Figures:
-    """A plugin, and what it tells."""
+    """A plugin, and its metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -77,7 +77,7 @@ async def test_attempts_are_counted_by_how_they_ended(play: Playground) -> None:
     assert (figures.value("fetch_seconds_count", queue="default") or 0) >= 6
 
 
-async def test_slots_and_jobs_at_work_are_told(play: Playground) -> None:
+async def test_slots_and_running_jobs_are_reported(play: Playground) -> None:
     figures, worker = Figures(), Hanging()
     play.worker(worker)
     client = await play.start(
@@ -100,7 +100,7 @@ async def test_slots_and_jobs_at_work_are_told(play: Playground) -> None:
     assert (await play.row(job))["state"] == "available"
 
 
-async def test_kinds_without_a_worker_are_told_together(play: Playground) -> None:
+async def test_kinds_without_a_worker_are_counted_together(play: Playground) -> None:
     figures = Figures()
     await play.start(plugins=[figures.plugin], fetch_only_known_kinds=False)
     for number in range(3):
@@ -164,7 +164,7 @@ async def test_hooks_hear_of_starts_and_stops(play: Playground) -> None:
 
 @pytest.mark.long
 def test_it_works_in_several_processes_of_a_web_server(database_url: str, tmp_path: Path) -> None:
-    """As under gunicorn: each writes into a folder, and any of them tells of all."""
+    """As under gunicorn: each writes into a folder, and any of them reports all."""
     (tmp_path / "app.py").write_text(
         """
 import asyncio
@@ -203,8 +203,9 @@ asyncio.run(main())
         assert done.returncode == 0, done.stderr
     registry = CollectorRegistry()
     MultiProcessCollector(registry, str(folder))  # type: ignore[no-untyped-call]
-    told = generate_latest(registry).decode()
+    metrics = generate_latest(registry).decode()
     assert (
-        'riverui_worker_attempts_total{kind="ping",outcome="completed",queue="default"} 2.0' in told
+        'riverui_worker_attempts_total{kind="ping",outcome="completed",queue="default"} 2.0'
+        in metrics
     )
-    assert 'riverui_worker_run_seconds_count{kind="ping",queue="default"} 2.0' in told
+    assert 'riverui_worker_run_seconds_count{kind="ping",queue="default"} 2.0' in metrics

@@ -1,4 +1,4 @@
-"""A client marks its release in charts, once, and works whatever becomes of that."""
+"""A client marks its release in charts once, and works even if that fails."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_without_the_table_it_works(play: Playground) -> None:
     await play.in_state(job, "completed")
 
 
-async def test_a_table_of_another_kind_keeps_nobody_from_work(play: Playground) -> None:
+async def test_a_table_of_another_kind_does_not_prevent_work(play: Playground) -> None:
     await play.connection.execute("create table riverui_mark (odd integer)")
     await play.start(release="v1")
     job = await play.insert()

@@ -36,7 +36,7 @@ from tests.engine.conftest import LONGEST_WAIT, Playground, Task, until
 LONG = timedelta(seconds=LONGEST_WAIT)
 """After which a test gives up waiting."""
 ONCE = EngineLimits(results_most_seconds=3_600, results_least_seconds=3_600)
-"""Looks once when somebody begins to wait, and then only when it is told to."""
+"""Polls once when a wait begins, and then only after a notification."""
 OFTEN = EngineLimits(results_most_seconds=0.02, results_least_seconds=0.01)
 
 
@@ -49,7 +49,7 @@ async def web(database_url: str) -> AsyncIterator[Client]:
 
 
 async def act(job: Job[Task]) -> None:
-    """Do what the job says."""
+    """Do what the job's args say."""
     if job.args.value == "cancel":
         raise JobCancel("enough")
     if job.args.value == "fail":
@@ -58,7 +58,7 @@ async def act(job: Job[Task]) -> None:
 
 
 def looks(tap: Wiretap) -> int:
-    """Return how often it was looked where jobs stand."""
+    """Return how often states of jobs were polled."""
     return sum(count for text, count in tap.statements.items() if "cardinality(j.errors)" in text)
 
 
@@ -89,8 +89,8 @@ async def test_a_job_that_another_client_works(
         await web.wait(retried.job.id, timeout=timedelta(seconds=0.1))
 
 
-async def test_an_end_is_told_to_those_who_wait(play: Playground, database_url: str) -> None:
-    """None of the clients looks a second time by itself."""
+async def test_an_end_is_notified_to_waiting_clients(play: Playground, database_url: str) -> None:
+    """None of the clients polls a second time."""
     let_go = asyncio.Event()
 
     async def work(job: Job[Task]) -> None:
@@ -105,7 +105,7 @@ async def test_an_end_is_told_to_those_who_wait(play: Playground, database_url: 
     tasks = [await waiting_for(client, ids) for client in (web, working)]
     wanted = working.runtime.runner.wanted  # type: ignore[union-attr]  # it runs
     await play.until(lambda: wanted.ids.keys() == set(ids))
-    # The web app's own connection may come up last: without it, it would not be told.
+    # The web app's own connection may open last: without it, it would not be notified.
     await play.until(lambda: all(client.results.listening for client in (web, working)))
     let_go.set()
     for task in tasks:
@@ -114,7 +114,7 @@ async def test_an_end_is_told_to_those_who_wait(play: Playground, database_url: 
     await web.stop()
 
 
-async def test_what_others_end_is_found_by_looking(play: Playground, web: Client) -> None:
+async def test_what_others_end_is_found_by_polling(play: Playground, web: Client) -> None:
     """As Go does, or a person."""
     go, person, deleted, retried = [await play.insert() for _ in range(4)]
     waits = [
@@ -157,7 +157,7 @@ async def test_an_ephemeral_job_vanishes(play: Playground, web: Client) -> None:
         await task
 
 
-async def test_a_timeout_tells_where_the_jobs_stand(play: Playground, web: Client) -> None:
+async def test_a_timeout_names_the_jobs_states(play: Playground, web: Client) -> None:
     ended = await play.insert(state="completed")
     left = [await play.insert(), await play.insert(), await play.insert(state="retryable")]
     with pytest.raises(WaitTimeout) as raised:
@@ -202,7 +202,7 @@ async def test_a_job_may_wait_for_another(play: Playground) -> None:
     assert row["metadata"]["output"] == 4
 
 
-async def test_two_hundred_who_wait_share_their_looks(play: Playground, database_url: str) -> None:
+async def test_two_hundred_waits_share_their_polls(play: Playground, database_url: str) -> None:
     ids = [await play.insert() for _ in range(200)]
     async with wiretap(database_url) as (url, tap):
         config = ClientConfig(poll_only=True)
@@ -219,7 +219,7 @@ async def test_two_hundred_who_wait_share_their_looks(play: Playground, database
         await client.stop()
 
 
-async def test_who_waits_outlives_a_lost_database_but_does_not_begin_without_one(
+async def test_a_wait_outlives_a_lost_database_but_does_not_begin_without_one(
     play: Playground, web: Client
 ) -> None:
     job_id = await play.insert()
@@ -234,7 +234,7 @@ async def test_who_waits_outlives_a_lost_database_but_does_not_begin_without_one
     await nowhere.stop()
 
 
-async def test_a_stop_lets_nobody_wait(play: Playground, database_url: str) -> None:
+async def test_a_stop_ends_all_waits(play: Playground, database_url: str) -> None:
     client = Client(database_url)
     task = await waiting_for(client, [await play.insert()])
     await client.stop()
@@ -242,9 +242,7 @@ async def test_a_stop_lets_nobody_wait(play: Playground, database_url: str) -> N
         await task
 
 
-async def test_nothing_is_left_when_the_last_one_has_waited(
-    play: Playground, database_url: str
-) -> None:
+async def test_nothing_is_left_after_the_last_wait(play: Playground, database_url: str) -> None:
     job_id = await play.insert()
     client = Client(database_url, limits=EngineLimits(results_linger_seconds=0.01))
     with pytest.raises(WaitTimeout):
@@ -267,7 +265,7 @@ async def _none(rows: Any) -> bool:
     return not await rows
 
 
-async def test_through_a_pooler_it_looks(play: Playground, bouncer_url: str) -> None:
+async def test_through_a_pooler_it_polls(play: Playground, bouncer_url: str) -> None:
     play.worker(act)
     await play.start()
     client = Client(bouncer_url, ClientConfig(poll_only=True), limits=OFTEN)
@@ -276,7 +274,7 @@ async def test_through_a_pooler_it_looks(play: Playground, bouncer_url: str) -> 
     await client.stop()
 
 
-async def test_notifications_that_nobody_of_ours_has_sent(play: Playground, web: Client) -> None:
+async def test_notifications_of_other_programs(play: Playground, web: Client) -> None:
     play.worker(act)
     client = await play.start()
     assert client.runtime is not None

@@ -27,7 +27,7 @@ STEP, CURSOR = "river:resumable_step", "river:resumable_cursor"
 
 
 class Steps:
-    """A job of three steps that notes what it does, and fails where it is told to."""
+    """A job of three steps that records its steps, and fails at a given one."""
 
     def __init__(self, fail_in: str = "", error: BaseException | None = None) -> None:
         self.did: list[Any] = []
@@ -104,7 +104,7 @@ def _raise() -> None:
     raise ValueError("x")
 
 
-async def test_step_that_is_gone(play: Playground) -> None:
+async def test_a_step_that_was_removed(play: Playground) -> None:
     row = await play.work(Steps(), metadata={STEP: "zero"})
     assert "'zero'" in row["errors"][0]["error"]
     assert row["metadata"] == {STEP: "zero"}
@@ -190,7 +190,7 @@ async def test_cursor_of_the_first_step(play: Playground) -> None:
     assert row["state"] == "completed"
 
 
-async def test_cursor_whose_step_is_gone(play: Playground) -> None:
+async def test_a_cursor_whose_step_was_removed(play: Playground) -> None:
     row = await play.work(Steps(), metadata={CURSOR: {"count": 4}})
     assert "'count'" in row["errors"][0]["error"]
     assert row["metadata"] == {CURSOR: {"count": 4}}, (
@@ -242,7 +242,7 @@ async def test_step_in_a_transaction(play: Playground, commits: bool) -> None:
 
     row = await play.work(work)
     assert f'"{STEP}": "two"' in seen[0]
-    # What the transaction took back, the end of the attempt does not bring back.
+    # The end of the attempt does not restore what was rolled back.
     assert row["metadata"] == ({STEP: "two", CURSOR: None} if commits else {})
 
 

@@ -1,4 +1,4 @@
-"""A Retry at work: whose counts, which errors end a job, when it comes again, and what is told."""
+"""Retry: precedence, errors that end a job, times of retries, and log messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def due_in(row: Any, wait: timedelta) -> bool:
     ],
     ids=["exponential", "linear", "list", "fourth_power", "the client's policy"],
 )
-async def test_a_job_comes_again_when_its_worker_s_retry_says(
+async def test_a_job_is_retried_when_its_worker_s_retry_says(
     play: Playground, retry: Retry, wait: timedelta
 ) -> None:
     play.workers.work(Task, retry=retry)(raising(ValueError("x")))
@@ -121,9 +121,9 @@ async def test_an_error_that_is_never_tried_again_discards_the_job_and_says_why(
     assert error_signature(error["error"], error["trace"]) == error_signature(
         "KeyError: 'shelf'", error["trace"]
     ), "the same error is one group, whether it ends the job or not"
-    (told,) = (record for record in caplog.records if hasattr(record, "job_id"))
-    assert told.levelname == "ERROR"
-    assert told.getMessage() == (
+    (record,) = (record for record in caplog.records if hasattr(record, "job_id"))
+    assert record.levelname == "ERROR"
+    assert record.getMessage() == (
         f"job {row['id']} (task) in queue default failed at attempt 1 of 25 and was discarded, as"
         " its Retry never tries KeyError again: KeyError: 'shelf'"
     )
@@ -169,7 +169,7 @@ async def test_args_that_do_not_fit_are_an_error_as_others_are(play: Playground)
     assert row["errors"][0]["error"].endswith("its Retry does not try ArgsError again")
 
 
-async def test_a_kind_that_nobody_works_here_is_left_to_others(play: Playground) -> None:
+async def test_a_kind_without_a_worker_is_left_to_others(play: Playground) -> None:
     await play.start(fetch_only_known_kinds=False, retry=Retry(max_attempts=1, on=()))
     row = await play.work(kind="unheard_of")
     assert (row["state"], len(row["errors"])) == ("available", 1)
@@ -183,7 +183,7 @@ async def test_an_error_handler_is_asked_first(play: Playground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "state", "why", "told"),
+    ("columns", "state", "why", "attempts"),
     [
         ({"attempt": 1}, "available", "", "2 of 3"),
         ({"attempt": 2}, "discarded", "\nNot tried again: its Retry allows 3 attempts", "3 of 3"),
@@ -199,13 +199,13 @@ async def test_a_job_has_as_many_attempts_as_both_it_and_its_retry_allow(
     columns: dict[str, Any],
     state: str,
     why: str,
-    told: str,
+    attempts: str,
 ) -> None:
     """As inserted by Go, or by a program that does not know the worker."""
     play.workers.work(Task, retry=Retry(max_attempts=3))(raising(ValueError("x")))
     with caplog.at_level(logging.INFO, "riverui.engine"):
         row = await play.work(**columns)
-    assert f"failed at attempt {told} and " in caplog.text
+    assert f"failed at attempt {attempts} and " in caplog.text
     assert (row["state"], row["errors"][-1]["error"]) == (state, f"ValueError: x{why}")
 
 
@@ -310,7 +310,7 @@ async def test_a_job_of_a_sequence_moves_others_as_a_discard_does(play: Playgrou
     assert await two(False) == ["discarded", "pending"]
 
 
-def test_what_is_no_retry_is_refused() -> None:
+def test_what_is_not_a_retry_is_refused() -> None:
     @dataclass
     class Wrong:
         kind: ClassVar[str] = "wrong"

@@ -1,4 +1,4 @@
-"""What Sentry is told of jobs, seen by a transport that keeps it."""
+"""Reports of jobs to Sentry, seen by a transport that keeps them."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ async def test_args_are_sent_where_that_is_wanted(
     assert len(args) <= 8_192
 
 
-async def test_a_trace_goes_on_from_who_inserted_to_who_works(
+async def test_a_trace_continues_from_the_insert_to_the_work(
     play: Playground, sentry: Callable[[], Kept]
 ) -> None:
     kept = sentry()
@@ -316,7 +316,7 @@ async def test_attempts_of_periodic_jobs_are_check_ins(
 @pytest.mark.parametrize(
     "metadata", [{}, {"river:periodic_job_id": "other"}, {"river:periodic_job_id": 7}]
 )
-async def test_jobs_that_nobody_asked_to_watch_are_no_check_ins(
+async def test_other_jobs_are_no_check_ins(
     play: Playground, sentry: Callable[[], Kept], metadata: dict[str, Any]
 ) -> None:
     kept = sentry()

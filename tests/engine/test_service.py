@@ -122,7 +122,7 @@ async def test_cancelled_call_ends_with_its_function() -> None:
 
 
 class Forgettable(Attempt):
-    """An attempt of which a test can see that nobody holds it any more."""
+    """An attempt for which a test can check that nothing references it any more."""
 
     __slots__ = ("__weakref__",)
 

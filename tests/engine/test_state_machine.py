@@ -249,7 +249,7 @@ _scripts = st.builds(
 
 @st.composite
 def _endings(draw: st.DrawFn) -> Ending:
-    """Return what the completer may be told; the attempt and the error need not fit."""
+    """Return possible calls of the completer; the attempt and the error need not fit."""
     state = draw(
         st.sampled_from(
             ("available", "cancelled", "completed", "discarded", "retryable", "scheduled")

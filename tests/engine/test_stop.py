@@ -1,4 +1,4 @@
-"""How a client comes and goes: starts that fail, jobs that are interrupted, phases of stopping."""
+"""Starts and stops of a client: starts that fail, jobs that are interrupted, phases of stopping."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def test_interrupted_jobs_get_their_attempt_back(play: Playground) -> None
     [(fail(ValueError("x")), "available", 1), (lambda: None, "completed", 0)],
     ids=["error", "success"],
 )
-async def test_a_stopped_job_has_the_last_word(
+async def test_the_outcome_of_a_stopped_job_counts(
     play: Playground, then: Callable[[], Any], state: str, errors: int
 ) -> None:
     client, job_id = await at_work(play, Hanging(then))
@@ -233,7 +233,7 @@ async def test_a_thread_that_never_returns_can_be_left_alone(play: Playground) -
 
 
 async def test_jobs_that_arrive_while_stopping_are_worked_or_given_back(play: Playground) -> None:
-    """A fetch under way when the client is told to stop."""
+    """A fetch is running when the client is stopped."""
     worker = Hanging()
     play.worker(worker)
     async with play.connection.transaction():

@@ -95,7 +95,7 @@ def asking(call: Call) -> tuple[list[Any], Call]:
             answer = await call(name, *args, **given)
         except ERRORS as error:
             answer = (type(error), str(error))
-        answers.append((name, told(answer)))
+        answers.append((name, comparable(answer)))
         return answer
 
     return answers, ask
@@ -143,8 +143,8 @@ async def story(call: Call) -> list[Any]:
     return answers
 
 
-def told(value: Any) -> Any:
-    """Return an answer to be compared: its types as well, and any time of just now as `now`."""
+def comparable(value: Any) -> Any:
+    """Return an answer in a form to compare: with its types, and any recent time as `now`."""
     if isinstance(value, datetime):
         now = value < datetime(9000, 1, 1, tzinfo=UTC) and abs(datetime.now(UTC) - value) < DAY
         return "now" if now else value.isoformat(), value.tzname()
@@ -152,17 +152,17 @@ def told(value: Any) -> Any:
         stripped = re.sub(r'("[a-z_]+_at": ?)"2[^"]*"', r'\1"now"', value)
         return type(value).__name__, stripped
     if hasattr(value, "_asdict"):
-        return type(value).__name__, told(value._asdict())
+        return type(value).__name__, comparable(value._asdict())
     if is_dataclass(value) and not isinstance(value, type):
         fields = {name: getattr(value, name) for name in value.__dataclass_fields__}
-        return type(value).__name__, told(fields)
+        return type(value).__name__, comparable(fields)
     if isinstance(value, Mapping):
         return {
-            key: "now" if key == "cancel_attempted_at" else told(each)
+            key: "now" if key == "cancel_attempted_at" else comparable(each)
             for key, each in value.items()
         }
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [told(each) for each in value]
+        return [comparable(each) for each in value]
     return type(value).__name__, value
 
 
@@ -173,7 +173,7 @@ async def stored(connection: AsyncConnection[Any]) -> list[Any]:
     found: list[Any] = []
     for table in ("river_job", "river_queue", "riverui_dead_job"):
         cursor = await connection.execute(f"select * from {table} order by 1".encode())
-        found += told(await cursor.fetchall())
+        found += comparable(await cursor.fetchall())
     return found
 
 
@@ -231,20 +231,20 @@ async def compare(
     seed: Callable[[AsyncConnection[Any]], Awaitable[object]] = seed,
     stored: Callable[[AsyncConnection[Any]], Awaitable[list[Any]]] = stored,
 ) -> None:
-    """Tell a story by the asyncio client and by another; both say and leave the same."""
+    """Run a story with the asyncio client and another one; answers and rows must be equal."""
     await seed(connection)
     async with expected(url) as call:
         answers = await story(call)
     rows = await stored(connection)
     await seed(connection)
 
-    def tell() -> list[Any]:
+    def run() -> list[Any]:
         with contextmanager(by)(url) as call:
             # Nothing of it waits.
             return at_once(story(call))
 
     # In a thread without a loop, as Django wants it.
-    for ours, theirs in zip(await asyncio.to_thread(tell), answers, strict=True):
+    for ours, theirs in zip(await asyncio.to_thread(run), answers, strict=True):
         assert ours == theirs
     for here, there in zip(await stored(connection), rows, strict=True):
         assert here == there
@@ -276,7 +276,7 @@ def by_guest(kind: str) -> Callable[[str], Iterator[Call]]:
                     try:
                         return attrgetter(f"{name}_tx")(client)(tx, *args, **given)
                     except ERRORS as error:
-                        # What failed has left nothing behind, and the transaction goes on.
+                        # What failed has changed nothing, and the transaction continues.
                         failed = error
                 raise failed
 

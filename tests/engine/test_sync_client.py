@@ -1,4 +1,4 @@
-"""The synchronous client, in transactions of everybody's."""
+"""The synchronous client, in transactions of all supported libraries."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_more_jobs_than_one_statement_takes(client: SyncClient) -> None:
     assert len({result.job.id for result in results}) == 12_345
 
 
-def test_a_pool_or_a_driver_of_somebodys(database_url: str, seen: Seen) -> None:
+def test_a_pool_or_a_driver_of_the_program(database_url: str, seen: Seen) -> None:
     with ConnectionPool(database_url, min_size=1, open=True) as pool:
         with SyncClient(pool) as client:
             client.insert(Sort(["pool"]))

@@ -1,5 +1,5 @@
-"""Features do for the client without asyncio what they do for the asyncio client: jobs that wait
-for a job are moved with it.
+"""Features work in the client without asyncio as in the asyncio client: jobs that wait for a job
+are moved with it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.engine.test_sync_admin import (
     asyncio_client_tx,
     by_client,
     by_guest,
+    comparable,
     compare,
     prepared,  # noqa: F401  # a fixture
-    told,
 )
 
 OF_A_KIND = InsertOpts(sequence=SequenceOpts(continue_on_cancelled=True))
@@ -154,5 +154,5 @@ async def test_how_far_a_wait_is(
                 ("workflows.signal_latest", ("s", "w", "go")),
             ):
                 ours, theirs = attrgetter(name)(client)(*args), await call(name, *args)
-                assert told(ours) == told(theirs)
+                assert comparable(ours) == comparable(theirs)
         assert not client.workflows.diagnose_wait("s", "w").results["go"].satisfied

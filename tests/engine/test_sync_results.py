@@ -38,7 +38,7 @@ def client(database_url: str) -> Iterator[SyncClient]:
 
 
 async def act(job: Job[Task]) -> None:
-    """Do what the job says."""
+    """Do what the job's args say."""
     if job.args.value == "fail":
         raise ValueError("x")
     record_output(job.args.number)
@@ -74,7 +74,7 @@ async def test_a_thread_waits_for_all_that_match(play: Playground, client: SyncC
     assert await asyncio.to_thread(view) == [30, 30, True]
 
 
-async def test_many_threads_share_one_look(play: Playground, database_url: str) -> None:
+async def test_many_threads_share_one_poll(play: Playground, database_url: str) -> None:
     ids = [await play.insert() for _ in range(16)]
     stop = threading.Event()
     async with wiretap(database_url) as (url, tap):
@@ -101,8 +101,8 @@ async def test_many_threads_share_one_look(play: Playground, database_url: str) 
         client.close()
 
 
-async def test_an_end_is_told_to_a_thread(play: Playground, database_url: str) -> None:
-    """It does not look a second time by itself, but for when it begins to hear."""
+async def test_an_end_is_notified_to_a_thread(play: Playground, database_url: str) -> None:
+    """It does not poll a second time by itself, except when it starts listening."""
     let_go = asyncio.Event()
 
     async def work(job: Job[Task]) -> None:
@@ -127,7 +127,7 @@ async def test_an_end_is_told_to_a_thread(play: Playground, database_url: str) -
     driver.close()
 
 
-async def test_a_thread_that_cannot_be_told_looks(play: Playground, database_url: str) -> None:
+async def test_a_thread_without_notifications_polls(play: Playground, database_url: str) -> None:
     play.worker(act)
     await play.start()
     with (
@@ -160,7 +160,7 @@ async def _listens(play: Playground) -> bool:
     )
 
 
-async def test_the_notifier_closes_when_nobody_waits(play: Playground, database_url: str) -> None:
+async def test_the_notifier_closes_after_the_last_wait(play: Playground, database_url: str) -> None:
     driver = connect_sync(database_url)
     results = SyncJobResults(driver, EngineLimits(results_linger_seconds=0))
     job_id = await play.insert()

@@ -35,7 +35,7 @@ class Sort:
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """Yield a connection of somebody else."""
+    """Yield another connection."""
     with psycopg.connect(database_url, autocommit=True) as opened:
         yield opened
 
@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_stopped(
     driver.close()
 
 
-def test_a_row_that_somebody_holds_is_told_of(
+def test_a_locked_row_raises_lock_timeout(
     database_url: str, connection: psycopg.Connection[Any]
 ) -> None:
     driver = connect_sync(database_url, lock_timeout=timedelta(milliseconds=100))
@@ -156,7 +156,7 @@ def test_workers_hear_of_it_when_the_transaction_commits(
         (notice.channel.removeprefix("public."), json.loads(notice.payload))
         for notice in connection.notifies(timeout=10, stop_after=4)
     ]
-    assert [(topic, told.get("action")) for topic, told in heard] == [
+    assert [(topic, message.get("action")) for topic, message in heard] == [
         ("river_control", "cancel"),
         ("river_control", "pause"),
         ("river_insert", None),

@@ -383,7 +383,7 @@ def test_args_are_a_dataclass_that_can_be_pickled() -> None:
         send_mail.args(too="ann")  # type: ignore[call-arg]
 
 
-async def test_who_inserts_is_told_what_was_mistaken(client: Client) -> None:
+async def test_errors_of_an_insert_name_the_mistake(client: Client) -> None:
     wrong: Any = send_mail
     with pytest.raises(TypeError, match=r"send_mail\.insert\(client, …\): the first .* not 'ann'$"):
         wrong.insert("ann")
@@ -413,7 +413,7 @@ async def test_args_that_no_worker_could_read_are_refused(client: Client) -> Non
 
 
 async def test_the_task_itself_is_no_args(client: Client) -> None:
-    with pytest.raises(ArgsError, match=r"<Task send_mail> is no job args: insert what its args"):
+    with pytest.raises(ArgsError, match=r"<Task send_mail> is not job args: insert what its args"):
         await client.insert(send_mail)  # type: ignore[arg-type]
 
 
@@ -570,7 +570,7 @@ async def asynchronous_generator(to: str) -> Any:
         (asynchronous_generator, r"asynchronous_generator is a generator"),
     ],
 )
-def test_what_cannot_be_a_task_is_told(function: Any, words: str) -> None:
+def test_what_cannot_be_a_task_is_refused(function: Any, words: str) -> None:
     workers = Workers()
     with pytest.raises(ConfigError, match=words):
         workers.task(function)
@@ -578,7 +578,7 @@ def test_what_cannot_be_a_task_is_told(function: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize("function", [without_job, starred, of_kind])
-def test_who_is_to_get_its_job_has_a_place_for_it(function: Any) -> None:
+def test_a_task_with_its_job_has_a_parameter_for_it(function: Any) -> None:
     with pytest.raises(ConfigError, match="is to get its job: make it the first parameter"):
         Workers().task(pass_job=True)(function)
 

@@ -74,7 +74,7 @@ def river_database(database_url: str) -> str:
 
 @pytest.fixture
 def count(connection: AsyncConnection[DictRow]) -> Callable[[], Awaitable[int]]:
-    """How many jobs everybody sees."""
+    """Return a function that counts committed jobs."""
 
     async def read() -> int:
         [row] = await (await connection.execute("select count(*) as n from river_job")).fetchall()
@@ -474,7 +474,7 @@ async def test_failing(river):
 """
 
 
-async def test_the_fixture_in_somebodys_tests(
+async def test_the_fixture_in_a_program_s_tests(
     tmp_path: Path, database_url: str, count: Callable[[], Awaitable[int]]
 ) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST)

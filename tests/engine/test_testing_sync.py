@@ -47,7 +47,7 @@ class Invoice:
 
 @pytest.fixture
 def count(database_url: str) -> Iterator[Callable[[], int]]:
-    """Yield how many jobs everybody sees."""
+    """Yield a function that counts committed jobs."""
     with psycopg.connect(database_url, autocommit=True) as connection:
 
         def read() -> int:

@@ -349,7 +349,7 @@ class Unresolved:
     other: Annotated[Nowhere, Unique]  # type: ignore[name-defined]  # noqa: F821
 
 
-def test_fields_that_river_cannot_tell_from_places_in_a_list() -> None:
+def test_fields_that_river_takes_for_places_in_a_list() -> None:
     with pytest.raises(InsertError, match="'1'"):
         text_of(Numbered(), by_args=True)
     with pytest.raises(InsertError, match="'0'"):

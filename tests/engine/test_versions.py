@@ -111,7 +111,7 @@ def test_every_kind_of_args_reads_older_ones(cls: Any) -> None:
         read("{}")
 
 
-def test_an_upgrade_that_gives_no_object_is_told() -> None:
+def test_an_upgrade_that_returns_no_object_is_refused() -> None:
     @dataclass
     class Wrong:
         kind: ClassVar[str] = "wrong"

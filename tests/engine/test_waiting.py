@@ -52,7 +52,7 @@ async def test_what_cannot_be_stopped_is_not_waited_for() -> None:
     assert ended.is_set()
 
 
-async def test_who_is_cancelled_cancels_the_work() -> None:
+async def test_a_cancelled_wait_cancels_the_work() -> None:
     cancelled = asyncio.Event()
 
     async def work() -> None:
@@ -91,13 +91,13 @@ async def test_the_first_to_come_ends_the_waiting(what: str) -> None:
     assert not other.cancelled()
 
 
-async def test_the_wall_clock_is_looked_at_again_and_again() -> None:
+async def test_the_wall_clock_is_read_regularly() -> None:
     clock = Ticking()
     at = clock.now() + timedelta(hours=1)
     task = asyncio.create_task(until(at, clock.now, clock.sleep))
     await settled()
     assert clock.soonest == 60
-    # Somebody sets the clock.
+    # The clock is set.
     clock.set_by(59 * 60 + 30)
     clock.advance(29)
     await settled()

@@ -1,4 +1,4 @@
-"""What a worker says of its jobs, for all or for each: time limits and middleware."""
+"""Settings of a worker, for all jobs or for each: time limits and middleware."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def worker_of_zero() -> Worker[Task]:
     return Zero()
 
 
-async def test_a_limit_that_is_none_fails_the_attempt_and_says_so(play: Playground) -> None:
+async def test_an_invalid_limit_fails_the_attempt(play: Playground) -> None:
     class Wrong(Worker[Task]):
         def timeout(self, job: Job[Task]) -> timedelta | None:
             return 30  # type: ignore[return-value]
@@ -180,7 +180,7 @@ async def test_each_job_has_its_own_middleware(play: Playground) -> None:
     assert notes == ["client's", "work"]
 
 
-async def test_middleware_that_is_none_fails_the_attempt(play: Playground) -> None:
+async def test_invalid_middleware_fails_the_attempt(play: Playground) -> None:
     class Wrong(Worker[Task]):
         def middleware(self, row: JobRow) -> Sequence[Middleware]:
             return [Middleware]  # type: ignore[list-item]

@@ -1,4 +1,4 @@
-"""A clock for tests, that goes on only when it is told, and what waits by it."""
+"""A clock that only tests advance, and waits on it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Ticking:
 
     @property
     def soonest(self) -> float:
-        """How long until somebody wakes."""
+        """How long until the first sleeper wakes."""
         return min(self.sleeping, default=math.inf)
 
 

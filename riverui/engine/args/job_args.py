@@ -152,7 +152,7 @@ def _kind(args: object, kind: object) -> str:
         )
     if isinstance(getattr(args, "args_type", None), type):
         raise ArgsError(
-            f"{args!r} is no job args: insert what its args(…) returns, or call its"
+            f"{args!r} is not job args: insert what its args(…) returns, or call its"
             " insert(client, …)"
         )
     raise ArgsError(

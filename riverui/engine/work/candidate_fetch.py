@@ -1,16 +1,15 @@
-"""Fetches jobs that features choose among the waiting ones: limits, rates, fair shares.
+"""Fetches jobs that features choose among the waiting ones, for limits, rates and fair shares.
 
 A feature returns a `Chooser` for each queue whose fetches it takes part in (`Feature.chooser`).
 While none of a queue's choosers is active, jobs are fetched by one plain statement. Otherwise
 
-1. candidates are read in the order in which they would be fetched, with their key in the partition
-   of each active chooser, without the keys that a chooser calls full;
+1. candidates are read in fetch order, with their key in the partition of each active chooser,
+   without the keys that are full for a chooser;
 2. the choosers choose among them one after the other, in the order of the client's features, each
-   among those that the ones before it have passed; each reserves what its choice takes: a slot, a
-   token;
-3. where fewer were chosen than there is room for, more are read, without the keys that have become
-   full by then;
-4. the chosen ones are claimed by one statement: other clients may have taken some meanwhile;
+   among those that the previous ones passed; each reserves what its choice takes: a slot, a token;
+3. if there is room for more than were chosen, more are read, without the keys that have become
+   full;
+4. the chosen ones are claimed by one statement: other clients may have taken some by then;
 5. then each chooser is called with the chosen jobs that begin (`begun`) and those that do not
    (`give_back`), and later with each job that ends (`ended`).
 
@@ -435,8 +434,8 @@ class CandidateFetch:
         if not self._window_logged:
             self._window_logged = True
             self._logger.info(
-                "queue %s: many jobs of one partition may stand before others; without an index by"
-                " %s, only the first %s waiting jobs are looked at (riverui partition-index)",
+                "queue %s: many jobs of one partition may precede others; without an index by"
+                " %s, only the first %s waiting jobs are read (riverui partition-index)",
                 self._queue,
                 partition.words,
                 f"{WINDOW:,}",

@@ -216,7 +216,7 @@ class Completer:
             if self.waiting >= self._most_waiting and self._room.is_set():
                 self._room.clear()
                 self._logger.debug(
-                    "%s outcomes are waiting to be written, and hold up new jobs", self.waiting
+                    "%s outcomes are waiting to be written, and block new jobs", self.waiting
                 )
         if self._timer is None:
             self._timer = self._loop.call_later(self._limits.outcomes_wait_seconds, self._due)

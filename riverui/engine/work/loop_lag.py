@@ -30,9 +30,9 @@ async def watch_loop(
                 attempt.row.kind for attempt in attempts() if attempt.unit and attempt.unit.is_async
             )
             logger.warning(
-                "the event loop was blocked for %.1f s: something computes in it instead of"
-                " awaiting, a job (a synchronous worker would run in a thread) or what else the"
-                " program does there; async jobs running: %s",
+                "the event loop was blocked for %.1f s by code that does not await: a job (a"
+                " synchronous worker would run in a thread), or other code of the program; async"
+                " jobs running: %s",
                 late,
                 ", ".join(kind for kind, _ in kinds.most_common(_MOST_KINDS)) or "none now",
             )

@@ -108,7 +108,7 @@ class LostFetches:
                 # It may execute old statements when it responds again.
                 self._begin()
             except RiveruiError as error:
-                self._client.logger.warning("jobs that were lost cannot be looked for: %s", error)
+                self._client.logger.warning("lost jobs cannot be searched for: %s", error)
 
     async def finish(self) -> bool:
         """Check once more at the end if jobs may be lost; return whether any may be left."""

@@ -80,7 +80,7 @@ def _worked(
             if attempt.asked_by is Cause.TIMEOUT:
                 logger.warning(
                     "job %s (%s) is past its time limit of %g s: its thread cannot be interrupted,"
-                    " and goes on until the job calls raise_if_cancelled() or ends",
+                    " and runs on until the job calls raise_if_cancelled() or ends",
                     attempt.row.id,
                     attempt.row.kind,
                     seconds,
@@ -206,7 +206,7 @@ def _within(middleware: Middleware, work: Work) -> Work:
 
 def _same_job(job: JobRow, row: JobRow) -> JobRow:
     if job.id != row.id:
-        raise ValueError(f"A middleware went on with job {job.id} inside the work of job {row.id}.")
+        raise ValueError(f"A middleware continued with job {job.id} in the work of job {row.id}.")
     return job
 
 

@@ -1,6 +1,4 @@
-"""What the services of the maintenance work with in tests: a real database, a clock that is told to
-go on.
-"""
+"""Fixtures for services of the maintenance: a real database, and a clock that tests advance."""
 
 from __future__ import annotations
 

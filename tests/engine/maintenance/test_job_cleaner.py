@@ -60,7 +60,7 @@ async def test_a_state_without_limit_is_kept(
         assert await left(connection) == [kept]
 
 
-async def test_where_all_is_kept_nobody_looks(
+async def test_nothing_is_read_if_all_jobs_are_kept(
     service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     await connection.execute("alter table river_job rename to river_job_away")

@@ -1,4 +1,4 @@
-"""Jobs whose worker is gone: what becomes of them, and which are left alone."""
+"""Stuck jobs and jobs of dead clients: how they are rescued, and which are left alone."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ async def test_other_states_are_left_alone(
     assert await JobRescuer(*parts).run_once() == Rescued()
 
 
-async def test_the_worker_s_word_comes_before_the_client_s_policy(
+async def test_the_worker_s_policy_precedes_the_client_s(
     service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
     asked: list[JobRow] = []
@@ -276,7 +276,7 @@ async def test_rescues_are_counted(
     assert (await row(connection, job_id))["metadata"] == {"river:rescue_count": then, "other": 1}
 
 
-async def test_jobs_left_alone_are_told_once_a_round(
+async def test_jobs_left_alone_are_logged_once_a_round(
     service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
@@ -287,9 +287,9 @@ async def test_jobs_left_alone_are_told_once_a_round(
         await stuck(connection, parts, kind=kind)
     done = await JobRescuer(*parts, size=BatchSize(1, 1)).run_once()
     assert done == Rescued(unknown=Counter(go_mail=2, go_report=1))
-    (told,) = caplog.messages
-    assert "left 3 stuck jobs alone" in told
-    assert "go_mail, go_report" in told
+    (message,) = caplog.messages
+    assert "left 3 stuck jobs alone" in message
+    assert "go_mail, go_report" in message
 
 
 async def test_all_batches_are_looked_at_even_if_nothing_in_one_can_be_done(

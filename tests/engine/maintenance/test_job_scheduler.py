@@ -18,7 +18,7 @@ from tests.factory import job
 UNIQUE = {"unique_key": b"k" * 32, "unique_states": "11110101"}
 
 
-class Told:
+class NotifiedQueues:
     """Takes the place of the client's limiter and notification."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ async def test_what_is_due_by_the_next_round_becomes_available(
         at = clock.now() + timedelta(seconds=due_in)
         job_id = await job(connection, state, scheduled_at=at)
         before[job_id] = await row(connection, job_id)
-    moved = await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
+    moved = await JobScheduler(service_parts().context, notify_inserts=NotifiedQueues()).run_once()
     assert moved == len(due)
     for number, (job_id, was) in enumerate(before.items()):
         then = "available" if number < len(due) else was["state"]
@@ -66,39 +66,39 @@ async def test_what_is_due_by_the_next_round_becomes_available(
 async def test_a_job_with_an_active_twin_is_discarded(
     service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
-    told = Told()
+    notified = NotifiedQueues()
     past = clock.now() - timedelta(minutes=1)
     # It is not unique while it is retryable.
     late = await job(
         connection, "retryable", scheduled_at=past, unique_key=b"k" * 32, unique_states="11010101"
     )
     await job(connection, "available", **UNIQUE)
-    assert await JobScheduler(service_parts().context, notify_inserts=told).run_once() == 1
+    assert await JobScheduler(service_parts().context, notify_inserts=notified).run_once() == 1
     found = await row(connection, late)
     assert found["state"] == "discarded"
     assert found["metadata"] == {"unique_key_conflict": "scheduler_discarded"}
     assert found["finalized_at"] - clock.now() == timedelta(seconds=5)
-    assert told.queues == []
+    assert notified.queues == []
 
 
 async def test_the_workers_of_each_queue_are_woken_once(
     service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
-    told = Told()
+    notified = NotifiedQueues()
     for queue, due_in in [("a", -1), ("a", -2), ("b", 0), ("c", 3), ("d", 60)]:
         due = clock.now() + timedelta(seconds=due_in)
         await job(connection, "scheduled", queue=queue, scheduled_at=due)
-    scheduler = JobScheduler(service_parts().context, notify_inserts=told)
+    scheduler = JobScheduler(service_parts().context, notify_inserts=notified)
     assert await scheduler.run_once() == 4
-    assert told.queues == ["a", "b"]
+    assert notified.queues == ["a", "b"]
     assert await scheduler.run_once() == 0
-    assert told.queues == ["a", "b"]
+    assert notified.queues == ["a", "b"]
 
 
 async def test_many_jobs_are_moved_in_batches(
     service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
-    told = Told()
+    notified = NotifiedQueues()
     past = clock.now() - timedelta(seconds=1)
     for number in range(5):
         await job(
@@ -106,9 +106,9 @@ async def test_many_jobs_are_moved_in_batches(
         )
     assert (
         await JobScheduler(
-            service_parts().context, notify_inserts=told, size=BatchSize(2, 1)
+            service_parts().context, notify_inserts=notified, size=BatchSize(2, 1)
         ).run_once()
         == 5
     )
     # What has priority comes with the first batch.
-    assert told.queues == ["q2", "q3", "q0", "q1", "q4"]
+    assert notified.queues == ["q2", "q3", "q0", "q1", "q4"]

@@ -30,7 +30,7 @@ from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from tests import factory
 from tests.engine.maintenance.conftest import NewServiceParts
-from tests.engine.maintenance.test_job_scheduler import Told
+from tests.engine.maintenance.test_job_scheduler import NotifiedQueues
 from tests.engine.ticking import Ticking
 from tests.odd_rows import insert_odd_rows
 
@@ -38,7 +38,7 @@ BOUND = 60.0
 """Seconds that a round over the whole corpus may take, on a machine that is busy with other tests.
 """
 NEVER_STARTED = {"no time of an attempt", "times that never come"}
-"""Running jobs of which nobody can tell for how long."""
+"""Running jobs without a readable start time."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ async def test_the_scheduler_moves_every_odd_row(
     due = await corpus(connection, "retryable", "scheduled")
     never = {job_id for (name, _), job_id in due.items() if name == "times that never come"}
     async with asyncio.timeout(BOUND):
-        await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
+        await JobScheduler(service_parts().context, notify_inserts=NotifiedQueues()).run_once()
     found = await states(connection, due.values())
     # Two of each unique key are there, as no client could have inserted them: one goes on.
     assert {state for job_id, state in found.items() if job_id not in never} <= {
@@ -175,7 +175,7 @@ async def test_the_queue_cleaner_and_the_reindexer_pass_odd_rows(
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other(
+async def test_a_job_that_cannot_be_scheduled_is_logged_once_and_blocks_no_other(
     size: int,
     service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
@@ -189,16 +189,16 @@ async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other
     for poison in (ids[0], ids[4]):
         await refuse(connection, poison)
     scheduler = JobScheduler(
-        service_parts().context, notify_inserts=Told(), size=BatchSize(size, 1)
+        service_parts().context, notify_inserts=NotifiedQueues(), size=BatchSize(size, 1)
     )
     for _ in range(9):
         await scheduler.run_once()
     found = await states(connection, ids)
     assert [job_id for job_id in ids if found[job_id] == "scheduled"] == [ids[0], ids[4]]
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert len(told) == 2
-    assert f"job {ids[0]} cannot be processed" in told[0]
-    assert "not this one" in told[0]
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(messages) == 2
+    assert f"job {ids[0]} cannot be processed" in messages[0]
+    assert "not this one" in messages[0]
 
 
 async def test_two_jobs_of_a_key_that_counts_when_discarded(
@@ -212,12 +212,12 @@ async def test_two_jobs_of_a_key_that_counts_when_discarded(
     }
     ids = [await factory.job(connection, "retryable", **unique) for _ in range(2)]
     other = await factory.job(connection, "scheduled", scheduled_at=service_parts().context.clock())
-    await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
+    await JobScheduler(service_parts().context, notify_inserts=NotifiedQueues()).run_once()
     found = await states(connection, (*ids, other))
     assert [found[job_id] for job_id in (*ids, other)] == ["available", "discarded", "available"]
 
 
-async def test_a_job_that_another_transaction_holds_holds_up_no_other(
+async def test_a_job_that_another_transaction_locks_blocks_no_other(
     service_parts: NewServiceParts, connection: AsyncConnection[Any], database_url: str
 ) -> None:
     now = service_parts().context.clock()
@@ -232,7 +232,7 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
             "select from river_job where id = any(%s) for update", [[due[0], stuck[0]]]
         )
         async with asyncio.timeout(BOUND / 6):
-            await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
+            await JobScheduler(service_parts().context, notify_inserts=NotifiedQueues()).run_once()
             await JobRescuer(*service_parts(workers=workers())).run_once()
         found = await states(connection, (*due, *stuck))
     assert [found[job_id] for job_id in (*due, *stuck)] == [
@@ -243,7 +243,7 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
     ]
 
 
-async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
+async def test_a_job_that_cannot_be_removed_is_logged_once_and_blocks_no_other(
     service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
@@ -257,12 +257,12 @@ async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
     for _ in range(2):
         await cleaner.run_once()
     assert set(await states(connection, ids)) == {ids[2], ids[3], ids[8]}
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert len(told) == 3
-    assert all("receipt" in line for line in told)
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(messages) == 3
+    assert all("receipt" in line for line in messages)
 
 
-async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
+async def test_a_job_that_cannot_be_rescued_is_logged_once_and_blocks_no_other(
     service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
@@ -278,9 +278,9 @@ async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
         await rescuer.run_once()
     found = await states(connection, ids)
     assert [job_id for job_id in ids if found[job_id] == "running"] == [ids[5]]
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert len(told) == 1
-    assert f"job {ids[5]} cannot be processed" in told[0]
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(messages) == 1
+    assert f"job {ids[5]} cannot be processed" in messages[0]
 
 
 class Unruly(Exception):
@@ -335,7 +335,7 @@ async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
     assert set((await states(connection, ids)).values()) == {"retryable"}
 
 
-async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
+async def test_a_periodic_job_that_cannot_be_inserted_blocks_no_other(
     service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     database_url: str,

@@ -1,4 +1,4 @@
-"""Periodic jobs are planned anew in each term, and inserted when their time has come."""
+"""Periodic jobs are planned in each term, and inserted when they are due."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def every(seconds: float, made: Any = None, **opts: Any) -> PeriodicJob:
 
 @dataclass
 class Bench:
-    """A leader's periodic jobs, and what becomes of them."""
+    """A leader's periodic jobs, and the jobs that were inserted."""
 
     new: New
     """Makes the service of a client with these settings."""
@@ -189,7 +189,7 @@ async def test_a_pending_job_stays_pending(bench: Bench) -> None:
     assert [row["state"] for row in await bench.rows()] == ["pending"]
 
 
-async def test_a_unique_job_is_inserted_once_a_period_whoever_leads(bench: Bench) -> None:
+async def test_a_unique_job_is_inserted_once_a_period_by_all_leaders(bench: Bench) -> None:
     bench.clock.advance(3600 - bench.clock.now().timestamp() % 3600)
     unique = InsertOpts(unique_opts=UniqueOpts(by_period=timedelta(hours=1)))
     bench.jobs.add(every(1800, (Report(), unique), run_on_start=True))
@@ -280,22 +280,22 @@ async def test_jobs_go_the_client_s_usual_way(bench: Bench) -> None:
     assert [row["tags"] for row in await bench.rows()] == [["seen"]]
 
 
-async def test_hooks_are_told_of_each_beginning_and_may_prevent_it(new: New) -> None:
-    told: list[str] = []
+async def test_hooks_are_called_at_each_start_and_may_prevent_it(new: New) -> None:
+    called: list[str] = []
 
     class Plain(Hook):
         def periodic_jobs_start(self) -> None:
-            told.append("plain")
+            called.append("plain")
 
     class Failing(Hook):
         async def periodic_jobs_start(self) -> None:
-            told.append("failing")
+            called.append("failing")
             raise RuntimeError("not today")
 
     enqueuer = new(hooks=[Plain(), Hook(), Failing(), Plain()])
     with pytest.raises(RuntimeError, match="not today"):
         await enqueuer.start()
-    assert told == ["plain", "failing"]
+    assert called == ["plain", "failing"]
 
 
 async def test_what_the_database_does_not_take_is_inserted_when_it_does(
@@ -343,12 +343,12 @@ class Losing:
         self.tries += 1
         first = self.tries == 1
 
-        def told(number: int) -> None:
+        def record(number: int) -> None:
             numbered(number)
             if first and not self.committed:
                 raise DatabaseUnavailable
 
-        results = await self.client.insert_requests(requests, numbered=told, beside=beside)
+        results = await self.client.insert_requests(requests, numbered=record, beside=beside)
         if first:
             raise DatabaseUnavailable
         return results
@@ -381,7 +381,7 @@ async def test_the_plan_goes_on_with_the_term_and_ends_with_it(bench: Bench) -> 
     await enqueuer.start()
     assert await enqueuer.run_once() == 1
     began = bench.clock.now()
-    # The database was away, and nobody else has led.
+    # The database was unavailable, and no other client has led.
     bench.clock.advance(50)
     await enqueuer.start(goes_on=True)
     assert await enqueuer.run_once() == 2

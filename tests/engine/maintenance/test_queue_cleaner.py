@@ -1,4 +1,4 @@
-"""Rows of queues go when nobody has reported them for a day."""
+"""Rows of queues are removed when no client has reported them for a day."""
 
 from __future__ import annotations
 

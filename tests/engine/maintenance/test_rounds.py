@@ -162,7 +162,7 @@ async def test_each_service_begins_at_another_moment(
         task.cancel()
 
 
-async def test_a_cancellation_that_somebody_swallowed_ends_the_rounds_all_the_same(
+async def test_a_swallowed_cancellation_still_ends_the_rounds(
     service_parts: NewServiceParts, term: LeaderTerm, clock: Ticking
 ) -> None:
     class Swallowing(Counting):

@@ -1,4 +1,4 @@
-"""What the tests of isolated jobs need: clients with few processes, and jobs that meet them."""
+"""Fixtures for isolated jobs: clients with few processes, and files to synchronize with jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class IsolatedPlayground(Playground):
     folder: Path
 
     async def start(self, **settings: Any) -> Client:
-        """Return a client at work, with one process unless told otherwise."""
+        """Start and return a client, by default with one process."""
         return await super().start(**{"isolation_processes": 1, **settings})
 
     def isolated(self, **settings: Any) -> None:
@@ -32,7 +32,7 @@ class IsolatedPlayground(Playground):
         self.workers.work(Act, isolation="process", **settings)(jobs.act)
 
     async def act(self, what: str, value: Any = None, **columns: Any) -> int:
-        """Insert a job that does what a function of `jobs` says, and return its id."""
+        """Insert a job that calls a function of `jobs`, and return its id."""
         args = {"what": what, "folder": str(self.folder), "value": value}
         return await self.insert(Act(**args), **columns)
 
@@ -52,8 +52,8 @@ class IsolatedPlayground(Playground):
         await self.until(path.exists)
         return json.loads(path.read_text())
 
-    def tell(self, name: str) -> None:
-        """Let jobs go on that wait for this."""
+    def release(self, name: str) -> None:
+        """Release jobs that wait for this."""
         (self.folder / name).touch()
 
     @property

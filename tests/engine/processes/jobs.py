@@ -34,7 +34,7 @@ class Act:
 
 
 def act(job: Job[Act]) -> Any:
-    """Do what the args say."""
+    """Call the function that the args name."""
     return globals()[job.args.what](job)
 
 

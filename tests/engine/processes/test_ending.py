@@ -39,7 +39,7 @@ def alive(pid: int) -> bool:
         ("segfault", r"JobProcessDied: .* killed by signal 11 \(SIGSEGV\)\."),
         ("leave", "JobProcessDied: .* ended with exit code 3 in the middle"),
         ("kill_itself", r"killed by signal 9 \(SIGKILL\): the system may be out of memory"),
-        ("write_garbage", "it said what its client does not understand"),
+        ("write_garbage", "it sent an invalid message"),
         ("hang_up", "ended with exit code 1 "),
     ],
 )
@@ -57,7 +57,7 @@ async def test_a_process_that_dies_takes_its_own_job_alone(apart: IsolatedPlaygr
     other = await apart.act("until_told")
     pid = await apart.noted(f"begun-{other}")
     assert (await apart.acted("kill_itself"))["state"] == "available"
-    apart.tell("go")
+    apart.release("go")
     assert (await apart.in_state(other, "completed"))["metadata"]["output"] == pid
     # The process is replaced.
     assert (await apart.acted("where"))["state"] == "completed"
@@ -68,7 +68,7 @@ async def test_a_job_that_goes_on_after_its_time_limit_is_killed(apart: Isolated
     await apart.start(isolation_kill_after=timedelta(milliseconds=30))
     row = await apart.acted("deaf")
     assert row["errors"][0]["error"] == (
-        "JobTimedOut: The job went on for 0.03 s after its time limit, and its process was killed."
+        "JobTimedOut: The job ran on for 0.03 s after its time limit, and its process was killed."
     )
     assert (row["state"], row["attempt"]) == ("available", 1)
 
@@ -95,17 +95,17 @@ async def test_a_hard_time_limit_kills(apart: IsolatedPlayground) -> None:
     assert (row["state"], row["attempt"]) == ("available", 1)
 
 
-async def test_the_error_tells_where_the_job_was(apart: IsolatedPlayground) -> None:
+async def test_the_error_shows_where_the_job_was(apart: IsolatedPlayground) -> None:
     # Long enough for the job to be where it stays, in one of its first attempts at least.
     apart.isolated(timeout=timedelta(seconds=2))
     job_id = await apart.act("deaf")
     await apart.start(isolation_kill_after=SOON)
 
-    async def told() -> str:
+    async def deaf_trace() -> str:
         traces = [error["trace"] for error in (await apart.row(job_id))["errors"] or ()]
         return next((trace for trace in traces if "in deaf\n    time.sleep(60)\n" in trace), "")
 
-    trace = await eventually(told, within=4 * LONGEST_WAIT)
+    trace = await eventually(deaf_trace, within=4 * LONGEST_WAIT)
     assert trace.startswith("Traceback (most recent call last):\n  File")
     assert "riverui/engine" not in trace.partition("in deaf")[0]
 
@@ -115,7 +115,7 @@ async def test_between_the_limits_it_is_only_asked(apart: IsolatedPlayground) ->
     await apart.start(isolation_kill_after=SOON)
     job_id = await apart.act("until_told")
     await apart.noted(f"begun-{job_id}")
-    apart.tell("go")
+    apart.release("go")
     await apart.in_state(job_id, "completed")
 
 
@@ -128,7 +128,7 @@ async def test_each_job_may_have_its_own_hard_limit(apart: IsolatedPlayground) -
     assert (await apart.acted("counted"))["state"] == "completed"
 
 
-async def test_who_ignores_sigterm_is_killed_all_the_same(apart: IsolatedPlayground) -> None:
+async def test_a_job_that_ignores_sigterm_is_killed(apart: IsolatedPlayground) -> None:
     apart.isolated()
     job_id = await apart.act("deaf_to_signals")
     client = apart.make(
@@ -150,7 +150,7 @@ async def test_a_sigterm_to_all_processes_of_a_service_leaves_the_end_to_the_cli
     job_id = await apart.act("until_told")
     await apart.start()
     os.kill(await apart.noted(f"begun-{job_id}"), signal.SIGTERM)
-    apart.tell("go")
+    apart.release("go")
     await apart.in_state(job_id, "completed")
 
 
@@ -183,7 +183,7 @@ async def test_a_cancelled_job_that_goes_on_is_killed(apart: IsolatedPlayground)
     await client.job_cancel(job_id)
     row = await apart.in_state(job_id, "cancelled")
     assert not alive(pid)
-    # Its `finally` was done, and what it had told before is not lost.
+    # Its `finally` block has run, and its earlier reports are not lost.
     await apart.noted(f"tidied-{job_id}")
     assert row["metadata"]["seen"] == 7
 
@@ -201,7 +201,7 @@ async def test_jobs_beyond_the_processes_wait_and_can_be_cancelled(
     await client.job_cancel(waiting[0])
     await apart.in_state(waiting[0], "cancelled")
     assert len(apart.processes.pids) == 1
-    apart.tell("go")
+    apart.release("go")
     # Their time limit begins with their work: they have not used it up.
     for job_id in waiting[1:]:
         assert (await apart.in_state(job_id, "completed"))["attempt"] == 1
@@ -214,7 +214,7 @@ async def test_processes_are_started_as_they_are_needed(apart: IsolatedPlaygroun
     held = [await apart.act("until_told") for _ in range(3)]
     await until(lambda: len(list(apart.folder.glob("begun-*"))) == 2)
     assert len(apart.processes.pids) == 2
-    apart.tell("go")
+    apart.release("go")
     for job_id in held:
         await apart.in_state(job_id, "completed")
     assert len(apart.processes.pids) == 2
@@ -245,7 +245,7 @@ async def test_a_stop_waits_for_jobs_and_ends_the_processes(apart: IsolatedPlayg
     job_id = await apart.act("until_told")
     pid = await apart.noted(f"begun-{job_id}")
     stopping = asyncio.create_task(client.stop())
-    apart.tell("go")
+    apart.release("go")
     await stopping
     assert (await apart.row(job_id))["state"] == "completed"
     assert not alive(pid)

@@ -74,7 +74,7 @@ def test_only_plain_functions_are_isolated() -> None:
         Workers().add(Together())
 
 
-async def test_a_worker_that_cannot_be_pickled_is_told_at_the_start(play: Playground) -> None:
+async def test_a_worker_that_cannot_be_pickled_fails_the_start(play: Playground) -> None:
     play.worker(WithLock())
     client = play.make()
     with pytest.raises(ConfigError, match=r"WithLock cannot be sent .*'_thread.lock'"):
@@ -82,7 +82,7 @@ async def test_a_worker_that_cannot_be_pickled_is_told_at_the_start(play: Playgr
     assert not client.started
 
 
-def test_a_function_that_goes_by_another_s_name_is_told() -> None:
+def test_a_function_under_another_s_name_is_refused() -> None:
     def other(job: Job[Act]) -> None: ...
 
     other.__module__, other.__qualname__ = jobs.__name__, "act"

@@ -1,4 +1,4 @@
-"""What a job in a process of its own finds there, and leaves behind."""
+"""Jobs in processes of their own: their environment, and their results."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_the_log_is_there_while_the_job_runs(apart: IsolatedPlayground) ->
 
     await apart.until(written)
     assert (await apart.row(job_id))["state"] == "running"
-    apart.tell("go")
+    apart.release("go")
     await apart.in_state(job_id, "completed")
 
 

@@ -254,7 +254,7 @@ class JobRescuer:
             )
         if done.unknown:
             self._context.logger.warning(
-                "%s: left %d stuck jobs alone, since no worker here knows their kind: %s",
+                "%s: left %d stuck jobs alone, as this client has no worker of their kind: %s",
                 self.name,
                 done.unknown.total(),
                 ", ".join(kind for kind, _ in done.unknown.most_common(10)),

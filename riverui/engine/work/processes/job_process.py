@@ -172,7 +172,7 @@ class JobProcess(ChildProcess[messages.Report]):
     def silent(self, error: ValueError | None) -> None:
         """Kill a process that has sent invalid data, or keeps running without its channel."""
         if error is not None:
-            self._punish(f"said what its client does not understand ({error})")
+            self._punish(f"sent an invalid message ({error})")
         else:
             self._loop.call_later(_LINGER_SECONDS, self._punish, "closed its connection")
 
@@ -188,7 +188,7 @@ class JobProcess(ChildProcess[messages.Report]):
             child_logging.handle(record, self.pid)
         except Exception:
             # Such as a log filter of the program: its error must not end the process.
-            self._logger.exception("what process %s has logged could not be handled", self.pid)
+            self._logger.exception("a log record of process %s could not be handled", self.pid)
 
     def _punish_later(self, offence: str) -> asyncio.TimerHandle:
         return self._loop.call_later(self._load_seconds, self._punish, offence)

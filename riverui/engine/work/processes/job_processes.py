@@ -269,7 +269,7 @@ class _Killer:
             return asyncio.CancelledError()
         if attempt.timed_out:
             return JobTimedOut(
-                f"The job went on for {self._kill_after:g} s after its time limit, and its process"
+                f"The job ran on for {self._kill_after:g} s after its time limit, and its process"
                 " was killed."
             )
         return died
