@@ -1,1 +1,1 @@
-"""What riverui adds to a plain queue: a folder a feature."""
+"""What riverui adds to a plain queue: one folder per feature."""

@@ -82,13 +82,13 @@ class History(Playground):
         self.ghosts: list[JobRow] = []
         """What a client has fetched that was never heard of again."""
         self.deleted: set[int] = set()
-        """Jobs that somebody wanted to delete."""
+        """Jobs that a user asked to delete."""
         self.ids: list[int] = []
         """Of all jobs that were inserted."""
         self.meddled: set[int] = set()
         """Jobs that something was done to besides being worked."""
         self.retried: set[int] = set()
-        """Jobs that somebody wanted to let run again."""
+        """Jobs that a user asked to retry."""
         self._leading = asyncio.Lock()
         self._services: dict[Client, Sequence[MaintenanceService]] = {}
 
@@ -147,7 +147,7 @@ class History(Playground):
         await jobs.apply(self.client.driver, verb, chosen, pilot=pilot)
 
     async def crash(self) -> None:
-        """Let a client fetch some jobs that nobody ever hears of again."""
+        """Let a client fetch some jobs and vanish."""
         async with self.client.driver.transaction() as transaction:
             rows = await self.client.pilot.get_available(
                 transaction,

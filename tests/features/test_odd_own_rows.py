@@ -33,7 +33,7 @@ async def test_a_client_works_and_leads_beside_odd_rows(
     own_tables: None, play: Playground, driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = await insert_odd_own_rows(play.connection)
-    # What rows tell of: jobs that wait and jobs that have ended.
+    # The jobs that the rows are about: waiting ones and finished ones.
     await play.connection.execute(
         "insert into river_job (id, args, kind, max_attempts, state, finalized_at)"
         " select n, '{}', 'task', 25, s::river_job_state, case s when 'cancelled' then now() end"

@@ -35,8 +35,8 @@ async def test_one_client_stands_in_and_another_after_it(
     caplog.set_level(logging.INFO, logger="riverui")
 
     def stood_in() -> list[str]:
-        told = [record for record in caplog.records if "services that it lacks" in record.msg]
-        return [str(record.args[1]) for record in told if isinstance(record.args, tuple)]
+        records = [record for record in caplog.records if "services that it lacks" in record.msg]
+        return [str(record.args[1]) for record in records if isinstance(record.args, tuple)]
 
     await factory.leader(shop.connection, "go", expires_at=datetime.now(UTC) + HOUR)
     clients = {}

@@ -233,7 +233,7 @@ class LimitStore(Store):
         ]
 
     async def limit_get(self, queue: str, key: str) -> LimitRow | None:
-        """Return one key of a queue; None if its slots were not borrowed lately."""
+        """Return one key of a queue; None if its slots are unused."""
         row = await self._sql.row("limit_get", {"queue": queue, "key": key})
         if row is None:
             return None

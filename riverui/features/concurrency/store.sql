@@ -1,8 +1,8 @@
 -- Slots of limited queues, and which clients have borrowed them.
 
 -- name: limit_lease
--- Each row is changed by what stands in it alone, whoever changed it just before. The client's own row is held, so that
--- it cannot be declared dead meanwhile. Keys come in order, so that clients never wait for one another in a circle.
+-- Each row is changed based on its current values, also after a concurrent change. The client's own row is locked, so
+-- that it cannot be declared dead meanwhile. Keys are locked in order, to avoid deadlocks.
 with life as materialized (
   select c.id
   from /* schema */riverui_client c

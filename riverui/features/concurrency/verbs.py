@@ -112,7 +112,7 @@ async def remove_override(
 
 
 async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:
-    """Return the clients that have reported lately how they work a limited queue."""
+    """Return the clients that have recently reported how they work a limited queue."""
     found = await LimitStore(executor).limited_producer_list(
         queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
     )

@@ -1,4 +1,6 @@
-"""Dead letters: jobs that were discarded, past their retention, and kept apart since."""
+"""Dead letters: discarded jobs past their retention, and deleted jobs, kept in a table of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +11,44 @@ from typing import NamedTuple
 from riverui.domain.jobs import JobListRow, JobRow, JobShowRow
 
 DELETED_BY = "riverui:deleted_by"
-"""Where the metadata of a deleted job that is kept tell who deleted it."""
+"""The metadata key that names who deleted a kept job."""
 MOST_DELETED_BY = 200
-"""Characters of that name."""
+"""Longest name under that key, in characters."""
 
 
 class DeadReason(StrEnum):
     """Why a job is a dead letter."""
 
     DISCARDED = "discarded"
-    """It was discarded, and its retention was over."""
+    """The job was discarded and its retention is over."""
     DELETED = "deleted"
-    """Somebody deleted it."""
+    """A user deleted the job."""
 
 
 class DeadJob(NamedTuple):
-    """One dead letter, whole."""
+    """One complete dead letter."""
 
     job: JobRow
-    """As it was when it was moved."""
+    """The job as it was when it was moved."""
     died_at: datetime
     """When it was moved."""
     reason: DeadReason
 
     @property
     def id(self) -> int:
-        """The job's id, which it keeps."""
+        """The job's id, which does not change."""
         return self.job.id
 
 
 class DeadJobListRow(NamedTuple):
-    """A dead letter as lists show it."""
+    """A dead letter as shown in lists."""
 
     job: JobListRow
-    """Without tags; of long args nothing."""
+    """Without tags; long args are left out."""
     died_at: datetime
     reason: DeadReason
     deleted_by: str = ""
-    """Who deleted it; empty where nobody did, or nobody knows."""
+    """Who deleted it; empty if it was not deleted or the user is unknown."""
 
 
 class DeadJobDeath(NamedTuple):

@@ -1,4 +1,4 @@
-"""Filters of dead letters, as the terms of a search that say the same."""
+"""Filters of dead letters as search terms with the same meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from riverui.features.dead_letters.store import DeadJobListParams
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 
 _FIELDS = {Field.KIND: "kind", Field.QUEUE: "queue", Field.ERROR: "error"}
-"""What dead letters are found by, and where the parameters of their list have it."""
+"""The fields that dead letters are filtered by, and the list parameter for each."""
 
 
 def terms(*, kind: str, queue: str, error: str) -> JobFilter:
@@ -22,16 +22,18 @@ def terms(*, kind: str, queue: str, error: str) -> JobFilter:
 
 
 def params(filter: JobFilter) -> DeadJobListParams:
-    """Return what a filter asks of the list; BadRequest for one that `terms` does not make."""
+    """Return the list parameters for a filter; raise BadRequest for one that `terms` does
+    not make.
+    """
     found: dict[str, str] = {}
     states: tuple[JobState, ...] = tuple(filter.states)
     for term in filter.terms:
         name = _FIELDS.get(term.field)
         if name is None or name in found or term.negated or len(term.values) != 1:
-            raise BadRequest("Dead letters cannot be found by this.")
+            raise BadRequest("Dead letters cannot be filtered by this.")
         found[name] = str(term.values[0])
     if states:
-        raise BadRequest("Dead letters cannot be found by states.")
+        raise BadRequest("Dead letters cannot be filtered by state.")
     return DeadJobListParams(
         kind=found.get("kind", ""), queue=found.get("queue", ""), error=found.get("error", "")
     )

@@ -42,31 +42,31 @@ from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, join
 
 DeadJobPlace = tuple[datetime, int]
-"""When a dead letter was moved, and its id: where a page begins or ends."""
+"""When a dead letter was moved, and its id: where a page starts or ends."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadJobListParams:
-    """Which dead letters a page shows: those moved last come first. Empty texts filter nothing."""
+    """Which dead letters to list; those moved last come first. Empty texts filter nothing."""
 
     kind: str = ""
     queue: str = ""
     error: str = ""
-    """A text that the beginning of the last error contains, in whatever case."""
+    """A text that the beginning of the last error contains, ignoring case."""
     after: DeadJobPlace | None = None
-    """Only those behind that place."""
+    """Only those after this position."""
     limit: int = 100
     window: int = 20_000
-    """Rows that are looked at for a text, so that a rare one costs no more."""
+    """Maximum number of rows searched for a text, so that a rare text does not cost more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptJobs:
-    """What became of jobs that were to be kept before they are deleted."""
+    """What happened to jobs that were to be kept before their deletion."""
 
     changes: JobChanges
     died_at: datetime
-    """When they were kept, to the microsecond: all of one transaction at the same time."""
+    """When they were kept, to the microsecond; the same for all jobs of one transaction."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,22 +75,22 @@ class DeadJobPage:
 
     rows: Sequence[DeadJobListRow]
     more: bool
-    """Whether others come after these."""
+    """Whether more dead letters follow."""
     searched: DeadJobPlace | None = None
-    """How far a search for a text went before it gave up; None where it looked at all of them, or
-    found enough.
+    """How far a search for a text got before it stopped at its limit; None if it searched all rows
+    or found enough.
     """
 
 
 _FIELDS = frozenset({"args", "errors", "job", "metadata", "output"})
-"""Texts of a dead letter that can be had whole."""
+"""Fields of a dead letter that can be read in full."""
 _LIST_COLUMNS = Fragment("dead_job_list_columns")
 _OTHERS = Fragment("dead_job_keep_others")
 _MOVED = Fragment("dead_job_moved")
 _TABLE = Fragment("dead_job_table")
 _TEXT_TABLE = Fragment("dead_job_text_table")
 _UNKNOWN = JobState.DISCARDED
-"""The state of a dead letter whose row names none: as such it is put back."""
+"""The state to restore a dead letter in if its row names none."""
 
 
 class DeadLetterStore(Store):
@@ -104,23 +104,23 @@ class DeadLetterStore(Store):
         """Remove finished jobs as `job_delete_before` does, and keep the discarded ones as dead
         letters, in one statement; return how many were removed.
 
-        UniqueConflict where there is a dead letter of the same id, which only a sequence of ids
-        that was set back can make.
+        Raise UniqueConflict if a dead letter has the same id, which is only possible after a
+        sequence of ids was reset.
         """
         block = old_jobs(params, kept=_MOVED)
         return int((await self._sql.rows("job_delete_before", block.values, **block.slots)).value())
 
     async def dead_job_keep_many(self, ids: Sequence[int], *, user: str) -> KeptJobs:
-        """Keep copies of jobs that are about to be deleted in the same transaction, as deleted by
-        that person; their rows are locked until its end. Running jobs are skipped, and those of
-        whose id there is a dead letter already (KEPT).
+        """Keep copies of jobs that the same transaction is about to delete, as deleted by that
+        user; lock their rows until its end. Skip running jobs, and those whose id a dead letter
+        already has (KEPT).
         """
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
         values = {"ids": possible, "user": user.replace("\0", "")[:MOST_DELETED_BY]}
         try:
             rows = await self._sql.guarded("dead_job_keep_many", values)
         except LockTimeout:
-            # Somebody else holds one of the rows: do the rest.
+            # Another transaction holds one of the rows: skip the locked ones.
             rows = await self._sql.guarded("dead_job_keep_many", values, wait=_OTHERS)
         died_at = next((row.died_at for row in rows.records()), datetime.now(UTC))
         return KeptJobs(changes=job_changes(ids, rows), died_at=died_at)
@@ -128,7 +128,7 @@ class DeadLetterStore(Store):
     async def dead_job_deleted_list(
         self, died_at: datetime, *, user: str, limit: int
     ) -> Sequence[int]:
-        """Return the ids of what one person deleted in the transaction of that time, at most
+        """Return the ids of what one user deleted in the transaction of that time, at most
         `limit`.
         """
         values = {
@@ -139,8 +139,8 @@ class DeadLetterStore(Store):
         return [row.id for row in (await self._sql.rows("dead_job_deleted_list", values)).records()]
 
     async def dead_job_undo_many(self, ids: Sequence[int]) -> JobChanges:
-        """Put deleted jobs back as they were, and tell the workers of those that are available;
-        skip those whose id or unique key a job has, and waiting tasks of workflows (WORKFLOW).
+        """Put deleted jobs back as they were, and notify the workers of the available ones. Skip
+        those whose id or unique key a job has, and waiting tasks of workflows (WORKFLOW).
 
         Waiting jobs of sequences are `requested`: they are put back as discarded, to be retried in
         the same transaction, so that they get into line.
@@ -164,9 +164,7 @@ class DeadLetterStore(Store):
         )
 
     async def dead_job_count(self, params: DeadJobListParams) -> Count:
-        """Return how many dead letters fit, of `window` that are looked at; `limit` means nothing
-        here.
-        """
+        """Return how many dead letters match, among the first `window`; `limit` is ignored."""
         slots = _slots(params, params.error)
         if slots is None:
             return Count(value=0)
@@ -177,14 +175,14 @@ class DeadLetterStore(Store):
         return Count(value=row.matched, kind=CountKind.EXACT if all_seen else CountKind.AT_LEAST)
 
     async def dead_job_whole_list(self, params: DeadJobListParams) -> Sequence[DeadJob]:
-        """Return one page of dead letters, whole; `error` and `window` mean nothing here."""
+        """Return one page of complete dead letters; `error` and `window` are ignored."""
         found = await self._listed_dead(params, "", JOB_COLUMNS)
         return _dead_jobs(found)[: params.limit] if found else []
 
     async def dead_job_get(
         self, id: int, *, cut: int = 200_000, lean: bool = False
     ) -> DeadJobShowRow | None:
-        """Return one dead letter, its long texts cut as `job_get` cuts them, or None."""
+        """Return one dead letter, its long texts cut as by `job_get`, or None."""
         job = await self._jobs.jobs.show(id, cut=cut, lean=lean, unknown=_UNKNOWN, table=_TABLE)
         if job is None:
             return None
@@ -192,9 +190,7 @@ class DeadLetterStore(Store):
         return row and DeadJobShowRow(job, *_death(row))
 
     async def dead_job_text_get(self, id: int) -> tuple[JobTextRow, DeadJobDeath] | None:
-        """Return one dead letter with its JSON as text, as far as an answer may hold it, as
-        `job_text_get` does; or None.
-        """
+        """Return one dead letter with its JSON as text, cut as by `job_text_get`, or None."""
         row = await self._jobs.jobs.text(id, unknown=_UNKNOWN, table=_TEXT_TABLE)
         if row is None:
             return None
@@ -205,7 +201,7 @@ class DeadLetterStore(Store):
         self, *, limit: int, prefix: str = "", exclude: Sequence[str] = ()
     ) -> tuple[Sequence[str], Sequence[str]]:
         """Return kinds and queues of dead letters by name, at most `limit` of each: those that
-        begin with `prefix`, in whatever case of ASCII letters, and are not in `exclude`.
+        start with `prefix`, ignoring ASCII case, and are not in `exclude`.
         """
         values = {
             "limit": limit,
@@ -219,8 +215,8 @@ class DeadLetterStore(Store):
         )
 
     async def dead_job_select_list(self, params: JobSelectParams) -> Sequence[DeadJobListRow]:
-        """Return dead letters by River's own list parameters, the highest id first. Its ids, kinds,
-        priorities, queues, `tags_any` and limit count here, and nothing else.
+        """Return dead letters by River's own list parameters, highest id first. Only ids, kinds,
+        priorities, queues, `tags_any` and limit are used.
         """
         values = {"limit": params.limit, "preview": PREVIEW}
         terms = join(choice_terms(params))
@@ -228,7 +224,7 @@ class DeadLetterStore(Store):
         return [_list_row(row) for row in rows.records()]
 
     async def dead_job_row_get(self, id: int) -> DeadJob | None:
-        """Return one dead letter, whole, or None."""
+        """Return one complete dead letter, or None."""
         if not is_bigint(id):
             return None
         rows = await self._sql.rows("dead_job_row_get", {"id": id}, columns=JOB_COLUMNS)
@@ -237,8 +233,8 @@ class DeadLetterStore(Store):
     async def dead_job_text_piece(
         self, id: int, field: str, *, start: int = 0, size: int
     ) -> TextPiece | None:
-        """Return `size` bytes from `start` of the JSON of a dead letter, as `job_text_piece`
-        does.
+        """Return `size` bytes from `start` of the JSON of a dead letter, as
+        `job_text_piece` does.
         """
         if field not in _FIELDS:
             raise BadRequest(f"A dead letter has no text “{field}”.")
@@ -255,11 +251,13 @@ class DeadLetterStore(Store):
         return await self._dead_changes("dead_job_restore_many", ids)
 
     async def dead_job_delete_many(self, ids: Sequence[int]) -> JobChanges:
-        """Remove dead letters for good."""
+        """Remove dead letters permanently."""
         return await self._dead_changes("dead_job_delete_many", ids)
 
     async def dead_job_delete_before(self, before: datetime, *, limit: int) -> int:
-        """Remove those that were moved before then for good, at most `limit`; return how many."""
+        """Permanently remove those that were moved before `before`, at most `limit`; return how
+        many.
+        """
         values = {"before": instant(before), "limit": limit}
         return len(await self._sql.rows("dead_job_delete_before", values))
 
@@ -270,7 +268,7 @@ class DeadLetterStore(Store):
     async def _listed_dead(
         self, params: DeadJobListParams, error: str, columns: Fragment
     ) -> Rows | None:
-        """Return the rows of a page and one more; None where nothing can match."""
+        """Return the rows of a page and one more; None if nothing can match."""
         slots = _slots(params, error)
         if slots is None:
             return None
@@ -283,7 +281,7 @@ class DeadLetterStore(Store):
 
 
 def _slots(params: DeadJobListParams, error: str) -> dict[str, Fragment] | None:
-    """Return what narrows the list down; None where nothing can match."""
+    """Return the conditions that narrow the list; None if nothing can match."""
     if not all(map(is_storable, (params.kind, params.queue, error))):
         return None
     slots: dict[str, Fragment] = {}

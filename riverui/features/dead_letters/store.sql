@@ -1,7 +1,7 @@
--- Dead letters: how discarded jobs become them, and come back.
+-- Dead letters: how discarded jobs are moved there and restored.
 
 -- part: dead_job_moved (job_delete_before.kept)
--- Ends job_delete_before for who keeps discarded jobs.
+-- Ends job_delete_before for clients that keep discarded jobs.
 returning j.id, j.unique_key, j.unique_states, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
     j.attempt, j.max_attempts, j.priority, j.kind, j.queue, j.state, j.args, j.attempted_by, j.errors, j.metadata,
     j.tags
@@ -21,7 +21,7 @@ moved as (
 select count(*) as deleted from gone;
 
 -- name: dead_job_keep_many
--- Copies of jobs that the transaction is about to delete. All have its time, so that they are found again by it.
+-- Copies jobs that the transaction is about to delete. All get the transaction's time, by which an undo finds them.
 with asked as (
   select distinct a.id from unnest(:ids::bigint[]) as a (id)
 ),
@@ -82,8 +82,8 @@ order by d.id
 limit :limit::bigint;
 
 -- name: dead_job_undo_many
--- Jobs as they were. What a waiting job of a sequence may do is for its sequence to say: it comes back as one that has
--- ended. A waiting task's workflow took it for failed, and has gone on.
+-- Restores jobs as they were. A waiting job of a sequence is restored as discarded: its sequence decides when it may
+-- run. A waiting task of a workflow is not restored, as its workflow has counted it as failed and continued.
 with asked as (
   select distinct a.id from unnest(:ids::bigint[]) as a (id)
 ),
@@ -140,8 +140,8 @@ cross join (select count(*) from notified) n
 order by a.id;
 
 -- name: dead_job_list
--- What a text is searched for in is looked at up to a number of rows. Where that ends the search, the last row looked
--- at comes along to tell how far it went.
+-- A search for a text reads a limited number of rows. If it stops at that limit, the last row read is returned as well,
+-- to show how far it got.
 with looked as materialized (
   select d.id, d.died_at, /* matches: */ true /* :matches */ as matched,
     row_number() over (order by d.died_at desc, d.id desc) as place
@@ -161,7 +161,7 @@ listed as materialized (
   limit :limit::bigint + 1
 )
 select l.matched, j.died_at, j.reason,
-  -- Of long metadata nothing is unpacked for a list.
+  -- A list does not unpack long metadata.
   case
     when j.reason = 'deleted' and pg_column_size(j.metadata) <= 20000
       then left(j.metadata ->> 'riverui:deleted_by', 200)
@@ -204,8 +204,8 @@ j.id, j.state, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finali
 /* schema */riverui_dead_job j;
 
 -- name: dead_job_name_list
--- Kinds and queues, each found by its index: a step from one name to the next. In the collation "C" lower() changes
--- ASCII letters alone.
+-- Kinds and queues, found by index: one step from each name to the next. In the collation "C" lower() changes only
+-- ASCII letters.
 with recursive kinds as (
   (select d.kind as name from /* schema */riverui_dead_job d order by d.kind limit 1)
   union all
@@ -272,7 +272,7 @@ from /* schema */riverui_dead_job d
 where d.id = :id::bigint;
 
 -- name: dead_job_restore_many
--- It comes back under its id, so that links, logs and other jobs that name it go on to be true.
+-- The job keeps its id, so that links, logs and other jobs that name it stay valid.
 with asked as (
   select distinct a.id from unnest(:ids::bigint[]) as a (id)
 ),

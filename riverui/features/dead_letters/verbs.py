@@ -1,4 +1,4 @@
-"""What is done to dead letters: they come back as jobs, or are removed for good."""
+"""Actions on dead letters: retry them, undo a deletion, or remove them permanently."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ RETRY_DEAD_LETTERS = replace(
     label="Retry dead letters",
     on_dead_letters=RETRY,
     effect=(
-        "It is a job again under its number, without attempts and errors, and available at once.",
-        "They are jobs again under their numbers, without attempts and errors, and available at"
-        " once.",
+        "It becomes a job again with its id, without attempts and errors, available at once.",
+        "They become jobs again with their ids, without attempts and errors, available at once.",
     ),
     extension=True,
 )
@@ -63,22 +62,22 @@ DELETE_DEAD_LETTERS = replace(
     label="Delete dead letters",
     on_dead_letters=DELETE,
     effect=(
-        "It is removed for good, with args, errors and logs. This cannot be undone.",
-        "They are removed for good, with their args, errors and logs. This cannot be undone.",
+        "It is removed permanently, with args, errors and logs. This cannot be undone.",
+        "They are removed permanently, with their args, errors and logs. This cannot be undone.",
     ),
     extension=True,
 )
 DEAD_LETTER_VERBS: Mapping[str, JobVerb] = {
     verb.name: verb for verb in (RETRY_DEAD_LETTERS, DELETE_DEAD_LETTERS)
 }
-"""What can be done to all matching dead letters."""
+"""The verbs for all matching dead letters."""
 
 _RETRY_LIMIT = timedelta(seconds=10)
-"""How long parts of a retry are tried again where the caller sets no limit."""
+"""How long parts of a retry are repeated if the caller sets no limit, in seconds."""
 
 
 class _Refused(Exception):
-    """What retries jobs has left some of them as they were."""
+    """Some jobs could not be retried."""
 
     def __init__(self, reason: SkipReason) -> None:
         super().__init__(reason.value)
@@ -86,13 +85,13 @@ class _Refused(Exception):
 
 
 _Restore = Callable[[Transaction, Sequence[int], JobPilot], Awaitable[list[JobChanges]]]
-"""Makes dead letters jobs again, all or none of them."""
+"""Restores dead letters, all or none of them."""
 
 
 @contextmanager
-def table_told() -> Iterator[None]:
-    """Say which migration is missing, with NotSupported, where the table of dead letters is not
-    there.
+def needing_table() -> Iterator[None]:
+    """Raise NotSupported, which names the missing migration, if the table of dead letters does not
+    exist.
     """
     try:
         yield
@@ -101,8 +100,8 @@ def table_told() -> Iterator[None]:
 
 
 async def get(executor: Executor, id: int) -> DeadJob:
-    """Return one dead letter; NotFound where there is none."""
-    with table_told():
+    """Return one dead letter; raise NotFound if it does not exist."""
+    with needing_table():
         row = await DeadLetterStore(executor).dead_job_row_get(id)
     if row is None:
         raise _not_found(id)
@@ -116,7 +115,7 @@ async def retry(
     pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
-    """Let up to MAX_IDS dead letters be worked again in one transaction; see retry_tx."""
+    """Retry up to MAX_IDS dead letters in one transaction; see retry_tx."""
     if not ids:
         return JobChanges()
     async with driver.transaction(timeout=time_limit) as transaction:
@@ -130,23 +129,23 @@ async def retry_tx(
     pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
-    """Put dead letters back under their ids, as jobs without attempts and errors, and retry them as
-    any other job, so that features take part; what cannot be retried stays a dead letter.
+    """Put dead letters back under their ids, as jobs without attempts and errors, and retry them
+    like any other job, so that features take part. What cannot be retried stays a dead letter.
     """
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
     until = time.monotonic() + (time_limit or _RETRY_LIMIT).total_seconds()
-    with table_told():
+    with needing_table():
         return merge(*await _in_halves(_retry, transaction, unique, pilot, until))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deletion:
-    """Jobs that somebody deleted, and that are kept."""
+    """Jobs that a user deleted and that were kept."""
 
     changes: JobChanges
     died_at: datetime | None
-    """By which an undo finds them again; None where no job was deleted."""
+    """When they were kept, for an undo; None if no job was deleted."""
 
 
 async def delete_jobs(
@@ -162,7 +161,7 @@ async def delete_jobs(
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         keeping = _Keeping(transaction, user)
-        with table_told():
+        with needing_table():
             changes = await jobs.apply_tx(
                 cast(Transaction, keeping), DELETE, ids, pilot=pilot, time_limit=time_limit
             )
@@ -204,7 +203,7 @@ class _KeepingJobs:
             return skipped
         self.died_at = kept.died_at
         gone = await self._transaction.jobs.delete_many(kept.changes.changed)
-        # What still is a job is no dead letter.
+        # A job that was not deleted needs no dead letter.
         if left := [job_id for job_id, _ in gone.skipped]:
             await letters.dead_job_delete_many(left)
         return merge(gone, skipped)
@@ -218,12 +217,12 @@ async def undo(
     pilot: JobPilot,
     time_limit: timedelta | None = None,
 ) -> JobChanges:
-    """Put the jobs back that this person deleted at that time, as they were; see
-    `dead_job_undo_many`. Waiting jobs of sequences get into line again, by a retry.
+    """Put the jobs back that this user deleted at that time, as they were; see
+    `dead_job_undo_many`. Waiting jobs of sequences get into line again by a retry.
     """
     until = time.monotonic() + (time_limit or _RETRY_LIMIT).total_seconds()
     async with driver.transaction(timeout=time_limit) as transaction:
-        with table_told():
+        with needing_table():
             letters = DeadLetterStore(transaction)
             ids = await letters.dead_job_deleted_list(died_at, user=user, limit=MAX_IDS)
             return merge(*await _in_halves(_undo, transaction, ids, pilot, until))
@@ -232,15 +231,15 @@ async def undo(
 async def delete(
     driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
-    """Remove up to MAX_IDS dead letters for good, in one transaction."""
+    """Remove up to MAX_IDS dead letters permanently, in one transaction."""
     async with driver.transaction(timeout=time_limit) as transaction:
         return await delete_tx(transaction, ids)
 
 
 async def delete_tx(executor: Executor, ids: Sequence[int]) -> JobChanges:
-    """Remove up to MAX_IDS dead letters for good."""
+    """Remove up to MAX_IDS dead letters permanently."""
     assert len(ids) <= MAX_IDS
-    with table_told():
+    with needing_table():
         return await DeadLetterStore(executor).dead_job_delete_many(ids)
 
 
@@ -260,7 +259,7 @@ async def apply_tx(
 
 
 def check(id: int, changes: JobChanges) -> None:
-    """Raise for a dead letter that is not there, that is locked, or whose unique key is taken."""
+    """Raise for a dead letter that does not exist, is locked, or whose unique key is taken."""
     for _, reason in changes.skipped:
         if reason is SkipReason.NOT_FOUND:
             raise _not_found(id)
@@ -275,7 +274,7 @@ def check(id: int, changes: JobChanges) -> None:
 
 
 async def _undo(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -> list[JobChanges]:
-    """Put deleted jobs back, those of sequences by a retry."""
+    """Put deleted jobs back; retry those of sequences."""
     back = await DeadLetterStore(transaction).dead_job_undo_many(ids)
     in_line = JobChanges()
     if back.requested:
@@ -286,7 +285,7 @@ async def _undo(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -
 
 
 async def _retry(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -> list[JobChanges]:
-    """Make dead letters jobs again, and retry these."""
+    """Turn dead letters back into jobs, and retry these."""
     back = await DeadLetterStore(transaction).dead_job_restore_many(ids)
     retried = await pilot.retry(transaction, back.changed)
     if retried.skipped:
@@ -297,7 +296,7 @@ async def _retry(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) 
 async def _in_halves(
     restore: _Restore, transaction: Transaction, ids: Sequence[int], pilot: JobPilot, until: float
 ) -> list[JobChanges]:
-    """Restore dead letters; where one is in the way, each half for itself."""
+    """Restore dead letters; if one cannot be restored, restore each half separately."""
     if not ids:
         return []
     if time.monotonic() > until:

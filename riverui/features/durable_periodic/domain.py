@@ -1,4 +1,4 @@
-"""Durable periodic jobs: those whose next run outlives their leader."""
+"""Durable periodic jobs: their next run is stored, so it survives a change of the leader."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from enum import StrEnum
 from typing import NamedTuple
 
 MOST_SCHEDULE = 200
-"""Characters of a schedule's expression: the longest that makes sense has some hundred."""
+"""Longest schedule expression, in characters; useful ones need about a hundred."""
 MOST_USER = 200
-"""Characters of the name of who changed something."""
+"""Longest name of the user who changed something, in characters."""
 
 
 class DurablePeriodicRow(NamedTuple):
-    """What is kept of one periodic job."""
+    """The stored row of one periodic job."""
 
     id: str
     created_at: datetime
     updated_at: datetime
-    """When a leader last knew the job."""
+    """When a leader last confirmed the job."""
     next_run_at: datetime | None
-    """None where the leader has to work it out: at first, and after a change."""
+    """None if the leader has yet to compute it: at first, and after a change."""
     paused_at: datetime | None
     run_requested_at: datetime | None
-    """When somebody asked for a run besides; None once it is inserted."""
+    """When a user asked for an extra run; None once it is inserted."""
     changed_at: datetime | None
-    """When somebody last changed something; None where nobody did."""
+    """When a user last changed something; None for never."""
     changed_by: str
     program_schedule: str
     """The program's own schedule, as a cron expression."""
     schedule: str
-    """What somebody has put in its place; empty where nobody did."""
+    """The schedule that a user set instead; empty if there is none."""
 
 
 class PeriodicChange(StrEnum):
-    """What a person changes about a durable periodic job."""
+    """What a user can change about a durable periodic job."""
 
     PAUSE = "pause"
     RESUME = "resume"

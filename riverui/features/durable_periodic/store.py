@@ -25,7 +25,7 @@ class DurablePeriodicStore(Store):
     async def durable_periodic_list(
         self, *, ids: Sequence[str] | None = None, limit: int
     ) -> Sequence[DurablePeriodicRow]:
-        """Return periodic jobs by id: these, or all of them."""
+        """Return periodic jobs by id: these, or all."""
         values: dict[str, Any] = {"limit": limit}
         slots = {"columns": _COLUMNS}
         if ids is None:
@@ -36,10 +36,10 @@ class DurablePeriodicStore(Store):
         return [DurablePeriodicRow(**row._asdict()) for row in rows.records()]
 
     async def durable_periodic_save(self, saves: Sequence[NextRun]) -> Sequence[str]:
-        """Write down when jobs come next, one save an id; return the ids that were saved.
+        """Store next runs, one save per id; return the ids that were saved.
 
-        One is not where the row says otherwise by now: that the run was inserted by another leader,
-        or that somebody has changed the schedule.
+        A save is skipped if the row has changed: another leader has inserted the run, or a user has
+        changed the schedule.
         """
         answered = [save for save in saves if save.run_requested_at is not None]
         planned = [save for save in saves if save.run_requested_at is None]
@@ -60,15 +60,15 @@ class DurablePeriodicStore(Store):
         return saved
 
     async def durable_periodic_touch(self, schedules: Mapping[str, str]) -> None:
-        """Say that a leader knows these jobs, by id, and what schedules their program gives them.
-        Rows that are not there stay away.
+        """Record that a leader knows these jobs, by id, and the schedules that their program sets.
+        Missing rows are not created.
         """
         values = {"ids": list(schedules), "schedules": list(schedules.values())}
         await self._sql.rows("durable_periodic_touch", values)
 
     async def durable_periodic_reap(self, *, unused_for: timedelta, changed_for: timedelta) -> int:
-        """Forget jobs that no leader has known for so long, those that somebody changed after
-        `changed_for` only (of these just the next run is forgotten before); return how many.
+        """Delete jobs that no leader has touched for `unused_for`; those that a user changed only
+        after `changed_for` (of these, `unused_for` clears just the next run). Return how many.
         """
         values = {"unused": unused_for.total_seconds(), "changed": changed_for.total_seconds()}
         return int((await self._sql.rows("durable_periodic_reap", values)).value())
@@ -76,7 +76,7 @@ class DurablePeriodicStore(Store):
     async def durable_periodic_change(
         self, id: str, change: PeriodicChange, *, schedule: str = "", user: str = ""
     ) -> DurablePeriodicRow | None:
-        """Do what a person asks, and return the row afterwards; None where there is none."""
+        """Apply a user's change and return the row afterwards; None if the row does not exist."""
         if not all(map(is_storable, (id, schedule, user))):
             return None
         values = {"id": id, "change": change.value, "schedule": schedule, "username": user}

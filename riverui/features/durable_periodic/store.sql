@@ -12,8 +12,8 @@ order by p.id
 limit :limit::bigint;
 
 -- name: durable_periodic_save
--- A run that was planned is saved where the row has not gone on without it; what was not planned, where there is no row
--- or its next run is still to be worked out.
+-- A planned run is saved if the row is still at that run; an unplanned one if there is no row or its next run is yet to
+-- be computed.
 with given as (
   select s.id, s.next_run_at, s.planned_at
   from unnest(:ids::text[], :next_runs::timestamptz[], :planned::timestamptz[]) as s (id, next_run_at, planned_at)

@@ -18,22 +18,22 @@ from riverui.storage.interface import Driver
 from riverui.storage.tables import MISSING, REMEDY
 
 RIGHT = "periodic.manage"
-"""The right to change them."""
+"""The right to change durable periodic jobs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodicVerb:
-    """The words of one change."""
+    """One change: its label, icon and messages."""
 
     change: PeriodicChange
     label: str
     icon: str
     done: str
-    """The notice, in front of the job's id."""
+    """The notice's text before the job's id."""
 
     @property
     def name(self) -> str:
-        """Its name in addresses."""
+        """Its name in URLs."""
         return self.change.value
 
 
@@ -41,7 +41,10 @@ PERIODIC_VERBS: Mapping[PeriodicChange, PeriodicVerb] = {
     verb.change: verb
     for verb in (
         PeriodicVerb(
-            change=PeriodicChange.RUN, label="Run now", icon="play", done="A job comes now of"
+            change=PeriodicChange.RUN,
+            label="Run now",
+            icon="play",
+            done="A job is inserted now for",
         ),
         PeriodicVerb(change=PeriodicChange.PAUSE, label="Pause", icon="pause", done="Paused:"),
         PeriodicVerb(change=PeriodicChange.RESUME, label="Resume", icon="play", done="Resumed:"),
@@ -90,7 +93,7 @@ async def change(
 def _check(schedule: str) -> None:
     if len(schedule) > MOST_SCHEDULE:
         raise BadRequest(f"A schedule may have at most {MOST_SCHEDULE} characters.")
-    # Loads cronsim, which no other page needs.
+    # Imports cronsim, which no other page needs.
     from riverui.domain.schedules import CronSchedule
 
     try:

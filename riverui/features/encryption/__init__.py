@@ -1,1 +1,1 @@
-"""Args that are encrypted in the database."""
+"""Encrypts the args of jobs in the database."""

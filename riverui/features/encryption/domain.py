@@ -1,13 +1,13 @@
-"""Seal and open args that are encrypted in the database.
+"""Encrypt args in the database, and decrypt them.
 
-They are an object with one key, `river_encrypt`, as River Pro has it. Its value is ours, base64 of
+They are an object with the key `river_encrypt`, as in River Pro. Its value is ours: base64 of
 
     1 byte    version, 1
-    5 bytes   id of the key, so that it can be told which one is missing
+    5 bytes   id of the key, to report which one is missing
     24 bytes  nonce, a random one for each job
     the rest  NaCl secretbox (XSalsa20 and Poly1305) of the args' JSON in UTF-8
 
-The first six bytes are eight characters of base64, by which SQL can count the jobs of a key.
+The first six bytes are eight characters of base64, so SQL can count the jobs of a key.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from nacl.secret import SecretBox
 
 KEY_BYTES = 32
-"""Bytes of a key: NaCl's."""
+"""Length of a key in bytes, as NaCl requires."""
 
 _VERSION = b"\x01"
 _HEADER = 6
-"""Bytes of version and id of the key."""
+"""Length of version and key id in bytes."""
 
 
 class ArgsKeys:
-    """Keys that seal and open args: the first one seals, each opens what it has sealed.
+    """Keys that encrypt and decrypt args: the first encrypts, each decrypts what it has encrypted.
 
-    ConfigError for what is no key, and where PyNaCl is not installed.
+    Raises ConfigError for an invalid key, and if PyNaCl is not installed.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -44,7 +44,7 @@ class ArgsKeys:
         self._boxes: dict[bytes, SecretBox] = {}
         for key in keys:
             if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-                # The key itself is not told.
+                # Do not show the key itself.
                 raise ConfigError(f"An encryption key must be {KEY_BYTES} bytes.")
             self._boxes[_key_id(key)] = _box(key)
         self._first = next(iter(self._boxes))
@@ -54,18 +54,18 @@ class ArgsKeys:
 
     @property
     def ids(self) -> Sequence[str]:
-        """Return what sealed args begin with, for each key: eight characters of base64."""
+        """Return the prefix of encrypted args for each key: eight characters of base64."""
         return [b64encode(_VERSION + key).decode() for key in self._boxes]
 
     def seal(self, args: str) -> str:
-        """Return sealed args, as JSON text."""
+        """Return the encrypted args as JSON text."""
         box = self._boxes[self._first].encrypt(args.encode())
         sealed = b64encode(_VERSION + self._first + bytes(box)).decode()
         return f'{{"{SEALED}":"{sealed}"}}'
 
     def open(self, args: str) -> OpenedArgs:
-        """Return what was sealed. DecryptionError where it was not sealed by one of the keys, or is
-        damaged.
+        """Return the decrypted args. Raise DecryptionError if they were not encrypted by one of the
+        keys, or are damaged.
         """
         from nacl.exceptions import CryptoError
 
@@ -75,13 +75,13 @@ class ArgsKeys:
             sealed = b""
         if sealed[:1] != _VERSION:
             raise DecryptionError(
-                f"The args are encrypted in a way that riverui does not know ({SEALED})."
+                f"The args are encrypted in a format that riverui does not know ({SEALED})."
             )
         box = self._boxes.get(sealed[1:_HEADER])
         if box is None:
             raise DecryptionError(
                 f"The args are encrypted with the key {b64encode(sealed[:_HEADER]).decode()}, which"
-                f" is none of those given here ({', '.join(self.ids)})."
+                f" is not one of the given keys ({', '.join(self.ids)})."
             )
         try:
             return OpenedArgs(box.decrypt(sealed[_HEADER:]).decode())
@@ -90,8 +90,8 @@ class ArgsKeys:
 
 
 def keys_of(text: str) -> ArgsKeys:
-    """Return the keys of a file's text: base64, one a line, the one that encrypts first; empty
-    lines and those after `#` do not count. ConfigError for other text.
+    """Return the keys in a file's text: base64, one per line, the encrypting one first. Ignore
+    empty lines and text after `#`. Raise ConfigError for other text.
     """
     keys = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -111,7 +111,7 @@ def keys_of(text: str) -> ArgsKeys:
 
 
 def _key_id(key: bytes) -> bytes:
-    """Return what tells a key from others, and nothing about it."""
+    """Return an id that identifies the key without revealing it."""
     return blake2b(key=key, digest_size=_HEADER - 1, person=b"riverui key id").digest()
 
 

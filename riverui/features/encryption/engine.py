@@ -15,13 +15,14 @@ from riverui.features.encryption.domain import ArgsKeys
 class Encryption(Plugin):
     """A plugin that encrypts args before they are inserted, and decrypts them for workers.
 
-    `keys` are 32 bytes each: the first encrypts, each decrypts what it has encrypted. With
+    `keys` are 32 bytes each: the first encrypts, and each decrypts what it has encrypted. With
     `include_kinds` only jobs of these kinds are encrypted, with `exclude_kinds` all others, with
-    `decrypt_only` none any more. What is encrypted is decrypted whatever its kind, and what is not
-    is worked as it is. ConfigError for what cannot be used, and without the extra `crypto`.
+    `decrypt_only` none. Encrypted args are decrypted whatever the job's kind; plain args are worked
+    as they are. Raises ConfigError for invalid arguments, and if the extra `crypto` is not
+    installed.
 
-    Its place is in `ClientConfig.plugins`, as the first: what comes before it, such as a worker's
-    own middleware, sees encrypted args.
+    It should be the first in `ClientConfig.plugins`: plugins before it, such as a worker's own
+    middleware, see encrypted args.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Encryption(Plugin):
 
     @property
     def key_ids(self) -> Sequence[str]:
-        """Return what encrypted args begin with, for each key, to count them in SQL."""
+        """Return the prefix of encrypted args for each key, to count them in SQL."""
         return self._keys.ids
 
     def encrypts(self, kind: str) -> bool:
@@ -57,16 +58,16 @@ class Encryption(Plugin):
         return self._include is None or kind in self._include
 
     def insert_begin(self, request: InsertRequest) -> None:
-        """Encrypt the args, unless they are encrypted already. What of them makes the job unique
-        has been taken by now.
+        """Encrypt the args, unless they are encrypted already. The job's unique key has been
+        computed from the plain args before.
         """
         if self.encrypts(request.kind) and not is_sealed(request.encoded_args):
             request.encoded_args = self._keys.seal(request.encoded_args)
 
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
-        """Go on with decrypted args; DecryptionError where none of the keys fits."""
+        """Work the job with decrypted args; raise DecryptionError if none of the keys fits."""
         await do_inner(self.opened(job))
 
     def opened(self, job: JobRow) -> JobRow:
-        """Return a job with decrypted args; DecryptionError where none of the keys fits."""
+        """Return the job with decrypted args; raise DecryptionError if none of the keys fits."""
         return job._replace(args=self._keys.open(job.args)) if is_sealed(job.args) else job

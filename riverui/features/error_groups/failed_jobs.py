@@ -1,4 +1,4 @@
-"""Reading failed jobs by their errors."""
+"""Reads failed jobs and their errors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class FailedJobs(NamedTuple):
     """The failed jobs that were found."""
 
     places: Sequence[FailedJobPlace]
-    """The newest first."""
+    """Newest first."""
     more: bool
-    """Whether there are others."""
+    """Whether there are more."""
 
 
 class FailedJobStore(Store):
-    """Reading failed jobs."""
+    """Reads failed jobs."""
 
     async def failed_job_list(self, *, limit: int) -> FailedJobs:
-        """Find the newest failed jobs: discarded ones that ended last and retryable ones that are
-        due next, by the time of their last attempt.
+        """Return the newest failed jobs, by the time of their last attempt: the last discarded ones
+        and the retryable ones that are due next.
         """
         rows = (await self._sql.rows("failed_job_list", {"limit": limit})).records()
         return FailedJobs(
@@ -35,8 +35,8 @@ class FailedJobStore(Store):
         )
 
     async def job_error_list(self, ids: Collection[int]) -> Sequence[JobErrorRow]:
-        """Return what the last attempt of each of these jobs has left, those that have not failed
-        any more left out. Messages are cut to 2,000 characters, traces to some 8,000.
+        """Return the error of the last attempt of each of these jobs, without those that are no
+        longer failed. Messages are cut to 2,000 characters, traces to some 8,000.
         """
         values = {"ids": list(ids), "error_length": MOST_ERROR, "trace_length": MOST_TRACE}
         return [

@@ -1,8 +1,8 @@
 -- Failed jobs by their errors.
 
 -- name: failed_job_list
--- Discarded jobs by the time of their end. Retryable ones have no index by time: of each queue and priority an equal
--- share is taken of those that are due next, which are those that failed a short time ago.
+-- Discarded jobs by the time of their end. Retryable ones have no index by time: an equal share of each queue and
+-- priority is read, of the jobs that are due next, as these have failed most recently.
 with recursive pair as (
   (
     select j.queue, j.priority, 1 as n from /* schema */river_job j
@@ -49,7 +49,7 @@ order by f.at desc, f.id desc
 limit :limit::bigint;
 
 -- name: job_error_list
--- What is too large would have to be unpacked whole for its last error.
+-- A row that is too large is skipped: reading its last error would unpack all of it.
 select j.id, j.state::text as state, j.attempt, j.kind, j.queue,
   coalesce(left(j.attempted_by[array_upper(j.attempted_by, 1)], 100), '') as worker,
   coalesce(left(case when m.small then j.metadata ->> 'riverui:release' end, 100), '') as release,

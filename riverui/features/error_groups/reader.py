@@ -1,4 +1,4 @@
-"""The failed jobs of a database by their errors, read once for all viewers of a process."""
+"""Groups the failed jobs of a database by error; one read serves all viewers of a process."""
 
 from __future__ import annotations
 
@@ -35,59 +35,59 @@ log = logging.getLogger("riverui.errors")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorGroupLimits:
-    """How much is read of failed jobs, how often, and what is remembered."""
+    """How much is read of failed jobs, how often, and what is stored."""
 
     jobs: int = 5_000
-    """Failed jobs that are looked at, the newest ones: some 2 MB of this process's memory."""
+    """Newest failed jobs that are read: some 2 MB of this process's memory."""
     batch: int = 250
-    """Jobs whose errors are read and grouped in one go: some 10 ms of this process's time."""
+    """Jobs whose errors are read and grouped at once: some 10 ms of this process's time."""
     fresh_seconds: float = 3.0
-    """For which a reading answers everyone: somewhat longer than pages wait between refreshes."""
+    """How long a read is reused: somewhat longer than the interval at which pages refresh."""
     rest: float = 20.0
-    """A reading rests at least this many times as long as it took."""
+    """The pause after a read, as a multiple of the time it took."""
     wait_seconds: float = 0.1
-    """For a new reading: a page shows what is known by then."""
+    """How long a request waits for a new read; after that it gets the cached groups."""
     program_wait_seconds: float = 2.0
-    """For the first reading where a program asks, which does not ask again."""
+    """How long an API request waits for the first read, as it does not refresh by itself."""
     remember_seconds: float = 30.0
-    """Between two times that what was seen is written down."""
+    """Time between two writes of what was read."""
     news_seconds: float = 1.0
-    """The same where there is a new group, or one that came back."""
+    """The same if a group is new or has been reopened."""
     remembered: int = 20_000
-    """Groups in the table: some 20 MB. Beyond them new ones are not remembered."""
+    """Most rows in the table of groups: some 20 MB. Further groups are not stored."""
     written: int = 1_000
-    """Groups that are written down at a time, those that failed last first."""
+    """Groups that one write stores, those that failed last first."""
     keep: timedelta = timedelta(days=90)
-    """How long a group is remembered after it was last seen or decided about."""
+    """How long a group is kept after it was last seen or decided about."""
     forget_seconds: float = 3_600.0
-    """Between two times that older ones are deleted."""
+    """Time between two deletions of old groups."""
     forgotten: int = 500
     """Groups that one statement deletes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorReading:
-    """The groups as they were last known."""
+    """The groups at the last read."""
 
     groups: Mapping[str, ErrorGroup] = field(default_factory=dict)
     """By fingerprint, those that failed last first."""
     looked_at: int = 0
-    """Failed jobs that were looked at."""
+    """Failed jobs that were read."""
     more: bool = False
-    """Whether there are others, which are older."""
+    """Whether there are older ones besides."""
     at: datetime | None = None
-    """When it was read; None where it never was."""
+    """When it was read; None if never."""
     complete: bool = False
-    """Whether all were looked at that are to be; else it is going on."""
+    """Whether the read is finished; False while it continues."""
     remembered: bool = False
-    """Whether the database has the table that remembers groups."""
-    trouble: str = ""
-    """Why they could not be read lately, as a sentence; empty where they could."""
+    """Whether the database has the table that stores groups."""
+    problem: str = ""
+    """Why the last read failed, as a sentence; empty if it did not."""
 
     since: datetime | None = None
-    """From when on every failed job was looked at; None for all."""
+    """All jobs that failed after this time were read; None if all failed jobs were."""
     kinds: Sequence[str] = ()
-    """Of the jobs looked at, the commonest first."""
+    """Kinds of the jobs read, commonest first."""
     queues: Sequence[str] = ()
 
 
@@ -108,28 +108,28 @@ class ErrorGroups:
         self._clock = clock
         self._table = OwnTableWatch(driver, clock=clock)
         self._jobs: dict[int, FailedJob] = {}
-        """Those looked at, by id."""
+        """The jobs read, by id."""
         self._signatures: dict[str, ErrorSignature] = {}
         self._reading = ErrorReading()
         self._flight: asyncio.Task[None] | None = None
         self._due = float("-inf")
-        """When (by the clock) the reading has to be made anew."""
+        """When (by the clock) the next read is due."""
         self._expired = 0
-        """How often somebody has changed what is read."""
+        """How often a user has changed what is read."""
         self._written = float("-inf")
         self._forgot = float("-inf")
 
     @property
     def offered(self) -> bool:
-        """Return whether the driver can read failed jobs at all."""
+        """Return whether the driver can read failed jobs."""
         return SQL in self._driver.capabilities
 
     async def read(self, *, whole: bool = False) -> ErrorReading:
-        """Return the groups as they are known, made anew where that is due. It waits a moment for
-        them, longer where whoever asks wants the `whole` and nothing is known yet.
+        """Return the cached groups, and read them again if that is due. Wait a moment for the read;
+        longer if `whole` is set and nothing is cached yet.
         """
         if not self.offered:
-            return ErrorReading(trouble=SQL.missing)
+            return ErrorReading(problem=SQL.missing)
         flight = self._flight
         if flight is not None and flight.get_loop() is not asyncio.get_running_loop():
             flight = None
@@ -143,8 +143,8 @@ class ErrorGroups:
         return self._reading
 
     async def find(self, fingerprint: str) -> ErrorGroup | None:
-        """Return one group, of whose jobs there may be none any more; None where nothing is known
-        of it. DatabaseError where what is remembered cannot be read.
+        """Return one group, which may have no jobs any more; None if it is unknown. Raise
+        DatabaseError if the stored groups cannot be read.
         """
         reading = await self.read(whole=True)
         if group := reading.groups.get(fingerprint):
@@ -156,25 +156,25 @@ class ErrorGroups:
         return remembered_group(rows[0]) if rows else None
 
     def expire(self) -> None:
-        """Have the next who asks read anew: somebody has changed jobs or decided about a group."""
+        """Read again at the next request: a user has changed jobs or decided about a group."""
         self._expired += 1
         self._due = float("-inf")
 
     async def close(self) -> None:
-        """End what runs in the background."""
+        """Stop the background task."""
         await cancel_all({self._flight} if self._flight else set())
 
     async def _read(self) -> None:
-        """Read anew, and note why where that is in vain."""
+        """Read again, and record the error if that fails."""
         started, expired = self._clock(), self._expired
         try:
             await self._look()
         except DatabaseError as error:
-            self._reading = replace(self._reading, trouble=error.public)
+            self._reading = replace(self._reading, problem=error.public)
         except Exception:
             log.exception("failed jobs could not be grouped")
-            trouble = "Something went wrong; see the server's log."
-            self._reading = replace(self._reading, trouble=trouble)
+            problem = "Something went wrong; see the server's log."
+            self._reading = replace(self._reading, problem=problem)
         finally:
             now = self._clock()
             rest = max(self._limits.fresh_seconds, (now - started) * self._limits.rest)
@@ -205,7 +205,8 @@ class ErrorGroups:
                 newest.setdefault(signature.fingerprint, signature)
             signatures |= newest
             if first and n & (n - 1) == 0:
-                # Viewers need not wait for the rest: they get the first, second, fourth, … batch.
+                # Viewers do not wait for the whole read: they get the first, second, fourth, …
+                # batch.
                 more = found.more or len(jobs) < len(found.places)
                 self._reading = _reading(jobs, grouped(jobs.values(), signatures), more=more)
             await asyncio.sleep(0)
@@ -216,9 +217,8 @@ class ErrorGroups:
             try:
                 groups = await self._with_memory(groups)
             except DatabaseError as error:
-                # Somebody has taken the table away, or this user may not read it: the jobs are
-                # told all the same.
-                log.warning("what is remembered of errors could not be read: %s", error)
+                # The table was removed, or this user may not read it: show the jobs without it.
+                log.warning("stored error groups could not be read: %s", error)
                 self._table.ask_again()
                 remembered = False
         self._reading = replace(
@@ -226,7 +226,7 @@ class ErrorGroups:
         )
 
     async def _with_memory(self, groups: Mapping[str, ErrorGroup]) -> dict[str, ErrorGroup]:
-        """Return the groups with what is remembered of them, and write down what is new."""
+        """Return the groups with their stored rows, and store what is new."""
         async with self._driver.reading() as executor:
             rows = await ErrorGroupStore(executor).error_group_list(tuple(groups))
         found = _joined(groups, rows)
@@ -240,7 +240,7 @@ class ErrorGroups:
             try:
                 return await self._remember(found, now)
             except DatabaseError as error:
-                log.warning("groups of errors could not be written down: %s", error)
+                log.warning("error groups could not be stored: %s", error)
         return found
 
     @property
@@ -250,8 +250,8 @@ class ErrorGroups:
     async def _remember(
         self, groups: Mapping[str, ErrorGroup], now: datetime
     ) -> dict[str, ErrorGroup]:
-        """Write down what was seen, unless another dashboard is at it; return the groups as they
-        are remembered then.
+        """Store what was read, unless another dashboard is doing so; return the groups as they are
+        stored then.
         """
         limits = self._limits
         async with self._driver.transaction() as transaction:
@@ -278,7 +278,7 @@ class ErrorGroups:
 def _reading(
     jobs: Mapping[int, FailedJob], groups: Mapping[str, ErrorGroup], *, more: bool
 ) -> ErrorReading:
-    """Return what is known now."""
+    """Return the current state of the read."""
     found = jobs.values()
     return ErrorReading(
         groups=groups,
@@ -294,7 +294,7 @@ def _reading(
 def _signed(
     row: JobErrorRow, signed: dict[tuple[str, str, str], ErrorSignature]
 ) -> tuple[FailedJob, ErrorSignature]:
-    """Return a job with its signature; equal texts are looked at once."""
+    """Return a job with its signature; equal texts are parsed once."""
     texts = (row.error, row.trace, row.given)
     if (signature := signed.get(texts)) is None:
         signature = signed[texts] = error_signature(*texts)

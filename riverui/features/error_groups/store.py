@@ -1,4 +1,4 @@
-"""What is remembered of groups of failed jobs, in `riverui_error_group`."""
+"""Error groups in `riverui_error_group`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class ErrorGroupStore(Store):
     """Operations on the table of groups."""
 
     async def error_group_list(self, fingerprints: Collection[str]) -> Sequence[ErrorGroupRow]:
-        """Return what is remembered of these groups."""
+        """Return the stored rows of these groups."""
         values = {"fingerprints": list(fingerprints)}
         rows = await self._sql.rows("error_group_list", values, columns=_COLUMNS)
         return [_group(row) for row in rows.records()]
 
     async def error_group_turn(self) -> bool:
-        """Return whether it is our turn to write down what was seen, until the end of the
-        transaction: one dashboard at a time does.
+        """Return whether this dashboard may write until the end of the transaction: only one does
+        at a time.
         """
         return bool((await self._sql.row("error_group_turn", {"schema": self._sql.schema})).ours)
 
     async def error_group_see(self, seen: Sequence[ErrorGroupSighting], *, most: int) -> None:
-        """Write down what was seen of groups; new ones only while there are fewer than `most`."""
+        """Store what was read of groups; new ones only while there are fewer than `most`."""
         values = {
             "fingerprints": [group.fingerprint for group in seen],
             "titles": [group.title for group in seen],
@@ -60,8 +60,8 @@ class ErrorGroupStore(Store):
     async def error_group_decide(
         self, seen: ErrorGroupSighting, decision: ErrorDecision, *, username: str
     ) -> ErrorGroupRow:
-        """Write down what somebody has decided about a group, and return it. A group of which
-        nothing is remembered is written down with it.
+        """Store a decision about a group, and return the row. It is created if it does not
+        exist.
         """
         values = {
             "fingerprint": seen.fingerprint,
@@ -82,8 +82,8 @@ class ErrorGroupStore(Store):
         return _group(await self._sql.row("error_group_decide", values, columns=_COLUMNS))
 
     async def error_group_delete_before(self, before: datetime, *, limit: int) -> int:
-        """Forget groups that were seen and decided about before then for the last time, at most
-        `limit`; return how many.
+        """Delete groups that were last seen and decided about before `before`, at most `limit`;
+        return how many.
         """
         values = {"before": instant(before), "limit": limit}
         return len(await self._sql.rows("error_group_delete_before", values))

@@ -1,4 +1,4 @@
--- What is remembered of groups of failed jobs.
+-- Stored rows of error groups.
 
 -- part: error_group_columns (error_group_list.columns)
 g.fingerprint, g.title, g.first_at, g.last_at, g.number, g.sample_job_id, g.state, g.decided_at, g.decided_by,

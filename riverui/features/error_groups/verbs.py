@@ -1,4 +1,4 @@
-"""What people decide about groups of failed jobs."""
+"""Decisions about groups of failed jobs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from riverui.storage.interface import Driver
 RIGHT = "errors.manage"
 """The right to decide."""
 MOST_REASON = 500
-"""Characters of a reason: a sentence or two."""
+"""Longest reason, in characters: a sentence or two."""
 MOST_RELEASE = 100
-"""Characters of a release's name, as of those that jobs name."""
+"""Longest name of a release, in characters; the same as for releases that jobs name."""
 MOST_RELEASES = 100
-"""Releases that are remembered as having failed before."""
+"""Releases that are stored as having failed before."""
 MOST_NUMBER = 2**40
-"""Of failed jobs, in an hour or in all: more than there will be."""
+"""Failed jobs, within an hour or in all: more than will occur."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What somebody asks for, as far as it fits the verb."""
+    """What a user asks for; each verb uses the fields that apply to it."""
 
     reason: str = ""
     release: str = ""
@@ -41,16 +41,16 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorVerb:
-    """Something that can be decided about a group."""
+    """A decision that can be made about a group."""
 
     name: str
     label: str
     icon: str
     done: str
-    """What the group is afterwards."""
+    """The state afterwards, in a word."""
     state: ErrorState
     summary: str
-    """What it does, for the reference of the API."""
+    """What it does, for the API reference."""
     asks: bool
     """Whether it takes anything besides the group."""
     decide: Callable[[ErrorGroup, Asked], ErrorDecision]
@@ -86,8 +86,8 @@ ERROR_VERBS = {
             icon="check",
             done="resolved",
             state=ErrorState.RESOLVED,
-            summary="Marks a group as put right; an attempt that begins later and fails with the"
-            " same error brings it back.",
+            summary="Marks a group as fixed; an attempt that starts later and fails with the"
+            " same error reopens it.",
             asks=True,
             decide=_resolve,
         ),
@@ -97,7 +97,7 @@ ERROR_VERBS = {
             icon="bed",
             done="ignored",
             state=ErrorState.IGNORED,
-            summary="Leaves a group out of the list, for good or until a time, a rate or a number.",
+            summary="Hides a group from the list, permanently or until a time, a rate or a number.",
             asks=True,
             decide=_ignore,
         ),
@@ -107,13 +107,13 @@ ERROR_VERBS = {
             icon="rotate-cw",
             done="unresolved",
             state=ErrorState.UNRESOLVED,
-            summary="Takes back that a group is resolved or ignored.",
+            summary="Makes a resolved or ignored group unresolved again.",
             asks=False,
             decide=_unresolve,
         ),
     )
 }
-"""Every verb on groups by its name, in the order of the buttons."""
+"""Every verb on groups by name, in the order of the buttons."""
 
 
 async def apply(
@@ -125,7 +125,9 @@ async def apply(
     username: str,
     time_limit: timedelta | None = None,
 ) -> None:
-    """Do a verb to a group. BadRequest for too long a text, or a number that makes no sense."""
+    """Apply a verb to a group. Raise BadRequest for a text that is too long, or an invalid
+    number.
+    """
     for name, text, most in (
         ("reason", asked.reason, MOST_REASON),
         ("release", asked.release, MOST_RELEASE),
@@ -145,4 +147,4 @@ async def apply(
 
 
 MOST_USER = 200
-"""Characters of who decided, as it is remembered."""
+"""Longest stored name of the user who decided, in characters."""

@@ -1,1 +1,1 @@
-"""Keys of a queue that share its slots."""
+"""Shares the slots of a queue fairly among keys."""

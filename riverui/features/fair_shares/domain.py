@@ -1,9 +1,8 @@
-"""Whose turn it is: jobs are dealt round by round to the keys of a partition, so that one with many
-jobs does not keep others waiting.
+"""Deals jobs to the keys of a partition in rounds, so that a key with many jobs does not keep the
+others waiting.
 
-Each key has its place in a ring, in the order of the keys. Who deals goes round it, and gives each
-key as many jobs in a round as its weight says. Several who do so each by themselves are fair
-together, so nothing has to be written down.
+The keys form a ring, in their order. The dealer goes round it and gives each key as many jobs per
+round as its weight. Several dealers that each do so are fair together, so no state is stored.
 """
 
 from __future__ import annotations
@@ -20,36 +19,38 @@ from riverui.domain.partitions import Partition
 from riverui.errors import ConfigError
 
 MOST_WEIGHTS = 10_000
-"""Keys that can have a weight of their own: they are kept in each process."""
+"""Most keys with a weight of their own: each process keeps them in memory."""
 MOST_RATIO = 1_000
-"""Times that one weight may be another: so many jobs of a key are dealt in one go."""
+"""Most times that the largest weight may be the smallest: so many jobs of a key are dealt
+at once.
+"""
 _MOST_REPORTED = 20
-"""Weights that signs of life report: of more they only say that there are weights."""
+"""Most weights reported in heartbeats; of more, only that there are weights."""
 _MOST_OWED = 10_000
-"""Keys that are owed jobs: those of the last few fetches."""
+"""Most keys that are owed jobs: those of the last few fetches."""
 _NEARLY = 1e-9
-"""Part of a job that rounding may cost: three thirds are one."""
+"""The rounding error of a sum, as part of a job: three thirds are one."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FairShare:
-    """Deals the jobs of a queue in turn to the keys of a partition. ConfigError names what is
-    wrong.
+    """Deals the jobs of a queue in turn to the keys of a partition. Raises ConfigError that names
+    the problem.
     """
 
     partition: Partition
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Key → how many jobs it gets where others get one. Besides whole keys, such as
-    `{"tenant": "gold"}`, the value alone counts where one arg or the kind tells jobs apart: `gold`.
+    """Key → jobs it gets where other keys get one. Besides whole keys, such as `{"tenant":
+    "gold"}`, the value alone works if one arg or the kind is the key: `gold`.
     """
     default_weight: float = 1.0
-    """For all other keys."""
+    """The weight of all other keys."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.partition, Partition) or self.partition.whole:
-            raise ConfigError("fair_share: partition must say by which args, or by_kind.")
+            raise ConfigError("fair_share: partition must name args or set by_kind.")
         if not isinstance(self.weights, Mapping) or len(self.weights) > MOST_WEIGHTS:
             raise ConfigError(f"fair_share: weights must be a dict of at most {MOST_WEIGHTS:,}.")
         all_weights = [*self.weights.values(), self.default_weight]
@@ -64,7 +65,7 @@ class FairShare:
             )
 
     def as_terms(self) -> dict[str, Any]:
-        """Return what signs of life report: weights are None if they are too many."""
+        """Return the terms for heartbeats; weights are None if there are too many."""
         return {
             "partition": self.partition.as_object(),
             "weights": dict(self.weights) if len(self.weights) <= _MOST_REPORTED else None,
@@ -80,8 +81,8 @@ class FairShare:
 
 
 def read_terms(terms: Mapping[str, Any]) -> tuple[FairShare, bool] | None:
-    """Return the fair share that `as_terms` has written and whether its weights are known; None if
-    it cannot be read.
+    """Return the fair share written by `as_terms`, and whether its weights are known; None if it
+    cannot be read.
     """
     try:
         weights = terms["weights"]
@@ -96,7 +97,7 @@ def read_terms(terms: Mapping[str, Any]) -> tuple[FairShare, bool] | None:
 
 
 def _value_of(key: str, partition: Partition) -> str:
-    """Return the value of the one arg that a key is made of; any other key as it is."""
+    """Return the value of a key's only arg, or any other key as it is."""
     if partition.by_kind or partition.by_args is None or len(partition.by_args) != 1:
         return key
     try:
@@ -108,31 +109,29 @@ def _value_of(key: str, partition: Partition) -> str:
 
 
 class Ring:
-    """Goes round the keys, from where it stopped the last time."""
+    """Goes round the keys, continuing where it last stopped."""
 
     def __init__(self, share: FairShare, *, after: str = "") -> None:
         self.after = after
-        """The key that was dealt to last."""
+        """The key that was last dealt to."""
         self._before = ""
-        """A key before that one, and behind which it is the first to be dealt to."""
+        """A key before that one, after which that one comes first."""
         self._lap = 0
         self._left = 0
-        """Jobs that this key is to get in this round yet."""
+        """Jobs that this key still gets in this round."""
         self._owed: dict[str, tuple[int, int]] = {}
-        """Key → jobs that it is to get besides, and the round in which that was last said."""
+        """Key → extra jobs that it is owed, and the round in which it was last updated."""
         self._share = share
-        # In units of the least weight, no key is passed over in any round.
+        # In units of the smallest weight, so that every key gets a job in every round.
         self._unit = min([*share.weights.values(), share.default_weight])
 
     @property
     def start(self) -> str:
-        """Return the key behind which the next one stands that is to be dealt to."""
+        """Return the key after which dealing continues."""
         return self._before if self._left else self.after
 
     def most(self, wanted: int, keys: int) -> int:
-        """Return how many jobs of each key to read, where `wanted` are to be dealt to so many
-        keys.
-        """
+        """Return how many jobs of each key to read if `wanted` are to be dealt to so many keys."""
         share = self._share
         heaviest = max([*share.weights.values(), share.default_weight]) / self._unit
         turns = 2 if self._owed else 1
@@ -146,9 +145,9 @@ class Ring:
         *,
         whole: bool = True,
     ) -> list[T]:
-        """Return up to `wanted` of the jobs that wait under each key, those that `take` agrees to.
+        """Return up to `wanted` of the jobs that wait under each key, those that `take` accepts.
 
-        Without `whole` these are not all keys: the round ends behind the last one.
+        Without `whole` these are not all keys: the round ends after the last one.
         """
         keys = sorted(key for key, jobs in waiting.items() if jobs)
         at = dict.fromkeys(keys, 0)
@@ -184,19 +183,19 @@ class Ring:
         return dealt
 
     def skip_to(self, key: str) -> None:
-        """Go on behind this key, of which no job is to be dealt."""
+        """Continue after this key without dealing a job to it."""
         self.after = key
         self._left = 0
 
     def begin_again(self) -> None:
-        """Begin the next round, where there are no keys behind the last one."""
+        """Start the next round if there are no keys after the last one."""
         self.after = ""
         self._left = 0
         self._lap += 1
 
     def owe(self, key: str) -> None:
-        """Make up for a job that was dealt to the key and is not worked here, in its next turn;
-        never for more than it gets in a round.
+        """In the key's next turn, make up for a job that was dealt to it and not worked by this
+        client; never for more than it gets in a round.
         """
         count, lap = self._owed.pop(key, (0, self._lap))
         if lap < self._lap - 1:
@@ -207,9 +206,9 @@ class Ring:
             del self._owed[next(iter(self._owed))]
 
     def _quota(self, key: str) -> int:
-        """Return how many jobs a key gets in this round: parts of one are made up for later."""
+        """Return how many jobs a key gets in this round; fractions are carried over."""
         weight = self._share.weight_of(key) / self._unit
         owed, lap = self._owed.pop(key, (0, self._lap))
         due = floor(weight * (self._lap + 1) + _NEARLY) - floor(weight * self._lap + _NEARLY)
-        # Nothing is saved up by a key that had no jobs in the meantime.
+        # A key without jobs saves nothing up.
         return due + (owed if lap >= self._lap - 1 else 0)

@@ -1,8 +1,8 @@
 """Deals the jobs of a queue in turn to the keys of a partition, such as tenants.
 
-Each client goes round the keys by itself, from where it stopped in its last fetch: as each is fair,
-all are together. Where the partition has its index, keys are found by it however many jobs the
-others have; where not, among the first waiting jobs of the queue.
+Each client goes round the keys on its own, continuing where its last fetch stopped: as each is
+fair, all are together. With the partition's index, keys are found by it, however many jobs the
+others have; without, only among the first waiting jobs of the queue.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
 
 _FEW_KEYS = 100
-"""Keys that are always looked at together: a millisecond."""
+"""Up to so many keys are always read together: a millisecond."""
 _MOST_KEYS = 1_000
-"""Keys that one look covers: some 20 ms."""
+"""Keys per read: some 20 ms."""
 _MOST_ROWS = 10_000
-"""Jobs that one look may read."""
+"""Jobs per read."""
 _LOOKS = 8
-"""Looks in one fetch: after these, what was chosen is worked first."""
+"""Reads per fetch; after these, the chosen jobs are worked first."""
 
 
 class FairShares(Feature):
-    """Takes part where a queue has a `fair_share`."""
+    """Enabled for queues with a `fair_share`."""
 
     def chooser(self, work: Producer) -> Chooser | None:
-        """Return who deals the queue's jobs, where it has fair shares."""
+        """Return the chooser for the queue, if it has fair shares."""
         share = work.config.fair_share
         return None if share is None else ShareChooser(work, share)
 
@@ -42,7 +42,7 @@ class FairShares(Feature):
 class ShareChooser(Chooser):
     """Deals the jobs of one queue.
 
-    Few keys are looked at all together. Of many, each look covers those that come next.
+    Few keys are read all together. Of many, each read covers the next ones.
     """
 
     active = True
@@ -52,22 +52,22 @@ class ShareChooser(Chooser):
         self.partition = share.partition
         self._asked = KeyRange(partition=share.partition, per_key=1, keys=1)
         self._dealt = 0
-        """Jobs dealt out of the last look."""
+        """Jobs dealt from the last read."""
         self._filled = False
-        """Whether that was all that there was room for."""
+        """Whether they filled the room."""
         self._keys: int | None = 0
-        """How many there were when all were looked at; None where they are too many for that."""
+        """The number of keys at the last complete read; None if there are too many to read all."""
         self._last: str | None = None
-        """The last key of the look; None where there are none behind it."""
+        """The last key read; None if none follow it."""
         self._laps = self._looks = 0
-        """How often this fetch has come to the end of the keys, and has looked."""
+        """How often this fetch has passed the end of the keys, and has read."""
         self._longest = 0
-        """Jobs of the key that had most, as far as they were read."""
+        """Jobs read of the key with the most jobs."""
         self._ring = Ring(share)
         self._work = work
 
     def key_range(self, room: int, *, again: bool) -> KeyRange | None:
-        """Return the keys to be looked at next; see Chooser."""
+        """Return the keys to read next; see Chooser."""
         if not again:
             self._laps = self._looks = 0
         elif not self._goes_on():
@@ -89,10 +89,10 @@ class ShareChooser(Chooser):
         return self._asked
 
     def looked(self, page: KeyPage | None) -> None:
-        """Take note of whether all keys were looked at."""
+        """Record whether all keys were read."""
         self._last, self._longest = None, 0
         if page is None:
-            # All of the first waiting jobs were, however many keys these have.
+            # All keys among the first waiting jobs were read.
             self._asked = replace(self._asked, after="")
         else:
             self._last = page.last_key
@@ -100,7 +100,7 @@ class ShareChooser(Chooser):
             self._keys = 0 if self._whole else None
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
-        """Return those of the candidates whose turn it is."""
+        """Return the candidates whose turn it is."""
         waiting: defaultdict[str, list[Candidate]] = defaultdict(list)
         for candidate in candidates:
             waiting[candidate.keys[self.partition]].append(candidate)
@@ -112,17 +112,17 @@ class ShareChooser(Chooser):
         return dealt
 
     def lost(self, candidates: Sequence[Candidate]) -> None:
-        """Make up for jobs that another client took: it has dealt them by its own round."""
+        """Make up for jobs that another client took: it dealt them in its own round."""
         for candidate in candidates:
             self._ring.owe(candidate.keys[self.partition])
 
     @property
     def _whole(self) -> bool:
-        """Whether all keys were looked at together."""
+        """Whether all keys were read together."""
         return not self._asked.after and self._last is None
 
     def _goes_on(self) -> bool:
-        """Go on behind the last look, and return whether there may be more jobs to deal."""
+        """Continue after the last read, and return whether there may be more jobs to deal."""
         if self._filled:
             return True
         if self._whole:

@@ -8,9 +8,9 @@ from riverui.storage.interface.engine_params import JobFetchParams
 
 
 class FetchOnlyKnownKinds(Feature):
-    """Leaves jobs of kinds without a worker here to other clients.
+    """Leaves jobs of kinds for which this client has no worker to other clients.
 
-    Every client has it unless `ClientConfig.fetch_only_known_kinds` is off.
+    Enabled unless `ClientConfig.fetch_only_known_kinds` is off.
     """
 
     def __init__(self, workers: Workers) -> None:

@@ -1,4 +1,4 @@
-"""Marks the release that a client runs, so that charts show when it came."""
+"""Marks the release that a client runs, so that charts show when it was deployed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ReleaseMarks(Feature):
     """Marks a client's `release`; the first client that starts with it makes the mark."""
 
     def client_services(self, client: ClientContext) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """Return what makes the mark, once; nothing without a release."""
+        """Return the service that makes the mark, once; nothing without a release."""
         if not client.config.release:
             return {}
 
@@ -24,7 +24,7 @@ class ReleaseMarks(Feature):
                     client.driver, client.config.release, client=client.id
                 )
             except DatabaseError as error:
-                # Charts go without the mark.
+                # A missing mark must not stop the client.
                 client.logger.info("the release could not be marked: %s", error)
             else:
                 if made is not None:

@@ -1,4 +1,4 @@
-"""The marks that charts show, read every few seconds at most."""
+"""The marks that charts show, read at most every few seconds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from riverui.web.http.context import Service
 _SPAN = timedelta(days=91)
 """How far back marks are read: a day more than the longest chart."""
 _MOST = 500
-"""Marks that are kept in memory, the newest: more cannot be told apart in a chart."""
+"""Newest marks kept in memory: a chart cannot show more side by side."""
 _FRESH_SECONDS = 5.0
-"""How long what was read is believed: as long as a person who has just made a mark may wait."""
+"""How long marks are cached: as long as a user who has just made one elsewhere may wait."""
 
 
 class Marks:
@@ -31,14 +31,14 @@ class Marks:
         self._clock = clock
         self._marks: tuple[Mark, ...] = ()
         self._until = float("-inf")
-        """Up to when (of the clock) they are believed."""
+        """Until when (of the clock) the cache is valid."""
         self._reading = asyncio.Lock()
 
     async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
-        """Return the newest marks from `since` on and before `until`, the oldest of them first.
+        """Return the newest marks from `since` on and before `until`, oldest first.
 
-        There are none without the tables of riverui, or before the database has answered once;
-        errors of the database are not raised.
+        Return none without riverui's tables, or before the first successful read. Database errors
+        are not raised.
         """
         async with self._reading:
             if self._clock() >= self._until:
@@ -47,11 +47,11 @@ class Marks:
         return [mark for mark in self._marks if since <= mark.at < until]
 
     def expire(self) -> None:
-        """Read them anew when next asked: somebody has made one here."""
+        """Read again at the next request: a mark was made in this process."""
         self._until = float("-inf")
 
     async def _look(self) -> None:
-        """Read the newest marks; without a database charts go on with what they had."""
+        """Read the newest marks; keep the cached ones if the database does not answer."""
         now = datetime.now(UTC)
         with suppress(DatabaseError):
             async with self._driver.reading() as executor:

@@ -15,11 +15,11 @@ from riverui.storage.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MarkInsertParams:
-    """A mark to keep."""
+    """The values of a new mark."""
 
     label: str
     at: datetime | None = None
-    """None for now, by the database's clock."""
+    """None for the current time, by the database's clock."""
     release: str = ""
     url: str = ""
     user: str = ""
@@ -34,11 +34,10 @@ class MarkStore(Store):
     async def mark_insert(
         self, params: MarkInsertParams, *, within: timedelta
     ) -> tuple[Mark, bool]:
-        """Keep a mark, rounded down to its minute, and return it with True; with False the one of
-        the same label that is there already, its minute at most `within` before or after.
+        """Insert a mark, rounded down to its minute, and return it with True; if one with the same
+        label exists, its minute at most `within` before or after, return that one with False.
 
-        In a transaction: whoever else makes a mark waits for its end, so that many at once make
-        one.
+        Call it in a transaction: concurrent calls wait for its end, so that only one mark is made.
         """
         await self._sql.rows("mark_turn", {"schema": self._sql.schema})
         values = {
@@ -51,8 +50,8 @@ class MarkStore(Store):
         return await self._mark_insert(params), True
 
     async def mark_insert_release(self, params: MarkInsertParams) -> Mark | None:
-        """Keep the mark of a release unless there is one that names it, as its release or as its
-        label; None where there is. In a transaction, as `mark_insert`.
+        """Insert the mark of a release; return None if a mark names it already, as its release or
+        as its label. Call it in a transaction, as `mark_insert`.
         """
         await self._sql.rows("mark_turn", {"schema": self._sql.schema})
         if await self._sql.row("mark_of_release", {"release": params.release}, columns=_COLUMNS):
@@ -66,7 +65,7 @@ class MarkStore(Store):
         return [_mark(row) for row in rows.records()]
 
     async def mark_delete_before(self, before: datetime, *, limit: int) -> int:
-        """Forget marks of before then, at most `limit`; return how many."""
+        """Delete marks of before `before`, at most `limit`; return how many."""
         values = {"before": instant(before), "limit": limit}
         return len(await self._sql.rows("mark_delete_before", values))
 

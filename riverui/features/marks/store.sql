@@ -1,10 +1,10 @@
--- Marks: one of each label in each minute, whoever is the first.
+-- Marks: at most one for each label and minute; the first insert wins.
 
 -- part: mark_columns (mark_list.columns)
 m.at, m.label, m.release, m.url, m.username as "user";
 
 -- name: mark_turn
--- One at a time looks for the label and adds it.
+-- One transaction at a time looks for the label and inserts it.
 select pg_advisory_xact_lock(hashtext(concat(coalesce(:schema::text, current_schema()), '.riverui_mark'))) as locked;
 
 -- name: mark_near

@@ -1,4 +1,4 @@
-"""Marks moments that charts show: what may be given, and who is the first."""
+"""Makes marks, and checks their values."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.tables import installed
 
 WITHIN = timedelta(seconds=60)
-"""Between the minutes of two marks of the same label: what tells of one deploy from many places at
-once comes in the same minute or in the next.
+"""Maximum distance of two marks with the same label that count as one: the reports of one deploy
+from several places arrive within the same minute or the next.
 """
 KEPT = timedelta(days=400)
-"""How long marks are kept: as long as the figures of hours beside which they stand."""
+"""How long marks are kept: as long as the hourly figures in the same charts."""
 _AHEAD = timedelta(days=1)
-"""How far in the future a mark may be, for clocks and zones that are wrong."""
+"""How far in the future a mark may be, for wrong clocks and time zones."""
 _FORGOTTEN = 100
-"""Old marks that are deleted with each one that is made."""
+"""Old marks that are deleted with each new one."""
 _MOST = 200
-"""Characters of a label, of a release and of a name."""
+"""Longest label, release and name, in characters."""
 _MOST_URL = 2_000
-"""Characters of an address: what browsers take everywhere."""
+"""Longest URL, in characters: what all browsers accept."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _URL = re.compile(r"https?://[^\s\x00-\x20\x7f\"<>\\^`{|}]+", re.IGNORECASE)
 
 
 async def mark_insert(driver: Driver, params: MarkInsertParams) -> tuple[Mark, bool]:
-    """Make a mark and return it with True; with False the one of that label that there is already,
-    of the same minute or of one beside it.
+    """Make a mark and return it with True; if one with the same label exists, in the same minute or
+    one next to it, return that one with False.
 
-    BadRequest for what cannot be a mark, NotSupported where there is no table for them: then it
-    says which command makes it.
+    Raise BadRequest for values that are not valid, and NotSupported, which names the missing
+    migration, without their table.
     """
     params = checked(params, now=datetime.now(UTC))
     async with driver.transaction() as transaction:
@@ -47,12 +47,12 @@ async def mark_insert(driver: Driver, params: MarkInsertParams) -> tuple[Mark, b
 
 
 async def mark_insert_release(driver: Driver, release: str, *, client: str) -> Mark | None:
-    """Mark a release that a client is the first to run; None where there is a mark of it, or no
-    table for marks.
+    """Mark a release that a client is the first to run; return None if a mark of it exists, or
+    without the table of marks.
     """
     if SQL not in driver.capabilities:
         return None
-    # What is wrong with it must not keep a worker from its work.
+    # An invalid name must not stop a worker.
     name = _CONTROL.sub(" ", release).strip()[:_MOST]
     if not name:
         return None
@@ -64,7 +64,7 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
 
 
 def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
-    """Return a mark that can be kept, without spaces around its texts; BadRequest in words."""
+    """Return the mark with spaces around its texts removed; raise BadRequest if it is not valid."""
     label, release, url = params.label.strip(), params.release.strip(), params.url.strip()
     for name, text in (("label", label), ("release", release)):
         if len(text) > _MOST:
@@ -76,7 +76,7 @@ def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
     if url and (len(url) > _MOST_URL or not _URL.fullmatch(url)):
         raise BadRequest(
             "The URL of a mark must begin with https:// or http:// and have at most"
-            f" {_MOST_URL:,} characters, without spaces."
+            f" {_MOST_URL:,} characters, and no spaces."
         )
     if params.at is not None and not now - KEPT < params.at < now + _AHEAD:
         raise BadRequest(

@@ -1,4 +1,4 @@
-"""Actions on all jobs that match a query, in the API."""
+"""The API of operations, which act on all jobs that match a query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from riverui.web.view.facts import fact
 
 _GROUP = "Operations"
 _LIMIT = 100
-"""Operations of an answer unless asked otherwise."""
+"""Operations per response by default."""
 _ID = in_path("id", "The operation's id.", NeededText)
 
 
@@ -40,21 +40,19 @@ class Operation(Model, frozen=True, kw_only=True):
 
     id: str
     verb: Annotated[str, Meta(extra_json_schema={"enum": sorted(OPERATION_VERBS)})]
-    parameters: Annotated[
-        dict[str, str | int], Meta(description="What the verb takes besides the jobs.")
-    ]
+    parameters: Annotated[dict[str, str | int], Meta(description="The verb's parameters.")]
     pace: Annotated[
-        dict[str, int], Meta(description="What was asked for of its pace; empty for full speed.")
+        dict[str, int], Meta(description="The limits of its pace; empty for full speed.")
     ]
     failing_again: Annotated[
         Count | None,
-        Meta(description="Of the newest 100 outcomes, those that failed; null if not watched."),
+        Meta(description="Failures among the newest 100 outcomes; null if not watched."),
     ]
     query: str
-    cutoff_at: Annotated[Time, Meta(description="Jobs that came later are left alone.")]
+    cutoff_at: Annotated[Time, Meta(description="Jobs that are newer are not changed.")]
     user: str
     stopped_by: Annotated[
-        str | None, Meta(description="Who asked it to stop; null where nobody did.")
+        str | None, Meta(description="Who asked it to stop; null if it was not asked.")
     ]
     status: Annotated[str, Meta(extra_json_schema={"enum": list(OperationStatus)})]
     started_at: Time
@@ -69,7 +67,7 @@ class Operation(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, found: store.Operation) -> Self:
-        """Return an operation as it is now."""
+        """Return the API's model of an operation."""
         return cls(
             id=found.id,
             verb=found.verb,
@@ -94,7 +92,7 @@ class Operation(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a retry that is a quarter through."""
+        """Return a retry that has done a quarter of its jobs."""
         return cls(
             id="q3vJ0yYbXq2R",
             verb="retry",
@@ -125,7 +123,7 @@ class OperationAnswer(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, found: store.Operation) -> Self:
-        """Return an operation as it is now."""
+        """Return the API's model of an operation."""
         return cls(operation=Operation.of(found))
 
     @classmethod
@@ -141,12 +139,12 @@ class Operations(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a list of one."""
+        """Return a list of one operation."""
         return cls(data=[Operation.example()])
 
 
 async def index(request: Request) -> Response:
-    """Answer the operations, newest first."""
+    """Return the operations, newest first."""
     found = (
         await dashboard(request)
         .get(OPERATIONS)
@@ -159,12 +157,12 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Answer one operation."""
+    """Return one operation."""
     return serializers.reply(OperationAnswer.of(await find(request)))
 
 
 async def stop(request: Request) -> Response:
-    """Stop an operation after the current chunk, and answer it."""
+    """Stop an operation after the current chunk, and return it."""
     await requests.payload(request)
     operation = await find(request)
     need(request, OPERATION_VERBS[operation.verb].right)
@@ -174,21 +172,21 @@ async def stop(request: Request) -> Response:
 
 
 async def find(request: Request) -> store.Operation:
-    """Return the operation that the address names; NotFound."""
+    """Return the operation in the URL; raise NotFound if it is unknown."""
     board = dashboard(request)
     if operation := await board.get(OPERATIONS).get(request.path_params["id"]):
         return operation
     shared = await board.get(OPERATIONS).shared()
     when = "30 days after their end" if shared else "when the dashboard restarts"
-    message = f"Operation not found: operations are forgotten {when}."
+    message = f"Operation not found: operations are deleted {when}."
     if not shared and await other_dashboards(board):
         message += " Another dashboard of this database may know it: each knows only its own."
     raise NotFound(message)
 
 
 async def other_dashboards(board: Dashboard) -> int:
-    """Return how many other dashboards are connected to the database. Those that are part of
-    another program look like that program and are not counted.
+    """Return how many other dashboards are connected to the database. Those embedded in another
+    program have that program's connection name and are not counted.
     """
     if SQL not in board.driver.capabilities:
         return 0
@@ -199,8 +197,8 @@ async def other_dashboards(board: Dashboard) -> int:
 async def start_query(
     request: Request, verb: JobVerb, asked: Query, *, given: Given, pace: Pace
 ) -> Response:
-    """Start to act on every job that matches a query, in the states for which the verb does
-    something, and answer 202 with the operation. BadRequest if the query makes no sense.
+    """Start to act on every job that matches a query, in the states to which the verb applies, and
+    return 202 with the operation. Raise BadRequest if the query is not valid.
     """
     found = searched(asked.query, states(asked.state))
     fitting = verb.states(found.states)
@@ -215,7 +213,7 @@ async def start_query(
 async def start_matching(
     request: Request, verb: JobVerb, matching: JobFilter, *, given: Given, pace: Pace
 ) -> Response:
-    """Start to act on every job that matches now, and answer 202 with the operation."""
+    """Start to act on every job that matches now, and return 202 with the operation."""
     board = dashboard(request)
     async with board.driver.reading() as executor:
         cutoff = await executor.jobs.cutoff()
@@ -285,4 +283,4 @@ ENDPOINTS = (
         ),
     ),
 )
-"""The feature's part of the API."""
+"""The endpoints."""

@@ -1,7 +1,6 @@
-"""The preview of an action on all that match, and its start.
+"""The preview of an action on all matches, and its start.
 
-The form of a preview carries, signed, what it has shown: the verb, the filter and the cutoff. What
-is started is that and nothing else.
+A preview's form carries verb, filter and cutoff, signed. Exactly these are started.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from riverui.web.view.render import done
 
 _SALT = "riverui.bulk"
 SAMPLES = 5
-"""Jobs that a preview shows, so that its reader sees at a glance what is meant."""
+"""Jobs in a preview, so that the user sees at a glance which ones match."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BulkPreview:
-    """What an action on all that match would change, before it starts."""
+    """What an action on all matches would change, before it starts."""
 
     template: ClassVar[str] = "operations/preview.html"
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "operations/_preview.html"}
 
     verb: JobVerb
     action: str
-    """The address that the form is sent to."""
+    """The URL to which the form is sent."""
     noun: str
     """What matches, such as "job"."""
     found: str
@@ -55,27 +54,27 @@ class BulkPreview:
     cutoff_at: datetime
     samples: tuple[JobListRow, ...]
     token: str
-    """What is posted back to start the operation; empty when nothing matches."""
+    """Posted back to start the operation; empty if nothing matches."""
     next: str
-    """Where to go back to."""
+    """The URL to return to."""
     suggestions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Texts to choose from, by the name of the verb's parameter."""
+    """Suggested values, by parameter of the verb."""
     narrowed: bool = False
     """Whether jobs in other states are left out because no state was named."""
     kinds: tuple[tuple[str, int], ...] = ()
-    """The commonest kinds, with their numbers among the jobs looked at."""
+    """The commonest kinds, with their numbers among the jobs read."""
     looked_at: int = 0
     problem: Problem | None = None
 
     @property
     def pace(self) -> tuple[VerbParameter, ...]:
-        """What may be asked for of its pace."""
+        """The parameters of the pace."""
         return pace_parameters(self.verb)
 
 
 def bulk_token(request: Request, verb: JobVerb, text: str, cutoff: JobCutoff, count: Count) -> str:
-    """Return what a preview has shown, signed; empty when nothing matches. Its id becomes that of
-    the operation, so a form that is sent twice starts only one.
+    """Return the content of a preview, signed; empty if nothing matches. Its id becomes that of the
+    operation, so a form that is sent twice starts only one.
     """
     if count == Count(value=0):
         return ""
@@ -92,8 +91,8 @@ def bulk_token(request: Request, verb: JobVerb, text: str, cutoff: JobCutoff, co
 
 
 async def start_previewed(verb: JobVerb, request: Request) -> Response:
-    """Start what the preview has shown whose form was posted. BadRequest if the preview is too old,
-    was changed, or was made for another verb.
+    """Start the operation of the preview whose form was posted. Raise BadRequest if the preview has
+    expired, was changed, or was made for another verb.
     """
     board, posted = dashboard(request), await form(request)
     try:

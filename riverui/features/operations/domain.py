@@ -1,4 +1,4 @@
-"""How fast an operation goes through jobs, and when it stops by itself."""
+"""How fast an operation acts on jobs, and when it stops by itself."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any, Self
 from riverui.domain.jobs import JobOutcome, JobState
 
 PER_MINUTE = range(1, 1_000_001)
-"""Jobs a minute that may be asked for; a database does not change more."""
+"""Allowed jobs per minute; a database does not change more."""
 CANARY = range(1, 101)
-"""Jobs that may be tried first: with more it is no longer a trial."""
+"""Allowed jobs of a trial; more would not be a trial."""
 PERCENT = range(1, 101)
-"""Percent of the jobs tried that may fail again."""
+"""Allowed percentages of tried jobs that fail again."""
 _ALLOWED = {"per_minute": PER_MINUTE, "canary": CANARY, "stop_failing": PERCENT}
 STOP_FAILING = 20
-"""Percent of failures above which a trial has failed, unless another number is given."""
+"""The percentage of failures above which a trial has failed, by default."""
 WATCHED = 200
-"""Jobs whose outcome is waited for at once: enough for a share, and one short statement."""
+"""Most jobs watched at once: enough for a percentage, and one short statement."""
 REMEMBERED = 100
-"""Newest outcomes that the share is made of, so that it follows a change."""
+"""Newest outcomes from which the percentage is computed, so that it follows changes."""
 FEWEST = 10
-"""Outcomes needed before a share is judged: with fewer it is chance."""
+"""Outcomes needed to judge the percentage; with fewer it is chance."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
-    """How fast an operation may go. Without any limit it goes as fast as the database bears."""
+    """How fast an operation may act; without limits, as fast as the database allows."""
 
     per_minute: int | None = None
-    """Jobs a minute at most."""
+    """Maximum jobs per minute."""
     canary: int | None = None
-    """Jobs to try first; the rest follows once these have ended well enough."""
+    """Jobs to try first; the rest follows once few enough of these have failed."""
     stop_failing: int | None = None
-    """Percent of jobs that may fail again; the operation stops where more do."""
+    """Maximum percentage of jobs that fail again; the operation stops above it."""
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` has written; raise one of ODD_VALUE for anything else."""
+        """Return the value written by `stored`; raise one of ODD_VALUE for anything else."""
         found = {name: stored[name] for name in cls.__slots__ if name in stored}
         for name, value in found.items():
             if type(value) is not int or value not in _ALLOWED[name]:
@@ -47,13 +47,13 @@ class Pace:
 
     @property
     def stored(self) -> Mapping[str, int]:
-        """Return what was asked for, by name."""
+        """Return the limits that are set, by name."""
         found = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
     def most_failing(self) -> int | None:
-        """Return the percent that may fail again; None where any number may."""
+        """Return the maximum percentage of jobs that fail again; None without a maximum."""
         return self.stop_failing or (STOP_FAILING if self.canary else None)
 
     @property
@@ -72,18 +72,18 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Watch:
-    """What became of jobs that were made to run again."""
+    """The outcomes of jobs that the operation made run again."""
 
     pending: Mapping[int, int] = field(default_factory=dict)
-    """The ids of jobs without an outcome yet → their failed attempts before."""
+    """Ids of jobs without an outcome yet → their failed attempts before."""
     outcomes: str = ""
-    """The newest outcomes, the oldest first: + for a job that completed, - for one that failed."""
+    """The newest outcomes, oldest first: + for a job that completed, - for one that failed."""
     passed: bool = False
-    """Whether the trial is over, and was good enough."""
+    """Whether the trial has ended successfully."""
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` has written; raise one of ODD_VALUE for anything else."""
+        """Return the value written by `stored`; raise one of ODD_VALUE for anything else."""
         pending = {int(each): int(errors) for each, errors in stored.get("pending", {}).items()}
         outcomes, passed = stored.get("outcomes", ""), bool(stored.get("passed"))
         if not set(outcomes) <= {"+", "-"}:
@@ -101,18 +101,20 @@ class Watch:
 
     @property
     def failed(self) -> int:
-        """Return how many of the newest outcomes are failures."""
+        """Return the number of failures among the newest outcomes."""
         return self.outcomes.count("-")
 
     def with_jobs(self, found: Mapping[int, JobOutcome]) -> Self:
-        """Return it with jobs that were just made to run again, as many as may be watched."""
+        """Return a copy that includes jobs that were just made to run again, as many as may be
+        watched.
+        """
         room = WATCHED - len(self.pending)
         fresh = {each: at.errors for each, at in list(found.items())[: max(0, room)]}
         return replace(self, pending={**self.pending, **fresh})
 
     def with_outcomes(self, found: Mapping[int, JobOutcome]) -> Self:
-        """Return it with the outcomes of pending jobs. Those that were cancelled or deleted count
-        neither way.
+        """Return a copy with the outcomes of pending jobs. Cancelled and deleted jobs do
+        not count.
         """
         pending, outcomes = dict(self.pending), self.outcomes
         for job_id, before in self.pending.items():
@@ -127,10 +129,10 @@ class Watch:
         return replace(self, pending=pending, outcomes=outcomes[-REMEMBERED:])
 
     def reason_to_stop(self, pace: Pace, *, tried: bool) -> str:
-        """Return why too many jobs have failed again, as a sentence; empty where they have not.
+        """Return why too many jobs have failed again, as a sentence; empty if they have not.
 
-        Once all jobs of a trial were made to run (`tried`), they are enough when they have ended,
-        however few they are.
+        Once all jobs of a trial were made to run (`tried`), their outcomes are judged when all have
+        ended, however few they are.
         """
         most, known = pace.most_failing, len(self.outcomes)
         enough = known >= FEWEST or (tried and known and not self.pending)

@@ -1,5 +1,5 @@
-"""Keeps an operation to its pace: so many jobs a minute, some first, and none once too many fail
-again.
+"""Limits the pace of an operation: jobs per minute, a trial first, and a stop when too many jobs
+fail again.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from riverui.storage.interface import Executor, Transaction
 
 
 class PaceKeeper:
-    """Keeps one operation to its pace."""
+    """Limits the pace of one operation."""
 
     def __init__(self, operation: Operation, *, look: timedelta, trial: timedelta) -> None:
         self._operation = operation
         self._pace = operation.pace
         self._look = look.total_seconds()
-        """From one look at the outcomes of jobs to the next."""
+        """Time between two reads of the outcomes of jobs."""
         self._trial = trial
         """How long the jobs tried first may take to end."""
         self._looked = float("-inf")
         """When (monotonic clock) the outcomes of jobs were last read."""
         self._tried: float | None = None
-        """When all jobs to be tried first were first seen to have been acted on."""
+        """When all jobs to be tried first were first seen as acted on."""
         self._next = float("-inf")
         """When (monotonic clock) the next jobs may be acted on."""
 
     def room(self, most: int) -> int:
-        """Return how many jobs may be acted on now, of at most so many; 0 while the operation waits
-        for the jobs tried first.
+        """Return how many jobs may be acted on now, at most `most`; 0 while the operation waits for
+        the jobs tried first.
         """
         if self._operation.trying and self._pace.canary:
             most = min(most, max(0, self._pace.canary - self._operation.changed))
@@ -43,7 +43,7 @@ class PaceKeeper:
         return most
 
     async def watch(self, transaction: Transaction, changed: Sequence[int]) -> Watch | None:
-        """Return the watch with jobs that were just made to run again."""
+        """Return the watch including jobs that were just made to run again."""
         watch = self._operation.watch
         if watch is None or not changed:
             return watch
@@ -51,12 +51,14 @@ class PaceKeeper:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look at the outcomes of jobs."""
+        """Return whether it is time to read the outcomes of jobs."""
         waited = time.monotonic() - self._looked
         return self._operation.watch is not None and waited >= self._look
 
     async def look(self, executor: Executor) -> str:
-        """Read what became of the jobs; return why to stop, as a sentence, empty to go on."""
+        """Read the outcomes of jobs; return why to stop, as a sentence, or an empty text to
+        continue.
+        """
         operation, watch = self._operation, self._operation.watch or Watch()
         self._looked = time.monotonic()
         if watch.pending:
@@ -77,15 +79,15 @@ class PaceKeeper:
         return ""
 
     def acted(self, jobs: int) -> None:
-        """Note that so many jobs were acted on, which take their share of a minute."""
+        """Record that so many jobs were acted on, which delays the next ones."""
         if self._pace.per_minute:
             self._next = time.monotonic() + jobs * 60 / self._pace.per_minute
 
     def may_act(self) -> bool:
-        """Return whether it is time for the next jobs."""
+        """Return whether the next jobs may be acted on."""
         return time.monotonic() >= self._next and self.room(1) > 0
 
     async def rest(self) -> None:
-        """Wait until it is time for the next jobs or for another look, whichever comes first."""
+        """Wait until the next jobs or the next read of outcomes is due, whichever is first."""
         left = self._next - time.monotonic() if self.room(1) else self._look
         await asyncio.sleep(max(0.0, min(self._look, left)))

@@ -1,4 +1,4 @@
-"""The way of one operation through the jobs that match, chunk by chunk."""
+"""Carries out one operation, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -50,45 +50,45 @@ log = logging.getLogger("riverui.operations")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationLimits:
-    """How much operations may take of the database and of this process's memory, and how often
-    dashboards look for them. An operation whose dashboard is killed goes on in another one after
-    `term` and `look` at most.
+    """How much operations may use of the database and of this process's memory, and how often
+    dashboards look for them. If a dashboard is killed, its operation continues in another one
+    within `term` and `look`.
     """
 
     running: int = 3
-    """Operations at the same time: each holds a connection while it acts."""
+    """Maximum operations at the same time: each holds a connection while it acts."""
     remembered: int = 100
-    """Ended operations that a process remembers if it keeps them."""
+    """Ended operations that a process keeps in memory."""
     found: int = 20_000
-    """Jobs that one search finds at most. They are acted on chunk by chunk: without an index, each
-    search would look at the same rows again.
+    """Jobs that one search finds at most. They are acted on chunk by chunk: without an index, a
+    search for each chunk would read the same rows again.
     """
     pause: timedelta = timedelta(milliseconds=50)
-    """The least time between chunks, so that workers and autovacuum get their turn."""
+    """The minimum pause between chunks, which leaves time for workers and autovacuum."""
     slow_chunk: timedelta = timedelta(milliseconds=500)
-    """A chunk that takes longer is too large: its rows are locked all the while."""
+    """A slower chunk is too large, because its rows stay locked meanwhile."""
     smallest_chunk: int = 10
-    """Jobs of a chunk, however slow the database is."""
+    """The minimum of jobs per chunk, however slow the database is."""
     smallest_window: int = 1_000
-    """Jobs that a search without an index looks at, however slow the database is."""
+    """The minimum of jobs that a search without an index reads, however slow the database is."""
     timeouts: int = 6
-    """Timeouts in a row that are answered with smaller chunks; one more, and it gives up."""
+    """Consecutive timeouts after which chunks get smaller; the next one ends the operation."""
     database_away: timedelta = timedelta(minutes=1)
-    """How long an operation waits for a database that cannot be reached."""
+    """How long an operation waits for an unreachable database."""
     outcomes: timedelta = timedelta(seconds=1)
-    """Between two looks at what became of jobs, and at whether somebody asks to stop."""
+    """Time between two reads of the outcomes, and of whether a user asked to stop."""
     trial: timedelta = timedelta(minutes=15)
-    """For the jobs tried first to end."""
+    """How long the jobs tried first may take to end."""
     term: timedelta = TERM
     """How long a dashboard holds an operation without renewing its lease."""
     renew: timedelta = timedelta(seconds=2.5)
     """How often the lease is renewed, so that two renewals may fail."""
     look: timedelta = timedelta(seconds=3)
-    """How often each dashboard looks for operations that nobody holds."""
+    """How often each dashboard looks for operations that no dashboard holds."""
     look_for_table: timedelta = timedelta(seconds=30)
-    """How often it looks whether the table was made meanwhile."""
+    """How often a dashboard without the table checks whether it has been created."""
     believe: timedelta = timedelta(seconds=5)
-    """How long it is believed that the tables of riverui are there, or missing."""
+    """How long the check for riverui's tables is cached."""
     keep: timedelta = timedelta(days=30)
     """How long ended operations stay in the table."""
     forget: timedelta = timedelta(hours=1)
@@ -98,10 +98,10 @@ class OperationLimits:
 
 
 class OperationRun:
-    """Goes once through the jobs that match, from one end to the other, and acts on each chunk.
+    """Goes once through the matching jobs, from one end to the other, and acts on each chunk.
 
     It pages by keyset, so a job that still matches afterwards (skipped, or asked to stop) is not
-    met again.
+    processed again.
     """
 
     def __init__(
@@ -128,19 +128,19 @@ class OperationRun:
         self._written = time.monotonic()
         """When the progress was last stored."""
         self._in_doubt = True
-        """Whether what is stored may differ from what is known here: at the beginning, and after a
+        """Whether the stored state may differ from this process's: at the start, and after a
         connection was lost whose transaction may have committed.
         """
         self._search_size = limits.found
-        """Jobs that the next search finds at most."""
+        """Maximum number of jobs that the next search finds."""
         self._chunk_size = jobs.MAX_IDS
         """Jobs that are acted on in one transaction."""
         self._window = config.search_window
-        """Jobs that the next search without an index looks at."""
+        """Jobs that the next search without an index reads."""
         self._cursor: JobCursor | None = None
-        """Where the next search begins; None for the first."""
+        """Where the next search starts; None for the first."""
         self._found: list[JobCursor] = []
-        """The places of jobs to act on before that."""
+        """The places of found jobs that are still to be acted on."""
         self._more = True
         """Whether a search may find more."""
         self._timeouts = 0
@@ -150,8 +150,8 @@ class OperationRun:
     async def run(self) -> OperationStatus:
         """Act on chunks until the last job, or until the operation is asked to stop; return which.
 
-        It stops by itself if too many of the jobs fail again: the operation's error says why.
-        Raises BadRequest if the operation cannot be carried out as it was meant, QueryTimeout and
+        It stops by itself if too many of the jobs fail again; the operation's error says why. Raise
+        BadRequest if the operation cannot be carried out as it was meant, QueryTimeout and
         DatabaseUnavailable if smaller chunks and waiting did not help, and OperationLost.
         """
         self._filter = _checked_filter(self.operation)
@@ -178,16 +178,17 @@ class OperationRun:
                 await self._wait_for_database()
             else:
                 self._timeouts, self._away_since = 0, None
-                # The slower the database, the longer the others' turn.
+                # The slower the database, the longer the pause.
                 await asyncio.sleep(pause + (time.monotonic() - started) / 4)
                 await self._pace.rest()
         return OperationStatus.DONE
 
     async def renew(self) -> None:
-        """Renew the lease again and again, also while a search takes its time."""
+        """Renew the lease repeatedly, also during a long search."""
         while not self._lost:
             await asyncio.sleep(self._limits.renew.total_seconds())
-            # While a chunk is acted on its transaction locks the row, and nobody can take it over.
+            # While a chunk is acted on, its transaction locks the row, so no other dashboard takes
+            # over.
             with suppress(DatabaseError):
                 async with self._driver.autocommit() as executor:
                     try:
@@ -198,19 +199,19 @@ class OperationRun:
     def open(
         self, begin: Callable[[], AbstractAsyncContextManager[Executor]]
     ) -> AbstractAsyncContextManager[OperationStore | OperationsInProcess]:
-        """Lend what keeps the operation; see open_store."""
+        """Open the store of the operation; see open_store."""
         return open_store(begin, self.in_process, term=self._limits.term)
 
     def _stored_on(self, executor: Executor) -> OperationStore:
         return OperationStore(executor, term=self._limits.term)
 
     def note(self, status: OperationStatus) -> None:
-        """Note that somebody has asked to stop, unless the run has just ended."""
+        """Record that a user has asked to stop, unless the run has just ended."""
         if status is OperationStatus.STOPPING and self.operation.status is OperationStatus.RUNNING:
             self.operation.status = status
 
     async def _resume(self) -> None:
-        """Go on from the place that is stored."""
+        """Continue from the stored position."""
         async with self.open(self._driver.transaction) as store:
             stored = await store.operation_hold(self.operation)
         self.note(stored.status)
@@ -221,7 +222,7 @@ class OperationRun:
     async def _step(self) -> bool:
         """Act on one chunk; return whether more may follow.
 
-        Jobs are dropped only once they were acted on: a step that fails is done again.
+        Jobs are dropped only once they were acted on, so a failed step is repeated.
         """
         fresh = not self._found
         if fresh:
@@ -239,7 +240,7 @@ class OperationRun:
         return bool(self._found) or self._more
 
     async def _act(self, ids: Sequence[int], reached: JobCursor | None) -> None:
-        """Act on these jobs and store how far the operation has come, both or neither."""
+        """Act on these jobs and store the progress, both or neither."""
         started, operation = time.monotonic(), self.operation
         async with self._driver.transaction(timeout=self._config.action_timeout) as transaction:
             store = self.in_process or self._stored_on(transaction)
@@ -252,7 +253,7 @@ class OperationRun:
         self._written = time.monotonic()
         self._pace.acted(len(changes.changed) + len(changes.requested))
         if time.monotonic() - started > self._limits.slow_chunk.total_seconds():
-            # Only timeouts make it smaller than a hundred.
+            # Only after timeouts is a chunk smaller than a hundred.
             enough = min(self._chunk_size, self._limits.smallest_chunk * 10)
             self._chunk_size = max(self._chunk_size // 2, enough)
 
@@ -273,8 +274,8 @@ class OperationRun:
         self._written = time.monotonic()
 
     async def _reason_to_stop(self) -> str:
-        """Return why too many of the changed jobs have failed again; empty where they have not, or
-        where it is not yet time to look.
+        """Return why too many of the changed jobs have failed again; empty if they have not, or if
+        it is not yet time to look.
         """
         if not self._pace.due:
             return ""
@@ -286,7 +287,7 @@ class OperationRun:
         return reason
 
     async def _search(self) -> None:
-        """Find the next jobs to act on, and the place to go on from."""
+        """Find the next jobs to act on, and the position to continue from."""
         if self._verb.on_dead_letters:
             await self._search_dead_letters()
             return
@@ -304,7 +305,9 @@ class OperationRun:
             self._cursor = self._found[-1]
 
     async def _search_dead_letters(self) -> None:
-        """Find the next dead letters to act on: they are never worked, and leave by hand alone."""
+        """Find the next dead letters to act on. They are never worked, so only users remove
+        them.
+        """
         place = self._cursor
         end = self.operation.cutoff
         params = replace(
@@ -324,7 +327,7 @@ class OperationRun:
             self._cursor = self._found[-1]
 
     async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
-        """Return those that match now: since they were found, some may have been worked."""
+        """Return those that still match: some may have been worked since they were found."""
         if self._verb.on_dead_letters:
             return ids
         found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
@@ -345,7 +348,7 @@ class OperationRun:
         )
 
     def _shrink(self) -> None:
-        """Make searches and chunks half as large; raise QueryTimeout if that was tried in vain."""
+        """Halve searches and chunks; raise QueryTimeout if that was tried too often."""
         self._timeouts += 1
         if self._timeouts > self._limits.timeouts:
             raise QueryTimeout(
@@ -374,15 +377,17 @@ def filter_of_query(text: str, *, now: datetime) -> JobFilter:
 
 
 def _checked_filter(operation: Operation) -> JobFilter:
-    """Return the operation's filter. BadRequest where going on might do what nobody asked for:
-    another version may have meant something else by the row, or somebody may have written it by
+    """Return the operation's filter. Raise BadRequest if continuing might do something else than
+    was asked for: another version may interpret the row differently, or it may have been edited by
     hand.
     """
     verb, given = OPERATION_VERBS[operation.verb], operation.parameters
     if operation.unread:
         raise BadRequest(f"Its row cannot be read: {', '.join(operation.unread)}.")
     if operation.allowed != verb.right:
-        raise BadRequest(f"It was started with the right {operation.allowed!r}, which does not do.")
+        raise BadRequest(
+            f"It was started with the right {operation.allowed!r}, which does not allow it."
+        )
     matching = filter_of_query(operation.query, now=operation.started_at)
     if query.format(matching) != operation.query:
         raise BadRequest("Its query cannot be read by this version of riverui.")

@@ -1,7 +1,7 @@
 """Carries out operations: actions on all matching jobs, in the background.
 
-Where the database has the table, dashboards share them: each shows all, any can stop one, and one
-goes on in another dashboard when its own ends. Without the table they end with their process.
+With the table, dashboards share operations: each shows all, any can stop one, and when a dashboard
+ends, another continues its operations. Without the table they end with their process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from riverui.web.live.own_table import OwnTableWatch
 log = logging.getLogger("riverui.operations")
 
 _LOGGED = 500
-"""Characters of a query in the log: some name thousands of jobs."""
+"""Longest query in the log, in characters: some name thousands of jobs."""
 
 
 class Operations:
@@ -65,18 +65,19 @@ class Operations:
         self._tables = OwnTableWatch(driver, seconds=self._limits.believe.total_seconds())
         self._deleted = float("-inf")
         """When (monotonic clock) old operations were last deleted."""
-        self._trouble = ""
+        self._logged_error = ""
         self._watching: asyncio.Task[None] | None = None
 
     @property
     def held(self) -> Mapping[str, asyncio.Task[None]]:
-        """The ids of the operations that this process works on, and the tasks that do so."""
+        """The ids of the operations that this process works on, and their tasks."""
         return {name: task for name, (_, task) in self._held.items()}
 
     async def shared(self) -> bool:
-        """Return whether dashboards share operations: the database has the tables of riverui.
+        """Return whether dashboards share operations, that is whether riverui's tables exist.
 
-        While the database does not answer, its last answer counts; DatabaseError before the first.
+        If the database does not answer, return the last known answer; raise DatabaseError if there
+        is none.
         """
         if SQL not in self._driver.capabilities or not await self._tables.there():
             return False
@@ -84,14 +85,14 @@ class Operations:
         return True
 
     def watch(self) -> None:
-        """Begin to look for operations that nobody holds, unless that goes on already."""
+        """Start to look for operations that no dashboard holds, unless that is running already."""
         task = self._watching
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             self._watching = asyncio.create_task(self._watch())
 
     async def start(self, operation: Operation) -> Operation:
-        """Start an operation and return it. If there is one with that id already, nothing is
-        started and that one is returned. BadRequest if enough operations are running.
+        """Start an operation and return it. If one with that id exists, return that one and start
+        nothing. Raise BadRequest if too many operations are running.
         """
         if started := await self._in_process.operation_get(operation.id):
             return started
@@ -136,8 +137,8 @@ class Operations:
             return await store.operation_list(verbs=OPERATION_VERBS, limit=limit, before=before)
 
     async def stop(self, operation: Operation, *, user: str) -> Operation:
-        """Ask whichever dashboard works on it to stop after the current chunk, and return the
-        operation as it is then. Nothing changes if it has ended.
+        """Ask the dashboard that works on it to stop after the current chunk, and return the
+        operation as it is then. Do nothing if it has ended.
         """
         known = await self._in_process.operation_get(operation.id)
         in_process = self._in_process if known else None
@@ -154,8 +155,8 @@ class Operations:
 
     async def close(self, *, release: bool = True) -> None:
         """Stop working, giving up the current chunks, and release what is held, so that another
-        dashboard can go on at once. Without `release` others wait for the end of the lease, as they
-        do when a process is killed.
+        dashboard can continue at once. Without `release` others wait for the end of the lease, as
+        when a process is killed.
         """
         held = list(self._held.values())
         tasks = {task for _, task in held}
@@ -181,12 +182,12 @@ class Operations:
                 elif not self._config.read_only and not self._driver.read_only:
                     await self._take_over()
                     await self._delete_old()
-                self._trouble = ""
+                self._logged_error = ""
             except DatabaseError as error:
-                # Once for each kind of trouble: it may last.
-                if str(error) != self._trouble:
+                # Once per kind of error, as it may last.
+                if str(error) != self._logged_error:
                     log.warning("Operations of other dashboards cannot be looked for: %s", error)
-                self._trouble = str(error)
+                self._logged_error = str(error)
             except Exception:
                 log.exception("Looking for operations of other dashboards failed")
                 pause = self._limits.look_for_table
@@ -239,18 +240,18 @@ class Operations:
         except OperationLost as error:
             log.warning("%s: %s", _title(operation), error, extra=extra)
         except DatabaseError as error:
-            # Its lease runs out, and a dashboard that reaches the database goes on.
+            # Its lease expires, and a dashboard that reaches the database continues.
             log.warning("%s waits for the database: %s", _title(operation), error, extra=extra)
         finally:
             if renewing:
                 renewing.cancel()
-            # This process may have taken over what it had lost before.
+            # This process may have taken over again what it had lost.
             if self._held.get(operation.id, (None,))[0] is run:
                 del self._held[operation.id]
 
     async def _outcome(self, run: OperationRun) -> OperationStatus:
-        """Return how the run ended. OperationLost and, with the table, DatabaseUnavailable are
-        raised: another dashboard goes on.
+        """Return how the run ended. Raise OperationLost and, with the table, DatabaseUnavailable:
+        another dashboard continues.
         """
         operation, extra = run.operation, {"operation": run.operation.id}
         try:
@@ -269,7 +270,7 @@ class Operations:
 
 
 def _title(operation: Operation) -> str:
-    """Return the verb for the log, with what it was given."""
+    """Return the verb with its parameters, for the log."""
     words = OPERATION_VERBS[operation.verb].words(operation.parameters)
     return f"{operation.verb} ({words})" if words else operation.verb
 

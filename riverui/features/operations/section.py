@@ -1,4 +1,4 @@
-"""The pages of operations: how far each has come, its stop, and what it did."""
+"""The pages of operations: their progress, the stop button, and their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from riverui.web.view.navigation import NavEntry
 from riverui.web.view.render import done, respond
 
 _ROWS = 50
-"""Operations of a page."""
+"""Operations per page."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,9 +42,9 @@ class OperationView:
     operation: Operation
     verb: JobVerb
     given: tuple[tuple[str, str | int], ...]
-    """What the verb was given besides the jobs: labels and values."""
+    """The verb's parameters: labels and values."""
     skipped: tuple[tuple[str, int, tuple[int, ...]], ...]
-    """Why jobs were left as they were, in words; how many; the first few ids."""
+    """Why jobs were skipped, in words; how many; the first few ids."""
     url: str
     jobs_url: str
     """The list it was started from; empty if it names more jobs than a search can."""
@@ -59,18 +59,18 @@ class OperationsIndex:
 
     views: tuple[OperationView, ...]
     shared: bool
-    """Whether every dashboard of the database sees them."""
+    """Whether all dashboards of the database show them."""
     missing: str
-    """The migration that shares them; empty where the database cannot have it."""
+    """The migration needed to share them; empty if the database does not support it."""
     remedy: str
     """The command that runs it."""
     others: int
-    """Other dashboards that are seen on this database, if operations are not shared."""
+    """Other dashboards on this database, if operations are not shared."""
     self_url: str
     first_url: str
     """The first page; empty if this is it."""
     older_url: str
-    """The page after this one; empty if there is none."""
+    """The next page; empty if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +85,7 @@ class OperationsShow:
 
 
 async def index(request: Request) -> Response:
-    """Answer with a page of operations."""
+    """Show a page of operations."""
     only(request, "before")
     board, before = dashboard(request), request.query_params.get("before") or None
     found = await board.get(OPERATIONS).list(before=before, limit=_ROWS + 1)
@@ -109,7 +109,7 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Answer with one operation."""
+    """Show one operation."""
     view = _view(request, await api.find(request))
     return respond(request, OperationsShow(view=view, self_url=view.url))
 
@@ -143,7 +143,7 @@ def _view(request: Request, operation: Operation) -> OperationView:
 
 
 def _list_url(request: Request, operation: Operation, verb: JobVerb) -> str:
-    """Return the list that an operation was started from; empty if no address holds it."""
+    """Return the list that an operation was started from; empty if no URL can hold it."""
     if not query.searchable(operation.query):
         return ""
     matching = filter_of_query(operation.query, now=operation.started_at)
@@ -161,7 +161,7 @@ SECTION = Section(
     navigation=NavEntry(
         label="Operations", route="operations.index", right="jobs.read", icon="list-checks"
     ),
-    # To stop one needs the right to its verb besides, which only the handler knows.
+    # Stopping one also needs the right to its verb, which only the handler knows.
     routes=(
         GuardedRoute("GET", "/operations", "operations.index", "jobs.read", index),
         GuardedRoute("GET", "/operations/{id}", "operations.show", "jobs.read", show),

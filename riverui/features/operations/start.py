@@ -1,4 +1,4 @@
-"""Starts an operation for whoever sent a request."""
+"""Starts an operation for the user of a request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def start(
     total: Count,
     id: str = "",
 ) -> Operation:
-    """Start to do a verb to all jobs, or dead letters, that match up to the cutoff; see
+    """Start to apply a verb to all jobs, or dead letters, that match up to the cutoff; see
     Operations.start.
     """
     board = dashboard(request)

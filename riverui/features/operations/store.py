@@ -1,8 +1,8 @@
 """Operations: actions on all matching jobs, kept in `riverui_operation` or in this process.
 
-In the table, one dashboard at a time holds an operation and works on it, for as long as its lease
-lasts. Each time that the operation changes hands its `fence` grows by one, and a dashboard with an
-older fence can write nothing more.
+In the table, one dashboard at a time holds an operation and works on it, while its lease lasts.
+Each time the holder changes, `fence` grows by one, and a dashboard with an older fence can write
+nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from riverui.storage.store import Store
 T = TypeVar("T")
 
 SAMPLES = 10
-"""Ids of skipped jobs that an operation remembers for each reason: enough to look at some."""
+"""Ids of skipped jobs that an operation stores for each reason, as examples."""
 TERM = timedelta(seconds=8)
 """How long a dashboard holds an operation without renewing its lease: three renewals."""
 _COLUMNS = Fragment("operation_columns")
 
 
 class OperationStatus(StrEnum):
-    """How far an operation has come."""
+    """The state of an operation."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -47,30 +47,32 @@ class OperationStatus(StrEnum):
 
 @dataclass(kw_only=True, slots=True)
 class Operation:
-    """One verb on all jobs that match a query and are not newer than the cutoff."""
+    """One verb applied to all jobs that match a query and are not newer than the cutoff."""
 
     id: str
     verb: str
     """The name of one of OPERATION_VERBS."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What the verb takes besides the jobs."""
+    """The verb's parameters."""
     query: str
-    """The filter as text, from which it can be read again."""
+    """The filter as text, from which it can be parsed again."""
     order: JobOrder
     cutoff: JobCutoff
     total: Count
     """How many jobs matched when it was started."""
     user: str = ""
     allowed: str
-    """The right of whoever started it: it goes on with that, whatever they lose later."""
+    """The right of the user who started it. It continues with that right, even if the user loses
+    it.
+    """
     features: str = ""
-    """Names of the client features that take part, which another dashboard must have as well."""
+    """Names of the client features that take part; another dashboard needs the same to continue."""
     pace: Pace = field(default_factory=Pace)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended_at: datetime | None = None
     status: OperationStatus = OperationStatus.RUNNING
     stopped_by: str | None = None
-    """Who asked it to stop; None if nobody did."""
+    """Who asked it to stop; None if it was not asked."""
     error: str = ""
     changed: int = 0
     requested: int = 0
@@ -78,25 +80,27 @@ class Operation:
     skipped: Mapping[SkipReason, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Reason → how many jobs, and the ids of the first SAMPLES."""
     cursor: JobCursor | None = None
-    """Every job up to here was dealt with; None at the beginning."""
+    """Every job up to here was processed; None at the start."""
     watch: Watch | None = None
-    """What became of the jobs; None where that does not matter."""
+    """The outcomes of the jobs; None if they are not watched."""
     holder: str = ""
-    """The dashboard that works on it, or did so last; empty if it is kept in this process."""
+    """The dashboard that works on it, or did last; empty if it is kept in this process."""
     held: bool = True
-    """Whether the holder's lease still lasts."""
+    """Whether the holder's lease is still valid."""
     fence: int = 0
     unread: Sequence[str] = ()
-    """Columns of its row that hold what riverui cannot have written: it is not carried out."""
+    """Columns of its row with values that riverui cannot have written; then it is not
+    carried out.
+    """
 
     @property
     def processed(self) -> int:
-        """How many jobs were dealt with so far, skipped ones included."""
+        """How many jobs were processed so far, including skipped ones."""
         return self.changed + self.requested + sum(number for number, _ in self.skipped.values())
 
     @property
     def expected(self) -> Count:
-        """How many jobs it deals with in all, as far as is known now."""
+        """How many jobs it processes in all, as far as is known now."""
         if self.status is OperationStatus.DONE:
             return Count(value=self.processed)
         return replace(self.total, value=max(self.total.value, self.processed))
@@ -108,13 +112,13 @@ class Operation:
 
     @property
     def trying(self) -> bool:
-        """Whether the jobs to try first have not all ended well yet."""
+        """Whether the trial has not ended successfully yet."""
         return bool(self.pace.canary) and self.watch is not None and not self.watch.passed
 
     def after(
         self, changes: JobChanges, *, cursor: JobCursor | None, watch: Watch | None
     ) -> Operation:
-        """Return a copy that has made these changes and has come to this place."""
+        """Return a copy with these changes added, at this position."""
         skipped = dict(self.skipped)
         for job_id, reason in changes.skipped:
             number, ids = skipped.get(reason, (0, ()))
@@ -129,21 +133,21 @@ class Operation:
         )
 
     def take_progress(self, other: Operation) -> None:
-        """Take over how far another copy of this operation has come."""
+        """Copy the progress of another copy of this operation."""
         self.changed, self.requested, self.skipped = other.changed, other.requested, other.skipped
         self.cursor, self.watch = other.cursor, other.watch
 
 
 class OperationStore(Store):
-    """Statements on operations. Without their table every one raises SchemaMissing."""
+    """Statements on operations. All raise SchemaMissing without their table."""
 
     def __init__(self, executor: Executor, *, term: timedelta = TERM) -> None:
         super().__init__(executor)
         self._term = {"term": term.total_seconds()}
 
     async def operation_turn(self) -> None:
-        """Wait until no other transaction adds an operation, and keep others from it until the end
-        of this one.
+        """Wait until no other transaction adds an operation, and block others until the end of this
+        one.
         """
         await self._sql.rows("operation_turn", {"schema": self._sql.schema})
 
@@ -152,7 +156,7 @@ class OperationStore(Store):
         return int((await self._sql.row("operation_unfinished_count")).number)
 
     async def operation_insert(self, operation: Operation) -> Operation:
-        """Add an operation, held by its holder, and return it as it is stored."""
+        """Add an operation, held by its holder, and return it as stored."""
         values: dict[str, Any] = {
             "id": operation.id,
             "verb": operation.verb,
@@ -182,7 +186,7 @@ class OperationStore(Store):
         self, *, verbs: Collection[str], limit: int, before: str | None = None
     ) -> Sequence[Operation]:
         """Return operations with these verbs, newest first; only those started before the one with
-        the id `before` if that is given, and none if that is unknown.
+        the id `before` if given, and none if that is unknown.
         """
         values = {"verbs": list(verbs), "limit": limit}
         slots = {}
@@ -194,26 +198,26 @@ class OperationStore(Store):
     async def operation_claim(
         self, *, holder: str, verbs: Collection[str], features: str
     ) -> Operation | None:
-        """Take over the oldest unfinished operation that nobody holds, with one of these verbs and
-        with exactly these features; None if there is none.
+        """Take over the oldest unfinished operation that no dashboard holds, with one of these
+        verbs and exactly these features; None if there is none.
         """
         values = {"holder": holder, "verbs": list(verbs), "features": features} | self._term
         row = await self._sql.row("operation_claim", values, columns=_COLUMNS)
         return _operation(row) if row else None
 
     async def operation_hold(self, operation: Operation) -> Operation:
-        """Lock the operation until the end of the transaction, and return it as it is stored.
+        """Lock the operation until the end of the transaction, and return it as stored.
 
-        OperationLost if another dashboard has it, or if it has ended. The server ends a transaction
-        that then waits for its client for 5 seconds, so that a dashboard that has vanished does not
-        keep the others waiting.
+        Raise OperationLost if another dashboard holds it, or if it has ended. The server ends the
+        transaction after it has waited 5 seconds for its client, so that a vanished dashboard does
+        not block the others.
         """
         row = await self._sql.row("operation_hold", _lease(operation), columns=_COLUMNS)
         return _operation(_found(row))
 
     async def operation_save(self, operation: Operation) -> OperationStatus:
-        """Store how far it has come, hold it for another term, and return its status;
-        OperationLost as above.
+        """Store the progress, extend the lease and return the status; raise OperationLost
+        as above.
         """
         cursor, skipped = operation.cursor, operation.skipped
         values = {
@@ -228,30 +232,30 @@ class OperationStore(Store):
         return OperationStatus(_found(await self._sql.row("operation_save", values)).status)
 
     async def operation_renew(self, operation: Operation) -> OperationStatus:
-        """Hold it for another term and return its status; OperationLost as above."""
+        """Extend the lease and return the status; raise OperationLost as above."""
         row = await self._sql.row("operation_renew", _lease(operation) | self._term)
         return OperationStatus(_found(row).status)
 
     async def operation_release(self, operation: Operation) -> None:
-        """End the lease, so that another dashboard can go on at once."""
+        """End the lease, so that another dashboard can continue at once."""
         await self._sql.rows("operation_release", _lease(operation))
 
     async def operation_stop(self, id: str, *, user: str) -> Operation | None:
-        """Ask its holder to stop, unless it has ended or was asked before; return the operation,
+        """Ask the holder to stop, unless it has ended or was asked before; return the operation,
         None if it is unknown.
         """
         await self._sql.rows("operation_stop", {"id": id, "username": user})
         return await self.operation_get(id)
 
     async def operation_end(self, operation: Operation) -> None:
-        """Store its status and error as those of its end; OperationLost as above. The error is cut
-        at 1,000 characters.
+        """Store the final status and error; raise OperationLost as above. The error is cut at 1,000
+        characters.
         """
         values = {"status": operation.status.value, "error": operation.error}
         _found(await self._sql.row("operation_end", _lease(operation) | values))
 
     async def operation_delete_before(self, before: datetime, *, limit: int) -> int:
-        """Delete operations that ended before then, at most `limit`; return how many."""
+        """Delete operations that ended before `before`, at most `limit`; return how many."""
         values = {"before": instant(before), "limit": limit}
         return len(await self._sql.rows("operation_delete_before", values))
 
@@ -259,13 +263,13 @@ class OperationStore(Store):
 class OperationsInProcess:
     """Operations of this process alone, with the methods of OperationStore that carry one out.
 
-    Each record is the one that its run works on: nothing has to be stored or held.
+    Each record is the one that its run works on, so nothing has to be stored or held.
     """
 
     def __init__(self, *, remembered: int) -> None:
         self._operations: dict[str, Operation] = {}
         self._remembered = remembered
-        """Ended operations that are kept."""
+        """Maximum number of ended operations."""
 
     async def operation_turn(self) -> None:
         """Do nothing: no other process adds operations."""
@@ -275,7 +279,7 @@ class OperationsInProcess:
         return sum(each.ended_at is None for each in self._operations.values())
 
     async def operation_insert(self, operation: Operation) -> Operation:
-        """Keep the operation, and forget the oldest of those that have ended."""
+        """Keep the operation, and drop the oldest of those that have ended."""
         self._operations[operation.id] = operation
         ended = [each.id for each in self._operations.values() if each.ended_at is not None]
         for old in ended[: max(0, len(ended) - self._remembered)]:
@@ -283,7 +287,7 @@ class OperationsInProcess:
         return operation
 
     async def operation_get(self, id: str) -> Operation | None:
-        """Return one operation; None if it is unknown or forgotten."""
+        """Return one operation; None if it is unknown or was dropped."""
         return self._operations.get(id)
 
     async def operation_list(
@@ -305,7 +309,7 @@ class OperationsInProcess:
         return operation.status
 
     async def operation_release(self, operation: Operation) -> None:
-        """End it as failed: no other process can go on."""
+        """End it as failed, as no other process can continue it."""
         if operation.ended_at is None:
             operation.status = OperationStatus.FAILED
             operation.error = "The dashboard was shut down."
@@ -319,7 +323,7 @@ class OperationsInProcess:
         return operation
 
     async def operation_end(self, operation: Operation) -> None:
-        """Note when it ended."""
+        """Record when it ended."""
         operation.ended_at = datetime.now(UTC)
 
 
@@ -330,8 +334,8 @@ async def open_store(
     *,
     term: timedelta,
 ) -> AsyncIterator[OperationStore | OperationsInProcess]:
-    """Yield the operations of this process if they are given, and those of the table otherwise, on
-    the executor that `begin` lends.
+    """Yield the operations of this process if given, and otherwise those of the table, on the
+    executor from `begin`.
     """
     if in_process is not None:
         yield in_process
@@ -390,15 +394,17 @@ def _operation(row: Any) -> Operation:
 
 
 def _parameters(stored: Mapping[str, Any]) -> Mapping[str, str | int]:
-    """Return what the verb was given; ValueError for what `operation_insert` has not written."""
+    """Return the verb's parameters; raise ValueError for values that `operation_insert` has not
+    written.
+    """
     if any(type(value) not in (str, int) for value in stored.values()):
         raise ValueError("a parameter is neither text nor a whole number")
     return stored
 
 
 def _skipped(stored: Mapping[str, Any]) -> Mapping[SkipReason, tuple[int, tuple[int, ...]]]:
-    """Return how many jobs were skipped by reason, and the ids of some; one of ODD_VALUE is raised
-    for what `operation_save` has not written. Reasons of another version are left out.
+    """Return how many jobs were skipped by reason, and some of their ids; raise one of ODD_VALUE
+    for values that `operation_save` has not written. Reasons of another version are left out.
     """
     known = {reason.value: reason for reason in SkipReason}
     found = {

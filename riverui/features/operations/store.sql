@@ -1,5 +1,5 @@
--- Actions on all matching jobs. Each time that an operation changes hands its fence grows by one; a dashboard that
--- gives an older fence changes no row.
+-- Actions on all matching jobs. Each time the holder of an operation changes, its fence grows by one; a dashboard with
+-- an older fence changes no row.
 
 -- part: operation_columns (operation_get.columns)
 o.id, o.created_at, o.ended_at, o.status, o.verb, o.parameters::text as parameters,
@@ -45,7 +45,7 @@ and (o.created_at, o.id) < (
 );
 
 -- name: operation_claim
--- A row whose fence cannot grow, as another program has written it, is left alone: it must not keep the others waiting.
+-- A row whose fence cannot grow, written by another program, is skipped, so that it does not block the others.
 update /* schema */riverui_operation o
 set holder = :holder::text, fence = o.fence + 1,
   held_until = clock_timestamp() + make_interval(secs => :term::float8)
@@ -61,8 +61,8 @@ where o.id = (
 returning /* columns: */ o.id /* :columns */;
 
 -- name: operation_hold
--- Whoever would take the operation over waits for the end of this transaction, which the server ends after 5 idle
--- seconds.
+-- A dashboard that would take the operation over waits for the end of this transaction, which the server ends after 5
+-- idle seconds.
 select /* columns: */ o.id /* :columns */,
   set_config('idle_in_transaction_session_timeout', '5s', true) as idle
 from /* schema */riverui_operation o

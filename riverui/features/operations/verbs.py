@@ -1,4 +1,4 @@
-"""What forms and programs may ask for besides a verb: how fast an operation goes."""
+"""The pace of an operation as a parameter of forms and API requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riverui.features.dead_letters.verbs import DEAD_LETTER_VERBS
 from riverui.features.operations.domain import CANARY, PER_MINUTE, PERCENT, STOP_FAILING, Pace
 
 OPERATION_VERBS: Mapping[str, JobVerb] = {**JOB_VERBS, **DEAD_LETTER_VERBS}
-"""Every verb that can be done to all that match."""
+"""Every verb that can be applied to all matches."""
 
 RATE = VerbParameter(
     name="per_minute",
@@ -37,14 +37,16 @@ STOP = VerbParameter(
 
 
 def pace_parameters(verb: JobVerb) -> tuple[VerbParameter, ...]:
-    """Return what may be asked for with this verb: only jobs that run again can fail again."""
+    """Return the parameters of the pace for this verb: only jobs that run again can fail again."""
     return (RATE, TRIAL, STOP) if verb.reruns else (RATE,)
 
 
 def read_pace(verb: JobVerb, source: Mapping[str, object]) -> Pace:
-    """Return the pace that a form or a JSON object asks for; BadRequest if it makes no sense."""
+    """Return the pace that a form or a JSON object asks for; raise BadRequest if it is not
+    valid.
+    """
     asked = {name: source[name] for name in Pace.__slots__ if source.get(name) not in (None, "")}
     parameters = {parameter.name: parameter for parameter in pace_parameters(verb)}
     if unknown := sorted(asked.keys() - parameters.keys()):
-        raise BadRequest(f"`{unknown[0]}` means nothing to {verb.name}: no job runs again.")
+        raise BadRequest(f"`{unknown[0]}` does not apply to {verb.name}: no job runs again.")
     return Pace.read({name: parameters[name].read(value) for name, value in asked.items()})

@@ -1,1 +1,1 @@
-"""Limits on how fast jobs of a queue begin, in all clients together."""
+"""Limits how fast jobs of a queue start, in all clients together."""

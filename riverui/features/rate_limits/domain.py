@@ -1,4 +1,4 @@
-"""How fast jobs of a queue may begin, as programs say it."""
+"""The configuration of rate limits."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from riverui.errors import ConfigError
 from riverui.features.rate_limits.buckets import Rate
 
 MOST_PER_SECOND = 1_000_000.0
-"""Tokens a second: a bucket's instant is kept to the microsecond."""
+"""Maximum tokens per second: a bucket's instant is stored in microseconds."""
 MOST_BURST = 1e9
-"""Tokens in a bucket."""
+"""Maximum tokens in a bucket."""
 LONGEST = timedelta(days=366)
-"""Span of a limit."""
+"""Allowed spans of a limit."""
 MOST_BUCKETS = 10
-"""Full buckets that one job can take: what an arg says may come from anybody, and must not stop its
-key for years.
+"""Most full buckets that one job can take: args may come from users, and must not block their key
+for years.
 """
 
 OVERRIDE = "riverui:rate_limit"
-"""Key in a queue's metadata of numbers that count instead of the client's: an object with `limit`,
-and `per_seconds` and `burst` where they differ.
+"""Key in a queue's metadata for numbers that override the client's: an object with `limit`, and
+`per_seconds` and `burst` if they differ.
 """
 _MOST_WEIGHTS = 20
-"""Weights that signs of life report: of more they only say that there are weights."""
+"""Most weights reported in heartbeats; of more, only that there are weights."""
 _SPANS = {
     timedelta(seconds=1): "a second",
     timedelta(minutes=1): "a minute",
@@ -45,27 +45,27 @@ Weight = float | str | Mapping[str, float] | Callable[[str, Mapping[str, object]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateLimit:
-    """Lets so many jobs begin in each span of time, in all clients together.
+    """Limits how many jobs start in each span of time, in all clients together.
 
-    A bucket fills with `limit` tokens in each `per` and holds `burst` of them; a job that begins
-    takes one, or as many as it weighs. Raises ConfigError that names what is wrong.
+    A bucket fills with `limit` tokens in each `per` and holds `burst` of them; a job that starts
+    takes one, or as many as its weight. Raises ConfigError that names the problem.
     """
 
     limit: float
     per: timedelta = timedelta(seconds=1)
     burst: float | None = None
-    """Tokens in a full bucket, and so jobs that may begin at once after a quiet time: `limit`
-    unless given, at least 1.
+    """Tokens in a full bucket, and so jobs that may start at once after a quiet time: by default
+    `limit`, at least 1.
     """
     partition: Partition = WHOLE
-    """Gives each key a bucket of its own."""
+    """Gives each key its own bucket."""
     weight: Weight = 1.0
     """Tokens that a job takes: a number, a dict of kind → number (1 for other kinds), the name of
     an arg that holds the number (1 where it holds none), or a function of kind and args.
     """
     weight_args: tuple[str, ...] = ()
-    """Names of the args that the function looks at: it gets these alone. Values of more than 200
-    bytes are left out.
+    """Names of the args that the function gets, and no others. Values of more than 200 bytes are
+    left out.
     """
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class RateLimit:
             Partition(by_args=(name,))
 
     def as_terms(self) -> dict[str, Any]:
-        """Return what signs of life report: a weight is None if it is a function, or too long."""
+        """Return the terms for heartbeats; the weight is None if it is a function, or too long."""
         weight: Any = None
         if isinstance(self.weight, int | float | str):
             weight = self.weight
@@ -112,13 +112,13 @@ class RateLimit:
 
     @property
     def rate(self) -> Rate:
-        """Return how a bucket fills, and how much it holds."""
+        """Return how fast a bucket fills, and how much it holds."""
         burst = max(1.0, self.limit) if self.burst is None else self.burst
         return Rate(self.limit / self.per.total_seconds(), min(burst, MOST_BURST))
 
     @property
     def words(self) -> str:
-        """Return how fast jobs may begin, such as "100 a second"."""
+        """Return how fast jobs may start, such as "100 a second"."""
         span = _SPANS.get(self.per)
         return f"{number(self.limit)} " + (span if span else f"in {duration(self.per)}")
 
@@ -129,14 +129,15 @@ class RateLimit:
 
     @property
     def weighs_args(self) -> tuple[Partition, ...]:
-        """Return the partitions whose keys tell the args that a job's weight depends on."""
+        """Return the partitions whose keys hold the args that a job's weight depends on."""
         names = (self.weight,) if isinstance(self.weight, str) else self.weight_args
         return tuple(Partition(by_args=(name,)) for name in names)
 
     def weight_of(self, kind: str, keys: Mapping[Partition, str]) -> float:
-        """Return how many tokens a job takes, of which the keys of these partitions are known.
+        """Return how many tokens a job takes; `keys` are its keys in the partitions of
+        `weighs_args`.
 
-        What is negative or no number takes one token; a function's exceptions are raised.
+        A negative or invalid weight counts as one token; a function's exceptions are raised.
         """
         weight = self.weight
         if isinstance(weight, Mapping):
@@ -148,8 +149,8 @@ class RateLimit:
         return self._bounded(weight)
 
     def overridden(self, metadata: str) -> RateLimit:
-        """Return the limit with the numbers that a queue's metadata (JSON text) has in their place,
-        under `OVERRIDE`; as it is where there are none, or they make no sense.
+        """Return the limit with the numbers from a queue's metadata (JSON text), under `OVERRIDE`;
+        unchanged if there are none, or they are not valid.
         """
         if OVERRIDE not in metadata:
             return self
@@ -169,22 +170,22 @@ class RateLimit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateOverride:
-    """Numbers that count instead of those of a client's rate limit, which keeps its partition and
-    weights. ConfigError names what is wrong.
+    """Numbers that override those of a client's rate limit, which keeps its partition and weights.
+    Raises ConfigError that names the problem.
     """
 
     limit: float | None = None
-    """The client's unless given."""
+    """By default the client's."""
     per: timedelta | None = None
-    """The client's unless given."""
+    """By default the client's."""
     burst: float | None = None
-    """`limit` unless given."""
+    """By default `limit`."""
 
     def __post_init__(self) -> None:
         self.on(RateLimit(limit=1, per=LONGEST if self.per is None else self.per))
 
     def on(self, configured: RateLimit) -> RateLimit:
-        """Return a client's limit with these numbers in their place."""
+        """Return a client's limit with these numbers instead of its own."""
         return replace(
             configured,
             limit=configured.limit if self.limit is None else self.limit,
@@ -194,7 +195,7 @@ class RateOverride:
 
     @classmethod
     def read(cls, found: object) -> RateOverride:
-        """Return the numbers as they stand in JSON; ConfigError where they are of another form."""
+        """Return the numbers from JSON; raise ConfigError if they have another form."""
         if not isinstance(found, Mapping):
             raise ConfigError(f"{OVERRIDE} must be an object.")
         seconds = found.get("per_seconds")
@@ -206,17 +207,17 @@ class RateOverride:
 
     def as_json(self) -> str:
         """Return it as JSON."""
-        told = {
+        numbers = {
             "limit": self.limit,
             "per_seconds": None if self.per is None else self.per.total_seconds(),
             "burst": self.burst,
         }
-        return json.dumps({name: value for name, value in told.items() if value is not None})
+        return json.dumps({name: value for name, value in numbers.items() if value is not None})
 
 
 def read_terms(terms: Mapping[str, Any]) -> tuple[RateLimit, bool] | None:
-    """Return the rate limit that `as_terms` has written and whether its weights are known; None if
-    it cannot be read.
+    """Return the rate limit written by `as_terms`, and whether its weights are known; None if it
+    cannot be read.
     """
     try:
         weight = terms["weight"]
@@ -233,7 +234,7 @@ def read_terms(terms: Mapping[str, Any]) -> tuple[RateLimit, bool] | None:
 
 
 def rate_override_of(metadata: JsonText) -> RateOverride | None:
-    """Return the numbers that a queue's metadata sets, None where it sets none; ConfigError where
+    """Return the numbers that a queue's metadata sets, None if it sets none; raise ConfigError if
     they cannot be read.
     """
     if OVERRIDE not in metadata.text:
@@ -245,7 +246,7 @@ def rate_override_of(metadata: JsonText) -> RateOverride | None:
 
 
 def number(value: float) -> str:
-    """Return a number in two decimals at most, never as a power of ten."""
+    """Return a number with at most two decimals, never as a power of ten."""
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
@@ -255,7 +256,7 @@ def _args(partitions: tuple[Partition, ...], keys: Mapping[Partition, str]) -> d
         try:
             found = json.loads(keys.get(partition, ""))
         except (ValueError, RecursionError):
-            # A long value is cut.
+            # A long value was cut.
             continue
         if isinstance(found, dict):
             args.update(found)

@@ -1,7 +1,8 @@
-"""Lets jobs of a queue begin only so fast, in all clients together.
+"""Limits how fast jobs of a queue start, in all clients together.
 
-Tokens are taken out of buckets in the database (`riverui_rate`) by one statement for all jobs of a
-fetch, for which it is known by then that they wait; what somebody else took meanwhile is put back.
+One statement takes the tokens for all jobs of a fetch out of buckets in the database
+(`riverui_rate`), once the jobs are known to wait. Tokens of jobs that another client took meanwhile
+are returned.
 """
 
 from __future__ import annotations
@@ -33,33 +34,33 @@ if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
 
 _BATCH = 1_000
-"""Buckets that the leader looks at in one statement: a few milliseconds."""
+"""Buckets that the leader reads in one statement: a few milliseconds."""
 _BATCHES = 100
-"""Statements in one round of the leader."""
+"""Maximum statements in one round of the leader."""
 _MOST_KEYS = 20_000
-"""Keys whose buckets a client remembers, before it forgets those that are full: 4 MB."""
+"""Keys whose buckets a client caches before it drops the full ones: 4 MB."""
 _TRIES = 3
-"""Times that tokens are asked for in one choice: again where somebody else was quicker."""
+"""Maximum requests for tokens in one choice; again after another client was faster."""
 
 
 class RateLimits(Feature):
-    """Takes part where a queue has a `rate_limit`."""
+    """Enabled for queues with a `rate_limit`."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._used = any(queue.rate_limit for queue in config.queues.values())
 
     def chooser(self, work: Producer) -> Chooser | None:
-        """Return who sees to the queue's rate limit, where it has one."""
+        """Return the chooser for the queue, if it has a rate limit."""
         limit = work.config.rate_limit
         return None if limit is None else RateChooser(work, limit)
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
-        """Return what forgets full buckets."""
+        """Return the service that deletes full buckets."""
         return [RateCleaner(context)] if self._used else []
 
 
 class RateChooser(Chooser):
-    """Chooses as many jobs of one queue as there are tokens for."""
+    """Chooses as many jobs of one queue as there are tokens."""
 
     active = True
 
@@ -68,20 +69,20 @@ class RateChooser(Chooser):
         self.looks_at = limit.weighs_args
         self.blind = limit.partition.whole and isinstance(limit.weight, int | float)
         self._backlog = False
-        """Whether all jobs for which there were tokens were there, the last time."""
+        """Whether the last fetch found all the jobs that it had tokens for."""
         self._configured = limit
         self._due: dict[str, float] = {}
-        """Key → when the next job that waits may begin, of keys whose jobs have to wait."""
+        """Key → when its next job may start, for keys whose jobs have to wait."""
         self._full_at: dict[str, float] = {}
-        """Key → when its bucket is full, or later: others may have taken more."""
+        """Key → when its bucket is full, or later, as other clients may have taken more."""
         self._limit = limit
         self._logger: logging.Logger = work.client.logger
         self._odd: set[str] = set()
-        """Kinds that could not be weighed, as was told."""
+        """Kinds for which a failed weighing was logged."""
         self._returning: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._weights: dict[int, tuple[str, float]] = {}
-        """Key and tokens of the jobs chosen in the fetch under way."""
+        """Key and tokens of the jobs chosen in the current fetch."""
         self._work = work
         self._set(limit)
 
@@ -93,7 +94,7 @@ class RateChooser(Chooser):
         return self._due.keys()
 
     async def start(self, row: QueueRow) -> None:
-        """Raise ConfigError where the table of buckets is missing."""
+        """Raise ConfigError if the table of buckets is missing."""
         driver = self._work.client.driver
         if SQL in driver.capabilities:
             async with driver.autocommit() as executor:
@@ -104,29 +105,29 @@ class RateChooser(Chooser):
         self.learn(row)
 
     def learn(self, row: QueueRow) -> None:
-        """Take in what the queue's row says of the limit."""
+        """Apply the override from the queue's row."""
         limit = self._configured.overridden(row.metadata.text)
         if limit != self._limit:
             self._set(limit)
-            # The database knows what that comes to.
+            # The database adjusts the buckets.
             self._due.clear()
             self._full_at.clear()
             self._work.wake()
 
     async def stop(self) -> None:
-        """Put back what is still to be put back."""
+        """Return the remaining tokens."""
         if self._timer is not None:
             self._timer.cancel()
         await asyncio.gather(*self._returning, return_exceptions=True)
 
     def enough(self, room: int) -> bool:
-        """Return whether jobs wait, as far as is known: tokens are taken for those that are
-        expected, and put back for those that were not there.
+        """Return whether jobs are known to wait: tokens are taken for expected jobs, and returned
+        for those that were not found.
         """
         return self._backlog
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
-        """Return those of the candidates for which there are tokens, and take these."""
+        """Take the tokens of the candidates, and return those that got them."""
         chosen: list[Candidate] = []
         purses: dict[str, Purse] = {}
         weighed: dict[str, list[float]] = defaultdict(list)
@@ -157,16 +158,16 @@ class RateChooser(Chooser):
         return taken
 
     def give_back(self, candidates: Sequence[Candidate]) -> None:
-        """Put back the tokens of jobs that do not begin."""
+        """Return the tokens of jobs that do not start."""
         tokens: dict[str, float] = defaultdict(float)
         self._backlog, now = False, steady_clock()
         for candidate in candidates:
-            # The id of stand-ins is 0, and all weigh the same.
+            # Stand-ins have the id 0 and all weigh the same.
             key, weight = self._weights[candidate.id]
             if candidate.id:
                 del self._weights[candidate.id]
-            # Tokens of a bucket that may have been full since are lost: others may have taken those
-            # that came in their place.
+            # Tokens of a bucket that may have been full since are lost: other clients may have
+            # taken those that replaced them.
             if weight and self._full_at.get(key, 0.0) > now:
                 tokens[key] += weight
         if tokens:
@@ -175,13 +176,13 @@ class RateChooser(Chooser):
             task.add_done_callback(self._returning.discard)
 
     def begun(self, candidate: Candidate, row: JobRow) -> None:
-        """Take note that a job's tokens are spent."""
+        """Record that a job's tokens are spent."""
         if candidate.id:
             del self._weights[candidate.id]
 
     async def _take(self, weighed: Mapping[str, list[float]]) -> dict[str, list[float]]:
-        """Take the tokens of jobs, key by key; return the weights of those for which there were
-        some, the first of each key.
+        """Take the tokens of jobs, key by key; return the weights that were covered, from the first
+        of each key.
         """
         got = {key: weights if not any(weights) else [] for key, weights in weighed.items()}
         wanted = {key: weights for key, weights in weighed.items() if not got[key]}
@@ -206,7 +207,7 @@ class RateChooser(Chooser):
         return got
 
     def _covered(self, key: str, weights: list[float], found: Taken) -> list[float]:
-        """Return the weights that were given; where not all were, the key has to wait."""
+        """Return the weights that were covered; if not all were, the key has to wait."""
         self._full_at[key] = steady_clock() + found.full_in
         if found.tokens >= sum(weights):
             return weights
@@ -230,7 +231,7 @@ class RateChooser(Chooser):
         return fewer
 
     def _purse(self, key: str) -> Purse:
-        """Return what is thought to be in a key's bucket; another client may have taken of it."""
+        """Return the cached bucket of a key; other clients may have taken tokens since."""
         rate = self._limit.rate
         full_at = self._full_at.get(key)
         full_in = -rate.spare_seconds if full_at is None else full_at - steady_clock()
@@ -254,7 +255,7 @@ class RateChooser(Chooser):
         self._due[key] = steady_clock() + seconds
 
     def _wake_in_time(self) -> None:
-        """Have the queue fetched when the next job that waits may begin."""
+        """Fetch the queue when the next waiting job may start."""
         if len(self._full_at) > _MOST_KEYS:
             now = steady_clock()
             self._full_at = {key: at for key, at in self._full_at.items() if at > now}
@@ -273,7 +274,7 @@ class RateChooser(Chooser):
                 await RateStore(executor).rate_give_back(self._params, tokens)
         except RiveruiError as error:
             self._logger.debug("tokens of queue %s may be lost: %s", self._work.name, error)
-            # The answer may be all that was lost: the next fetch asks the database.
+            # Perhaps only the answer was lost: the next fetch asks the database.
             for key in tokens:
                 self._full_at.pop(key, None)
                 self._due.pop(key, None)
@@ -292,7 +293,7 @@ class RateChooser(Chooser):
 
 
 class RateCleaner:
-    """Forgets buckets that have been full for a while."""
+    """Deletes buckets that have been full for a while."""
 
     name = "rate limits"
     interval = timedelta(seconds=30)
@@ -302,7 +303,7 @@ class RateCleaner:
         self._context = context
 
     async def run_once(self) -> int:
-        """Look at the next buckets, and forget those that are full; return how many."""
+        """Read the next buckets, and delete the full ones; return how many."""
         forgotten = 0
         for _ in range(_BATCHES):
             async with self._context.executor() as executor:

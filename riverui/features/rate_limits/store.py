@@ -15,43 +15,45 @@ from riverui.storage.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketParams:
-    """How the buckets of one queue fill, and how much they hold."""
+    """How fast the buckets of one queue fill, and how much they hold."""
 
     queue: str
     limit: float
-    """Tokens that come in each span of `per`."""
+    """Tokens added in each span of `per`."""
     per: timedelta
     burst: float
 
     @property
     def rate(self) -> Rate:
-        """Return the same by the second."""
+        """Return the same numbers per second."""
         return Rate(self.limit / self.per.total_seconds(), self.burst)
 
 
 class Take(NamedTuple):
-    """Tokens that somebody wants out of one bucket."""
+    """Tokens wanted from one bucket."""
 
     key: str
     tokens: float
     unit: float
-    """Only whole multiples of so many are of use; as many as `tokens`, where only all are."""
+    """Only whole multiples of this number are useful; equal to `tokens` if only all of them are."""
 
 
 class Taken(NamedTuple):
-    """What one bucket gave."""
+    """Tokens taken from one bucket."""
 
     tokens: float
     full_in: float
-    """Seconds until the bucket is full, afterwards; negative where it has been full for so long."""
+    """Seconds until the bucket is full afterwards; a negative value says for how long it has been
+    full.
+    """
 
 
 _COLUMNS = Fragment("rate_columns")
 _LOOKED_AT = 10_000
-"""Buckets of a queue that are looked at for the emptiest: 20 ms."""
+"""Buckets of a queue that are read to find the emptiest: 20 ms."""
 _QUIET = 60.0
-"""Seconds for which a bucket has been full, and untouched, before it is forgotten: its pace is told
-by then as nothing.
+"""Seconds for which a bucket has been full and unused before it is deleted; by then its pace is
+shown as 0.
 """
 
 
@@ -59,11 +61,11 @@ class RateStore(Store):
     """Operations on riverui_rate."""
 
     async def rate_take(self, params: BucketParams, takes: Sequence[Take]) -> Mapping[str, Taken]:
-        """Take tokens out of buckets, one take a key, and return what each gave: all that were
-        wanted, or the most whole units that there are.
+        """Take tokens out of buckets, one take per key, and return what each gave: all that were
+        wanted, or as many whole units as there are.
 
-        A single unit that is larger than a full bucket is given where the bucket is full; what
-        lacks has to come in before the next one. Buckets that were not there are made, full.
+        A single unit that is larger than a full bucket is given when the bucket is full; the
+        deficit must be refilled before the next one. Missing buckets are created full.
         """
         wanted = {take.key: take for take in takes if take.tokens > 0}
         if not wanted:
@@ -77,11 +79,11 @@ class RateStore(Store):
         return given
 
     async def rate_give_back(self, params: BucketParams, tokens: Mapping[str, float]) -> None:
-        """Put tokens that were not used back into their buckets, as far as these are not full."""
-        await self._sql.prepared("rate_give_back", _of(params, tokens))
+        """Put unused tokens back into their buckets, until these are full."""
+        await self._sql.prepared("rate_give_back", _values(params, tokens))
 
     async def _take(self, params: BucketParams, takes: Sequence[Take]) -> dict[str, Taken]:
-        values = _of(params, {take.key: take.tokens for take in takes}) | {
+        values = _values(params, {take.key: take.tokens for take in takes}) | {
             "units": _floats(take.unit for take in takes),
             **_settings(params),
         }
@@ -89,22 +91,21 @@ class RateStore(Store):
         return {row.key: Taken(row.given, row.full_in) for row in rows.records()}
 
     async def rate_list(self, queue: str, *, limit: int) -> Sequence[RateRow]:
-        """Return the buckets of a queue, the emptiest first."""
+        """Return the buckets of a queue, emptiest first."""
         values = {"queue": queue, "limit": limit, "looked_at": _LOOKED_AT}
         rows = await self._sql.rows("rate_list", values, columns=_COLUMNS)
         return [_bucket(row) for row in rows.records()]
 
     async def rate_get(self, queue: str, key: str) -> RateRow | None:
-        """Return one bucket; None where it has no row, and so is full."""
+        """Return one bucket; None if it has no row, which means that it is full."""
         row = await self._sql.row("rate_get", {"queue": queue, "key": key}, columns=_COLUMNS)
         return None if row is None else _bucket(row)
 
     async def rate_delete_full(
         self, *, after: tuple[str, str] | None, limit: int
     ) -> tuple[int, tuple[str, str] | None]:
-        """Look at up to `limit` buckets by queue and key and forget those that are full and of
-        which nobody took tokens lately; return how many, and behind which to go on, None at the
-        end.
+        """Read up to `limit` buckets by queue and key, and delete those that are full and have not
+        been used for a while. Return how many, and the position to continue after, None at the end.
         """
         queue, key = after or ("", "")
         values = {"after_queue": queue, "after_key": key, "limit": limit, "quiet": _QUIET}
@@ -112,7 +113,7 @@ class RateStore(Store):
         return row.gone, (row.queue, row.key) if row.seen == limit else None
 
 
-def _of(params: BucketParams, tokens: Mapping[str, float]) -> dict[str, Any]:
+def _values(params: BucketParams, tokens: Mapping[str, float]) -> dict[str, Any]:
     rate = params.rate
     return {
         "queue": params.queue,

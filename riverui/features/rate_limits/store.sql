@@ -1,6 +1,6 @@
--- Rate limits: a bucket of tokens for each queue and key, kept as the instant at which it is full. Whatever somebody
--- has written into a row, statements must not fail for it, so values that no limit has are read as the nearest that one
--- may have: NaN is above all other numbers.
+-- Rate limits: a token bucket for each queue and key, stored as the instant at which it is full. Statements must not
+-- fail for any value in a row, whoever wrote it, so values outside the allowed range are read as the nearest allowed
+-- one. NaN is above all other numbers.
 
 -- part: rate_columns (rate_get.columns)
 r.queue, r.key, least(r.limited_to, 1e9) as limited_to, least(r.per, interval '100 years') as per,
@@ -12,7 +12,7 @@ extract(epoch from clock_timestamp())::float8
   - least(greatest(extract(epoch from r.spent_at)::float8, 0), 1e11) as spent_seconds_ago;
 
 -- name: rate_open
--- In the order of the keys, so that no two wait for each other.
+-- In the order of the keys, to avoid deadlocks.
 insert into /* schema */riverui_rate (queue, key, limited_to, per, burst)
 select :queue::text, k.key, :limit::float8, :per::interval, :burst::float8
 from unnest(:keys::text[]) as k (key)
@@ -21,10 +21,9 @@ on conflict (queue, key) do nothing
 returning key;
 
 -- name: rate_take
--- Rows are locked in the order of the keys, so that no two wait for each other, and read as they are once they are
--- locked. A bucket that has been full for longer than it takes `spare` tokens to come has taken in nothing since. Where
--- the limit is another one by now, the tokens are those that were there. Numbers are bounded: nothing may overflow or
--- underflow, whoever wrote them.
+-- Rows are locked in the order of the keys, to avoid deadlocks, and read once they are locked. A bucket takes in
+-- nothing after it has been full for the time of `spare` tokens. If the limit has changed, the bucket keeps its number
+-- of tokens. Numbers are bounded, so that nothing overflows or underflows, whoever wrote them.
 with held as materialized (
   select r.key, case when r.pace > 1e-200 then least(r.pace, 1e9) else 0 end as pace, least(r.burst, 1e9) as burst,
     least(greatest(r.full_at, to_timestamp(0)), to_timestamp(1e11)) as full_at,
@@ -85,7 +84,7 @@ where r.queue = :queue::text and r.key = h.key
 returning r.key;
 
 -- name: rate_list
--- Looks at so many buckets and no more, by key.
+-- Reads a limited number of buckets, by key.
 select /* columns: */ r.key /* :columns */
 from (
   select * from /* schema */riverui_rate r where r.queue = :queue::text order by r.key limit :looked_at::bigint

@@ -1,4 +1,4 @@
-"""Rate limits of queues, as a person looks at them and overrides them."""
+"""Rate limits of queues: read and override them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from riverui.storage.tables import installed
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueRates:
-    """How fast jobs of one queue may begin, and how its buckets stand."""
+    """The rate limit of one queue, and the state of its buckets."""
 
     configured: RateLimit | None
-    """What most of its clients were started with, as far as they tell."""
+    """The limit that most of its clients were started with, as far as they report it."""
     disagree: bool
     """Whether clients were started with different limits."""
     override: RateOverride | None
-    """What is set in the database."""
+    """The override in the database."""
     problem: str
-    """Why what is set there does not count, in words; empty where it does, or nothing is set."""
+    """Why the override does not apply, in words; empty if it does, or there is none."""
     buckets: Sequence[RateRow]
-    """The emptiest first."""
+    """Emptiest first."""
 
     @property
     def effective(self) -> RateLimit | None:
-        """Return what counts; None where no client is known to have a limit."""
+        """Return the limit that applies; None if no client is known to have one."""
         if self.configured is None or self.override is None:
             return self.configured
         try:
@@ -52,7 +52,7 @@ class QueueRates:
 async def read(
     executor: Executor, queue: QueueRow, clients: QueueClients, *, limit: int
 ) -> QueueRates:
-    """Return a queue's rates and up to `limit` of its buckets."""
+    """Return a queue's rate limit and up to `limit` of its buckets."""
     override, problem = None, ""
     known = read_terms(clients.terms(queue.name).rate_limit or {})
     configured = None if known is None else known[0]
@@ -79,10 +79,10 @@ async def read(
 async def set_override(
     driver: Driver, name: str, limit: RateOverride, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Have the clients of a queue count by these numbers instead of those of their own rate limit,
-    until that is removed; return the queue's row. NotFound where it has none.
+    """Override the numbers of the rate limit of a queue's clients until the override is removed;
+    return the queue's row. Raise NotFound if it has none.
 
-    All else in its metadata stays. Clients are told.
+    The rest of its metadata is kept. Clients are notified.
     """
     return await queues.set_metadata_key(
         driver, name, OVERRIDE, limit.as_json(), time_limit=time_limit
@@ -92,7 +92,7 @@ async def set_override(
 async def remove_override(
     driver: Driver, name: str, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Have the clients of a queue count by their own numbers again; return the queue's row.
-    NotFound where it has none.
+    """Remove the override of a queue's rate limit; return the queue's row. Raise NotFound if it has
+    none.
     """
     return await queues.set_metadata_key(driver, name, OVERRIDE, None, time_limit=time_limit)

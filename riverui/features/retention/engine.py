@@ -1,4 +1,4 @@
-"""Keeps the finished jobs of some queues for other periods than those of all other queues."""
+"""Keeps the finished jobs of some queues for other periods than the rest."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from riverui.errors import ConfigError
 
 
 class QueueRetention(Feature):
-    """Has the leader clean some queues by periods of their own, and its job cleaner leave them
-    alone.
+    """Makes the leader clean some queues by their own periods, and its job cleaner skip them.
 
-    The leader's own settings count, so every client that may lead should have the same. Raises
-    ConfigError for a name that is not valid for a queue, and for what is not a Retention.
+    Only the leader's settings apply, so every client that may lead should have the same. Raises
+    ConfigError for an invalid queue name, or a value that is not a Retention.
     """
 
     def __init__(self, queues: Mapping[str, Retention]) -> None:
@@ -34,16 +33,16 @@ class QueueRetention(Feature):
         return f"QueueRetention({self.queues!r})"
 
     def queues_excluded_from_cleaning(self) -> Collection[str]:
-        """Return the queues that have periods of their own."""
+        """Return the queues with their own periods."""
         return self.queues.keys()
 
     def services(self, context: ServiceContext) -> Sequence[QueueRetentionCleaner]:
-        """Return the cleaner of these queues, where there are any."""
+        """Return the cleaner of these queues, if there are any."""
         return [QueueRetentionCleaner(context, self.queues)] if self.queues else []
 
 
 class QueueRetentionCleaner:
-    """Removes the finished jobs of queues that have periods of their own."""
+    """Removes the finished jobs of queues with their own periods."""
 
     name = "queue retention"
     interval = timedelta(seconds=30)
@@ -52,7 +51,7 @@ class QueueRetentionCleaner:
         names: defaultdict[Retention, list[str]] = defaultdict(list)
         for queue, retention in queues.items():
             names[retention].append(queue)
-        # Queues that are kept alike are cleaned by one statement.
+        # Queues with equal periods are cleaned by one statement.
         self._cleaners = [
             JobCleaner(
                 context,
@@ -73,7 +72,7 @@ class QueueRetentionCleaner:
             try:
                 removed += await cleaner.run_once()
             except Exception as error:
-                # The other queues are cleaned all the same.
+                # Clean the other queues first.
                 errors.append(error)
         if errors:
             raise errors[0]

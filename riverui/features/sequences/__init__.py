@@ -1,1 +1,1 @@
-"""Jobs of a key that run one after the other."""
+"""Jobs of the same key that run one after the other."""

@@ -1,4 +1,4 @@
-"""What a job's metadata says of the sequence that it is in, and where it stands there."""
+"""A job's sequence by its metadata, and the job's place there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import datetime
 from riverui.domain.json import read_object
 
 SEQ_KEY = "seq_key"
-"""The metadata key that holds the sequence's own key: River Pro's."""
+"""The metadata key for the sequence's key, as in River Pro."""
 SEQUENCE = "riverui:sequence"
-"""The metadata key that marks a job that riverui has put into a sequence, with its options."""
+"""The metadata key that marks a job of one of riverui's sequences, with its options."""
 MARKED = f'"{SEQUENCE}"'
-"""What the metadata of such a job has somewhere in its text; others may too, but few do."""
+"""A text that the metadata of such jobs contain; few others do."""
 MOST_KEY = 200
-"""Characters of a key: a kind and a hash are less."""
+"""Longest key, in characters; a kind and a hash are shorter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,42 +24,44 @@ class SequenceJob:
 
     id: int
     state: str | None
-    """None where its row is gone."""
+    """None if its row is missing."""
     kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequencePlace:
-    """Where a job stands in its sequence."""
+    """A job's place in its sequence."""
 
     key: str
     head_id: int | None
-    """The job that the others wait for; None where the next one is being looked for, or the key
-    has no jobs that wait.
+    """The job that the others wait for; None if the next one is yet to be found, or no job of the
+    key waits.
     """
     head_state: str | None
-    """None where there is no head, or its row is gone."""
+    """None if there is no head, or its row is missing."""
     halted_at: datetime | None
-    """Since when a cancelled or discarded head holds up the others; None where it does not."""
+    """Since when a cancelled or discarded head has halted the sequence; None if it has not."""
     waiting: bool
     """Whether the job waits behind the head."""
     ahead: int
-    """Jobs that wait before it, besides the head; up to `cap`."""
+    """Waiting jobs before it, without the head; up to `cap`."""
     behind: int = 0
-    """Jobs that wait with a higher id; up to `cap`."""
+    """Waiting jobs with a higher id; up to `cap`."""
     cap: int = 1000
     before: Sequence[SequenceJob] = ()
-    """The nearest of those that wait before it, by id."""
+    """The nearest waiting jobs before it, by id."""
     after: Sequence[SequenceJob] = ()
-    """The nearest of those behind it."""
+    """The nearest waiting jobs after it."""
     ours: bool = True
-    """Whether riverui moves the sequence; River Pro otherwise, and only the key is known."""
+    """Whether riverui moves the sequence on; otherwise River Pro does, and only the key is
+    known.
+    """
 
 
 def sequence_key_of(metadata: str) -> str | None:
-    """Return the key of the sequence that a job is in, by its metadata; None where it is in none.
+    """Return the key of a job's sequence by its metadata; None if there is none.
 
-    A key that is no text, or too long, is none.
+    A key that is not text, or too long, is ignored.
     """
     if MARKED not in metadata:
         return None

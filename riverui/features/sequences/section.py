@@ -1,4 +1,4 @@
-"""A job's sequence: its place in line on the job's page, and the verb that has the sequence go on
+"""A job's sequence: its place in line on the job's page, and the verb that moves the sequence on
 past a job that halts it.
 """
 
@@ -34,7 +34,7 @@ from riverui.web.view.render import done
 log = logging.getLogger("riverui.actions")
 
 RIGHT = "jobs.retry"
-"""What it takes to skip a job: who may retry a later job of its sequence leaves it behind too."""
+"""The right to skip a job: a user who may retry a later job of its sequence moves past it too."""
 
 
 class LinkedJob(Struct, frozen=True, kw_only=True):
@@ -45,13 +45,13 @@ class LinkedJob(Struct, frozen=True, kw_only=True):
 
 
 class SequenceCard(Struct, frozen=True, kw_only=True):
-    """What a job's page tells of its sequence."""
+    """The card of a sequence on a job's page."""
 
     place: SequencePlace
     here: bool
-    """Whether the job itself is at the head."""
+    """Whether the job itself is the head."""
     head: LinkedJob | None
-    """The job that the others wait for, where it is another one."""
+    """The job that the others wait for, if it is another one."""
     before: tuple[LinkedJob, ...]
     after: tuple[LinkedJob, ...]
     behind: int
@@ -59,14 +59,14 @@ class SequenceCard(Struct, frozen=True, kw_only=True):
     skips: bool
     """Whether the job halts the sequence, or will when its turn comes."""
     skip_url: str
-    """Where it is skipped; empty for who may not."""
+    """The URL to skip it; empty if the user may not."""
     list_url: str
     """All jobs of the sequence."""
 
 
 async def sequence_card(request: Request, job: JobShowRow) -> SequenceCard | None:
-    """Return the place of a job in its sequence; None where it is in none, or where that cannot be
-    read.
+    """Return the place of a job in its sequence; None if it is in none, or if that cannot
+    be read.
     """
     try:
         place = await actions.place(dashboard(request).driver, job)
@@ -82,7 +82,7 @@ async def sequence_card(request: Request, job: JobShowRow) -> SequenceCard | Non
     head = None
     if place.head_id is not None and not here:
         head = linked(SequenceJob(id=place.head_id, state=place.head_state))
-    # Behind the head all others wait, also those that were put in line again with a lower id.
+    # Jobs in line wait behind the head, also those with a lower id that were put in line again.
     after = (*place.before, *place.after) if here else place.after
     ended = job.state in (JobState.CANCELLED, JobState.DISCARDED)
     skips = ended and ((here and place.halted_at is not None) or place.waiting)
@@ -102,7 +102,7 @@ async def sequence_card(request: Request, job: JobShowRow) -> SequenceCard | Non
 
 
 async def skip(request: Request) -> Response:
-    """Have the sequence go on past a job that halts it."""
+    """Move the sequence on past a job that halts it."""
     posted, job_id = await form(request), request.path_params["id"]
     if not is_bigint(job_id):
         raise NotFound(f"Job not found: {job_id}.")
@@ -110,19 +110,19 @@ async def skip(request: Request) -> Response:
     here = url(request, "jobs.show", id=job_id)
     details: tuple[str, ...] = ("No job waits in it now.",)
     if place is not None and place.head_id is not None:
-        halted = f", and was {place.head_state}, too: it halts" if place.halted_at else ""
+        halted = f", and was {place.head_state} too: it halts" if place.halted_at else ""
         details = (f"Job {place.head_id} is next{halted}.",)
     elif place is not None and place.ahead + place.behind:
-        details = ("The next job runs as soon as the leader has found it.",)
+        details = ("The next job runs as soon as the leader finds it.",)
     notice = Notice(
-        level="success", title=f"The sequence goes on past job {job_id}", details=details
+        level="success", title=f"The sequence continues past job {job_id}", details=details
     )
     next_url = local_path(request, posted.get("next"), default=here)
     return done(request, notice, next=next_url, changed="jobs")
 
 
 async def skip_by_api(request: Request) -> Response:
-    """Have the sequence go on past a job, as a program asks for it."""
+    """Move the sequence on past a job, for the API."""
     job_id = requests.integer(request.path_params["job_id"])
     if not job_id:
         raise BadRequest("A job id must be a whole number.")
@@ -131,7 +131,7 @@ async def skip_by_api(request: Request) -> Response:
 
 
 async def _carry_out(request: Request, job_id: int) -> SequencePlace | None:
-    """Skip the job, have the states counted anew, and write the line of the log."""
+    """Skip the job, recount the states, and log it."""
     board = dashboard(request)
     place = await actions.skip(board.driver, job_id, time_limit=board.config.action_timeout)
     board.counts.expire()
@@ -148,7 +148,7 @@ ENDPOINT = Endpoint(
     skip_by_api,
     Description(
         group="Jobs",
-        summary="Has a sequence go on past a cancelled or discarded job that halts it; 400 if it"
+        summary="Moves a sequence on past a cancelled or discarded job that halts it; 400 if it"
         " does not.",
         answer=Status,
         parameters=(in_path("job_id", "The job's id.", Id),),

@@ -13,47 +13,47 @@ from riverui.storage.store import Store
 
 
 class Claim(StrEnum):
-    """What an insert finds of a key, and holds until its transaction ends."""
+    """The state in which an insert finds a key, which is locked until its transaction ends."""
 
     OURS = "ours"
-    """Nobody is ahead: the first job may run, and whoever else comes waits for this transaction."""
+    """No job is ahead: the first job may run, and other inserts wait for this transaction."""
     BUSY = "busy"
-    """A job is ahead, or was until just now: jobs go behind it."""
+    """A job is ahead, or was until just now: new jobs go behind it."""
 
 
 class Claims(NamedTuple):
-    """What an insert finds of its keys."""
+    """The states in which an insert finds its keys."""
 
     of_key: Mapping[str, Claim]
     pro: bool
-    """Whether River Pro's own sequences are in this database."""
+    """Whether this database has River Pro's own sequences."""
 
 
 class SequenceKey(NamedTuple):
-    """The sequence that a job's metadata names."""
+    """The sequence named in a job's metadata."""
 
     key: str
     ours: bool
-    """Whether riverui put the job there; River Pro otherwise."""
+    """Whether riverui put the job there; otherwise River Pro did."""
 
 
 class SequenceLook(NamedTuple):
-    """A key, as the leader goes through all of them."""
+    """The state of a key, for the leader's round."""
 
     key: str
     due: bool
-    """Whether its head has ended, or is gone, and nobody has acted on that."""
+    """Whether its head has ended or is missing, and the key was not moved on."""
     dry: bool = False
     """Whether it has no head."""
 
 
 _LOOK = 100
-"""Jobs in line that are looked at for the next one where the first is gone."""
+"""Jobs in line that are read to find the next one, if the first is missing."""
 _MOST_LOOKS = 10
-"""Times that lines are looked at in a row: where more are gone, the leader goes on."""
+"""How often lines are read in a row; if more jobs are missing, the leader continues."""
 _MOST_TRIES = 100
-"""Times that keys are claimed, each time some of them having come or gone just then: any more and
-something is wrong.
+"""How often keys are claimed, if some appear or disappear each time; after that, something is
+wrong.
 """
 
 
@@ -61,7 +61,7 @@ class SequenceStore(Store):
     """Operations on sequences."""
 
     async def sequence_claim(self, keys: Collection[str]) -> Claims:
-        """Return what is found of each key, before jobs of these are inserted."""
+        """Return the states of keys, before their jobs are inserted."""
         found: dict[str, Claim] = {}
         pro = False
         missing = sorted(keys)
@@ -86,7 +86,7 @@ class SequenceStore(Store):
     async def sequence_put(
         self, heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]
     ) -> None:
-        """Write which inserted jobs are at the head of claimed keys, and which wait behind."""
+        """Store which inserted jobs are heads of claimed keys, and which wait."""
         values = {
             "head_keys": array_literals.texts([key for key, _ in heads]),
             "head_ids": array_literals.numbers([job_id for _, job_id in heads]),
@@ -99,9 +99,9 @@ class SequenceStore(Store):
         self, keys: Collection[str], *, over_ids: Collection[int] = ()
     ) -> Sequence[str]:
         """Let the next job of each key run whose head has ended; return the keys that changed. Jobs
-        of `over_ids` are known to be completed, or gone.
+        of `over_ids` are known to be completed or missing.
 
-        What another transaction holds is left to `sequence_sweep`, so that this never waits.
+        Keys locked by other transactions are left to `sequence_sweep`, so this never waits.
         """
         changed: dict[str, None] = {}
         left, look = sorted(keys), 1
@@ -124,8 +124,8 @@ class SequenceStore(Store):
         return {row.id: SequenceKey(row.seq_key, row.ours) for row in rows.records()}
 
     async def sequence_lock(self, keys: Collection[str]) -> None:
-        """Hold keys, made where they are missing, up to the end of the transaction. LockTimeout
-        where another holds one for too long.
+        """Lock keys until the end of the transaction; missing ones are created. Raise LockTimeout
+        if another transaction holds one for too long.
         """
         left = set(keys)
         for _ in range(_MOST_TRIES):
@@ -137,8 +137,8 @@ class SequenceStore(Store):
         raise AssertionError(f"{len(left)} keys of sequences could not be held")
 
     async def sequence_requeue(self, jobs: Sequence[tuple[str, int]]) -> None:
-        """Put jobs that have been made pending in line again, under keys that are held. A halted
-        head is left behind by that.
+        """Put jobs that have been made pending in line again, under locked keys. A halted head no
+        longer halts its sequence afterwards.
         """
         values = {
             "keys": array_literals.texts([key for key, _ in jobs]),
@@ -147,9 +147,7 @@ class SequenceStore(Store):
         await self._sql.rows("sequence_requeue", values)
 
     async def sequence_hand_over(self, keys: Collection[str]) -> bool:
-        """Tell River Pro to look at keys; return False where its table cannot be written to as far
-        as is known.
-        """
+        """Ask River Pro to look at keys; return False if its table is known not to be writable."""
         columns = list((await self._sql.rows("sequence_pro_columns")).records())
         if not any(column.name == "key" and column.is_text for column in columns):
             return False
@@ -161,8 +159,8 @@ class SequenceStore(Store):
     async def sequence_place(
         self, job_id: int, *, limit: int = 1000, named: int = 3
     ) -> SequencePlace | None:
-        """Return where a job stands, up to `limit` jobs counted on each side and the nearest
-        `named` of them told; None for a job in no sequence.
+        """Return a job's place, with up to `limit` jobs counted on each side and the nearest
+        `named` of them listed; None for a job in no sequence.
         """
         if not is_bigint(job_id):
             return None
@@ -189,20 +187,20 @@ class SequenceStore(Store):
         )
 
     async def sequence_skip(self, key: str, job_id: int) -> bool:
-        """Leave a cancelled or discarded job behind, under a key that is held, so that it halts
-        its sequence no more; return False where it did not, and would not when its turn came.
+        """Skip a cancelled or discarded job, under a locked key, so that it no longer halts its
+        sequence; return False if it did not, and would not when its turn came.
         """
         return await self._sql.row("sequence_skip", {"key": key, "id": job_id}) is not None
 
     async def sequence_dry_list(self, *, after: str, limit: int) -> Sequence[str]:
-        """Return keys without a head by name, behind one."""
+        """Return keys without a head by name, after `after`."""
         return (
             await self._sql.rows("sequence_dry_list", {"after": after, "limit": limit})
         ).values()
 
     async def sequence_sweep(self, keys: Collection[str]) -> int:
-        """Give keys without a head their next job, and forget those that have none; return how many
-        were changed or forgotten.
+        """Give keys without a head their next job, and delete those without any; return how many
+        were changed or deleted.
         """
         advanced = await self.sequence_advance(keys)
         values = {"keys": array_literals.texts(sorted(keys))}
@@ -213,6 +211,6 @@ class SequenceStore(Store):
         return len({*advanced, *(await self._sql.rows("sequence_forget", values)).values()})
 
     async def sequence_look(self, *, after: str, limit: int) -> Sequence[SequenceLook]:
-        """Return keys by name, behind one, and what can be told of their heads."""
+        """Return keys by name, after `after`, and the state of their heads."""
         rows = await self._sql.rows("sequence_look", {"after": after, "limit": limit})
         return [SequenceLook(row.seq_key, row.due, row.dry) for row in rows.records()]

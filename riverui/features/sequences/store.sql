@@ -1,8 +1,8 @@
--- Sequences: see the migration for what each lock on a key's row is for. No statement here waits for what a transaction
--- of unknown length holds, but for those that an insert or a person's action begins with.
+-- Sequences: the migration describes the locks on a key's row. No statement waits for a transaction of unknown length,
+-- except those that begin an insert or a user's action.
 
 -- name: sequence_claim
--- A key that another transaction has just made, and not committed, is waited for, as a unique key is. One that it has
+-- Waits for a key that another transaction has just created and not committed, as for a unique key. A key that it has
 -- committed meanwhile is in neither part of the answer: the caller asks again.
 with held as materialized (
   select s.seq_key, s.head_id is null as dry
@@ -28,7 +28,7 @@ from (
 ) f;
 
 -- name: sequence_claim_dry
--- Of keys without a head those behind which nobody waits. Who waits already goes first.
+-- Keys without a head behind which no job waits. Waiting jobs go first.
 select s.seq_key
 from /* schema */riverui_sequence s
 where s.seq_key = any(:keys::text[]) and s.head_id is null
@@ -48,13 +48,12 @@ select w.seq_key, w.job_id
 from unnest(:waiting_keys::text[], :waiting_ids::bigint[]) as w (seq_key, job_id);
 
 -- name: sequence_advance
--- Of each key whose head has ended for good, the first job that waits becomes the head: available, or scheduled while
--- its time is ahead. Heads of which it is known that they are over, as they have just been completed, are not read.
--- What waits in another state, because somebody made it so, is the head as it is: a cancelled or discarded job halts
--- the key unless it says otherwise. Jobs that are gone or completed are left out.
--- Where all that was looked at of a line is out of it by now, there may be `more`.
--- A key, or a next job, that another transaction holds is left to later. The comparison of the pending state is dressed
--- up so that no plan looks for the job among all that are pending.
+-- For each key whose head has ended for good, the first waiting job becomes the head: available, or scheduled if its
+-- time is yet to come. Heads that are known to have just completed are not read. A job that a user has put in another
+-- state is the head as it is: a cancelled or discarded one halts the key unless its options say otherwise. Missing and
+-- completed jobs are skipped. If all jobs read of a line were skipped, there may be `more`. A key or a next job that is
+-- locked by another transaction is left for later. The comparison of the pending state is written so that no plan
+-- searches all pending jobs.
 with locked as materialized (
   select s.seq_key, s.head_id, s.halted_at
   from /* schema */riverui_sequence s
@@ -165,7 +164,7 @@ gone as (
   ))
 ),
 kept as (
-  -- Where the head itself waits and is held by another transaction, it goes into the line.
+  -- If the head itself waits and is locked by another transaction, it goes into the line.
   insert into /* schema */riverui_sequence_job (seq_key, job_id)
   select o.seq_key, o.head_id
   from stood o
@@ -213,7 +212,7 @@ order by s.seq_key
 for no key update;
 
 -- name: sequence_requeue
--- A head that is put in line again, and one that halts its key, are heads no longer.
+-- A head that is put in line again, or that halts its key, is no longer the head.
 with given as materialized (
   select g.seq_key, g.job_id from unnest(:keys::text[], :ids::bigint[]) as g (seq_key, job_id)
 ),
@@ -233,7 +232,7 @@ select g.seq_key, g.job_id from given g
 on conflict do nothing;
 
 -- name: sequence_pro_columns
--- What is publicly known of River Pro's table is its name and that it holds keys.
+-- Only the name of River Pro's table, and that it holds keys, are publicly known.
 select a.attname::text as name, a.atttypid = 'text'::regtype as is_text,
   a.attnotnull and not a.atthasdef and a.attidentity = '' and a.attgenerated = '' as needed
 from pg_attribute a
@@ -297,7 +296,7 @@ cross join lateral (
 ) n;
 
 -- name: sequence_skip
--- As the head of its sequence, or as one that would halt it later on.
+-- As the head of its sequence, or as one that would halt it later.
 with ended as materialized (
   select j.id
   from /* schema */river_job j
@@ -335,7 +334,7 @@ order by s.seq_key
 for update skip locked;
 
 -- name: sequence_forget
--- After sequence_lock_dry: nobody is about to put a job behind these keys, and all that were put there are seen.
+-- After sequence_lock_dry: no transaction is about to add a job behind these keys, and all added jobs are visible.
 delete from /* schema */riverui_sequence s
 where s.seq_key = any(:keys::text[]) and s.head_id is null
   and not exists (select from /* schema */riverui_sequence_job w where w.seq_key = s.seq_key)

@@ -1,5 +1,5 @@
-"""What must hold when people and programs retry, cancel or delete jobs of sequences: never two of a
-key at once, and whoever is next gets its turn.
+"""Retries, cancels and deletes jobs of sequences: never two jobs of a key run at once, and the next
+one gets its turn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
     if not keys:
         return await do_inner(ids)
     sequences = SequenceStore(executor)
-    # Keys before jobs: so nobody who holds the one waits for the other.
+    # Lock keys before jobs, to avoid deadlocks.
     await sequences.sequence_lock(set(keys.values()))
     changes = await _others(ids, keys, do_inner)
     retried = await executor.jobs.retry_many(list(keys), pending=True)
@@ -35,8 +35,8 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
 
 
 async def change(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Cancel or delete jobs; where one was at the head of its sequence, the next gets its turn
-    unless the sequence halts.
+    """Cancel or delete jobs; if one was the head of its sequence, the next gets its turn unless the
+    sequence halts.
     """
     keys = set((await _keys(executor, ids, ours=True)).values())
     if not keys:
@@ -49,8 +49,8 @@ async def change(executor: Executor, ids: Sequence[int], do_inner: Inner) -> Job
 
 
 async def retry_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Retry jobs: those in a sequence of River Pro become pending, and Pro is told to look at
-    their keys. Where that cannot be done they are left alone.
+    """Retry jobs: those in a sequence of River Pro become pending, and Pro is asked to look at
+    their keys. If that is not possible they are not changed.
     """
     keys = await _keys(executor, ids, ours=False)
     if not keys:
@@ -64,8 +64,8 @@ async def retry_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) ->
 
 
 async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
-    """Cancel or delete jobs, and tell River Pro to look at the keys of its sequences. Where it
-    cannot be told it finds out by itself, when it next looks at all of them.
+    """Cancel or delete jobs, and ask River Pro to look at the keys of its sequences. If that is not
+    possible, Pro notices at its next look at all of them.
     """
     keys = set((await _keys(executor, ids, ours=False)).values())
     changes = await do_inner(ids)
@@ -75,8 +75,8 @@ async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -
 
 
 async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
-    """Return where a job stands in its sequence, None where it is in none. SchemaMissing where the
-    tables are.
+    """Return a job's place in its sequence, None if it is in none. Raise SchemaMissing if the
+    tables are missing.
     """
     if not _may_be_in_one(job):
         return None
@@ -85,16 +85,16 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
 
 
 async def place_tx(executor: Executor, job: JobShowRow) -> SequencePlace | None:
-    """Return where a job stands as `place` does, in the caller's transaction."""
+    """Return a job's place as `place` does, in the caller's transaction."""
     if not _may_be_in_one(job) or SQL not in executor.capabilities:
         return None
     if await installed(executor):
         found = await SequenceStore(executor).sequence_place(job.id)
         if found is not None:
             return found
-    told = read_object(job.metadata.text) if job.metadata.complete else {}
-    key = told.get(SEQ_KEY)
-    if SEQUENCE in told:
+    metadata = read_object(job.metadata.text) if job.metadata.complete else {}
+    key = metadata.get(SEQ_KEY)
+    if SEQUENCE in metadata:
         raise SchemaMissing(tables.message("Sequences need"))
     if not isinstance(key, str):
         return None
@@ -117,10 +117,10 @@ def _may_be_in_one(job: JobShowRow) -> bool:
 async def skip(
     driver: Driver, job_id: int, *, time_limit: timedelta | None = None
 ) -> SequencePlace | None:
-    """Have a sequence go on past a cancelled or discarded job that halts it, or would when its
-    turn came; return where the job stands then. The job stays as it is.
+    """Move a sequence on past a cancelled or discarded job that halts it, or would when its turn
+    came; return the job's place afterwards. The job is not changed.
 
-    NotFound without such a job, BadRequest where it halts nothing.
+    Raise NotFound if the job does not exist, BadRequest if it does not halt a sequence.
     """
     async with driver.transaction(timeout=time_limit) as executor:
         if SQL not in executor.capabilities:
@@ -148,7 +148,7 @@ async def skip(
 
 
 async def _keys(executor: Executor, ids: Sequence[int], *, ours: bool) -> Mapping[int, str]:
-    """Return the keys of those jobs that are in a sequence of ours, or of River Pro's."""
+    """Return the keys of those jobs that are in a sequence of riverui, or of River Pro."""
     found = await SequenceStore(executor).sequence_key_get_many(ids)
     return {job_id: one.key for job_id, one in found.items() if one.ours is ours}
 

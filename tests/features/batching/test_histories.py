@@ -87,7 +87,7 @@ def _end(job: Job[Deed]) -> str:
 
 
 def _expected(deed: Deed, max_attempts: int) -> tuple[str, int]:
-    """Return how a job ends that nobody meddles with, and in how many batches it is."""
+    """Return how an undisturbed job ends, and in how many batches it is."""
     attempt = 1
     for number, end in enumerate([*deed.ends, "well"], 1):
         if end == "well":
@@ -127,6 +127,6 @@ async def test_each_attempt_is_in_one_batch_and_each_job_ends_as_it_should(
     alone = [row for job_id, row in rows.items() if job_id not in history.meddled]
     assert len(alone) > 20
     for row in alone:
-        told = row["state"], times[row["id"]]
-        assert told == _expected(Deed(**row["args"]), row["max_attempts"]), row
+        found = row["state"], times[row["id"]]
+        assert found == _expected(Deed(**row["args"]), row["max_attempts"]), row
     await history.close()

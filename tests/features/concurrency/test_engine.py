@@ -24,7 +24,7 @@ from tests.engine.conftest import Playground, Task
 from tests.own_tables import OWN_TABLES
 
 BEAT = timedelta(seconds=0.2)
-"""Between two signs of life: short, so that a test need not wait."""
+"""Seconds between heartbeats: short, so that tests are fast."""
 BY_VALUE = PartitionConfig(by_args=["value"])
 
 
@@ -72,7 +72,7 @@ class Limited:
             else:
                 await asyncio.sleep(random.uniform(0, 0.006))
             if job.args.number < 0:
-                raise ValueError("as told")
+                raise ValueError("as asked")
         finally:
             self.running[value] -= 1
             self.done += 1
@@ -108,7 +108,7 @@ class Limited:
         return {row["key"]: row["taken"] for row in rows}
 
     async def until_given_back(self) -> None:
-        """Wait until nobody has borrowed a slot."""
+        """Wait until no client has borrowed a slot."""
 
         async def given_back() -> bool:
             return not await self.taken()
@@ -188,7 +188,7 @@ async def test_jobs_that_would_exceed_the_limit_are_passed_over(limited: Limited
 
 
 async def test_a_slot_goes_to_who_waits_for_it(limited: Limited) -> None:
-    """A client that has no more jobs of a key gives its slots back, and tells the others."""
+    """A client that has no more jobs of a key returns its slots, and notifies the others."""
     first = await limited.insert("wait", 2)
     slow = {"fetch_poll_interval": timedelta(minutes=1)}
     await limited.start(2, limits={"global_limit": 2, "partition": BY_VALUE}, id="a", **slow)
@@ -219,11 +219,11 @@ async def test_what_the_dashboard_sets_holds_at_once_and_until_it_is_removed(
     async def override(concurrency: str | None) -> None:
         async with client.driver.transaction() as transaction:
             await transaction.queues.set_metadata_key("default", "concurrency", concurrency)
-        told = None if concurrency is None else {"local_limit": 0, **json.loads(concurrency)}
+        expected = None if concurrency is None else {"local_limit": 0, **json.loads(concurrency)}
 
         async def heard() -> bool:
             rows = await limited.play.rows("select concurrency from riverui_producer")
-            return (rows[0]["concurrency"] if rows else None) == told
+            return (rows[0]["concurrency"] if rows else None) == expected
 
         await limited.play.until(heard)
 
@@ -283,14 +283,14 @@ async def test_an_override_that_cannot_be_read_is_told_and_the_config_counts(
     await limited.start(10, limits={"global_limit": 2})
     await limited.until_done(30)
     assert limited.most_together == 2
-    (told,) = [r.getMessage() for r in caplog.records if "cannot be read" in r.getMessage()]
-    assert "global_limit must be a whole number" in told
+    (message,) = [r.getMessage() for r in caplog.records if "cannot be read" in r.getMessage()]
+    assert "global_limit must be a whole number" in message
 
 
 async def test_a_client_taken_for_dead_counts_the_jobs_that_still_run(
     limited: Limited, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are cancelled, but some do not let themselves be."""
+    """They are cancelled, but some ignore it."""
     caplog.set_level(logging.CRITICAL, "riverui.engine")
     limited.stubborn.add("wait-stubborn")
     await limited.insert("wait-stubborn", 2)
@@ -397,18 +397,18 @@ def test_limits_as_json() -> None:
     limits = ConcurrencyConfig(
         global_limit=2, local_limit=1, partition=PartitionConfig(by_args=["b", "a"], by_kind=True)
     )
-    told = json.loads(limits.as_json())
-    assert told == {
+    stored = json.loads(limits.as_json())
+    assert stored == {
         "global_limit": 2,
         "local_limit": 1,
         "partition": {"by_args": ["a", "b"], "by_kind": True},
     }
-    assert ConcurrencyConfig.read(told) == limits
+    assert ConcurrencyConfig.read(stored) == limits
     assert ConcurrencyConfig.read({"partition": None}) == ConcurrencyConfig()
 
 
 async def test_slots_of_an_earlier_life_are_free_again(limited: Limited) -> None:
-    """A client was declared dead and has registered again before anybody took its slots back."""
+    """A client was declared dead and has registered again before its slots were freed."""
     await limited.start(5, limits={"global_limit": 2}, heartbeat_interval=BEAT, id="a")
     await limited.play.connection.execute(
         "insert into riverui_limit (queue, key, taken, leases) select 'default', '', 2,"

@@ -22,7 +22,7 @@ from riverui.engine.work.worker import Job
 from tests.engine.conftest import Playground, Task
 
 BEAT = timedelta(seconds=0.25)
-"""Between two signs of life: a client that is killed is declared dead within a second or so."""
+"""Seconds between heartbeats: a killed client is declared dead within about a second."""
 
 _WORKER = r"""
     import asyncio, os, sys, time
@@ -170,7 +170,7 @@ async def _start_here(play: Playground, limit: int) -> None:
 async def test_never_more_when_a_client_is_killed(
     play: Playground, notes: Notes, killable: Killable
 ) -> None:
-    """Its slots are taken until nobody can doubt its death, and then others have them."""
+    """Its slots stay taken until it is surely dead; then other clients get them."""
     jobs = await _insert(play, 300)
     await killable.start(play.database_url, 4)
     # Started together, this client might work all jobs before the other one has a slot.

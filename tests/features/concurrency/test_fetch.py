@@ -1,4 +1,4 @@
-"""Fetching from a limited queue by one statement: never above the limit, and nobody waits."""
+"""Fetching from a limited queue by one statement: never above the limit, without waiting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def fetcher(driver: PostgresDriver, make: Make, own_tables: None) -> Fetch
 
 
 class Fetcher(Lender):
-    """Fetches from the queue `default`; keys are told by the number that they have."""
+    """Fetches from the queue `default`; keys are numbers."""
 
     async def jobs(self, *keys: int) -> list[int]:
         """Insert a job for each key, and return their ids."""

@@ -97,8 +97,8 @@ class Gauge:
                 "select concurrency from riverui_producer where client_id = any(%s)",
                 [client.id for client in self._working],
             )
-            told = [ConcurrencyConfig.read(row["concurrency"]) for row in rows]
-            return told == [limits] * len(self._working)
+            stored = [ConcurrencyConfig.read(row["concurrency"]) for row in rows]
+            return stored == [limits] * len(self._working)
 
         await self.history.until(heard)
         # Each client counts what it has at work by the new limits when it next fetches: what ran

@@ -162,7 +162,7 @@ async def test_workers_are_told_of_slots_that_somebody_wanted(lender: Lender) ->
         await lender.lease(a, {"": 1})
         assert [json.loads(payload) for payload in await hear()] == [{"queue": "default"}]
         await lender.lease(a, {"": 0})
-        assert len(await hear()) == 1, "told once, until somebody wants more again"
+        assert len(await hear()) == 1, "notified once, until a client wants more again"
 
 
 async def register(driver: Driver, name: str) -> ClientLife:

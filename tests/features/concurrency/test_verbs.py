@@ -65,12 +65,12 @@ async def test_what_clients_keep_to_and_what_runs(
     assert row is not None
     async with driver.autocommit() as executor:
         limits = LimitStore(executor)
-        for client, told in (("a", LIMITS), ("b", LIMITS), ("c", ConcurrencyConfig())):
+        for client, config in (("a", LIMITS), ("b", LIMITS), ("c", ConcurrencyConfig())):
             await limits.limited_producer_upsert(
                 client_id=client,
                 queue="default",
                 max_workers=7,
-                concurrency=told.as_json(),
+                concurrency=config.as_json(),
                 running='{"k": 2}',
             )
         wanted = {f"key {number}": 1 + number % 2 for number in range(5)}

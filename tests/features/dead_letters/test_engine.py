@@ -258,12 +258,12 @@ async def test_lists_page_by_page(
 
 async def test_without_the_table_it_is_told(driver: Driver, client: Client) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
-    told = "Dead letters need the tables of riverui: run `riverui migrate-up"
+    message = "Dead letters need the tables of riverui: run `riverui migrate-up"
     for call in (client.dead_letters.list, lambda: client.dead_letters.get(1)):
-        with pytest.raises(NotSupported, match=told):
+        with pytest.raises(NotSupported, match=message):
             await call()
     for act in (client.dead_letters.retry_many, client.dead_letters.delete_many):
-        with pytest.raises(NotSupported, match=told):
+        with pytest.raises(NotSupported, match=message):
             await act([1])
 
 
@@ -271,8 +271,8 @@ async def test_a_client_that_asks_for_them_without_their_table_does_not_start(
     play: Playground, driver: Driver
 ) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
-    told = "dead_letter needs the tables of riverui: run `riverui migrate-up --line"
-    with pytest.raises(ConfigError, match=told):
+    message = "dead_letter needs the tables of riverui: run `riverui migrate-up --line"
+    with pytest.raises(ConfigError, match=message):
         await play.start(dead_letter=ON)
     await play.start()
 

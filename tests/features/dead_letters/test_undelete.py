@@ -244,5 +244,5 @@ async def test_workers_are_told_of_what_is_available_again(
     assert schema is not None
     await connection.execute(f'listen "{schema["name"]}.river_insert"'.encode())
     await undo(driver, deleted_at)
-    told = [each.payload async for each in connection.notifies(timeout=10, stop_after=1)]
-    assert told == ['{"queue" : "mail"}']
+    payloads = [each.payload async for each in connection.notifies(timeout=10, stop_after=1)]
+    assert payloads == ['{"queue" : "mail"}']

@@ -101,7 +101,7 @@ class Plan:
     async def change(
         self, what: PeriodicChange, id: str = "hourly", **given: str
     ) -> DurablePeriodicRow | None:
-        """Change a periodic job as somebody does in the dashboard."""
+        """Change a periodic job as a user does in the dashboard."""
         async with self.driver.transaction() as transaction:
             storage = DurablePeriodicStore(transaction)
             return await storage.durable_periodic_change(id, what, user="ada", **given)
@@ -311,7 +311,7 @@ async def test_another_schedule(plan: Plan) -> None:
     assert (row.schedule, row.program_schedule) == ("*/5 * * * *", "@every 10h")
     plan.clock.advance(300)
     assert await enqueuer.run_once() == 1
-    # The next leader goes on with it, and nobody's program has to know.
+    # The next leader continues with it; programs need not know.
     plan.clock.advance(300)
     assert await plan.leader().run_once() == 1
     await plan.change(PeriodicChange.SCHEDULE, schedule="")
@@ -376,8 +376,8 @@ async def test_a_client_that_asks_for_them_without_their_table_does_not_start(
     play: Playground, driver: Driver
 ) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
-    told = "durable_periodic_jobs needs the tables of riverui: run `riverui migrate"
-    with pytest.raises(ConfigError, match=told):
+    message = "durable_periodic_jobs needs the tables of riverui: run `riverui migrate"
+    with pytest.raises(ConfigError, match=message):
         await play.start(durable_periodic_jobs=DurablePeriodicJobsConfig(enabled=True))
 
 

@@ -48,7 +48,7 @@ async def test_what_is_kept_is_shown(
     names = [row.one("a", class_="mono").text for row in page.one("tbody").all("tr")]
     assert names == ["never.came", "reports.hourly"]
     assert "no job so far" in page.text
-    # Its row tells the next run, so nobody guesses that one was missed.
+    # Its row has the next run, so no run is inferred to be missing.
     assert "none for" not in page.text
     assert page.text.count("@every 1h") == 2
     times = [

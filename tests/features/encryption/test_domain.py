@@ -49,10 +49,10 @@ def test_the_first_key_seals_and_all_open() -> None:
     assert both.open(both.seal(PLAIN)) == PLAIN
     with pytest.raises(DecryptionError) as raised:
         old.open(both.seal(PLAIN))
-    told = str(raised.value)
-    assert ArgsKeys([NEW]).ids[0] in told
-    assert old.ids[0] in told
-    assert "4242" not in told
+    message = str(raised.value)
+    assert ArgsKeys([NEW]).ids[0] in message
+    assert old.ids[0] in message
+    assert "4242" not in message
 
 
 @pytest.mark.parametrize(

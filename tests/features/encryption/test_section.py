@@ -1,4 +1,4 @@
-"""Encrypted args on pages: told as sealed, and opened only for those who may."""
+"""Encrypted args on pages: shown as sealed, and decrypted only for users with the right."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ async def test_a_column_of_a_path_tells_that_args_are_sealed(
     def values(row: int) -> list[str]:
         return [td.text.strip() for td in page.one(id=f"job-{row}").all("td", class_="c-json")]
 
-    told = [each.text for each in parse((await client.get("/jobs")).text).all(class_="sealed")]
-    assert told == ["sealed: 86 bytes" if size == 10 else "sealed"]
+    texts = [each.text for each in parse((await client.get("/jobs")).text).all(class_="sealed")]
+    assert texts == ["sealed: 86 bytes" if size == 10 else "sealed"]
     assert values(hidden) == ["sealed", "sealed", "sealed", "–"]
     assert len(page.one(id=f"job-{hidden}").all(class_="sealed")) == 3
     assert values(plain) == ["none", "–", "[]", "mine"]

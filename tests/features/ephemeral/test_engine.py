@@ -79,8 +79,8 @@ def test_who_says_whether_a_kind_is_ephemeral() -> None:
     workers.add(Works())
     workers.work(Task, ephemeral=True)(by_value)
     workers.work(Field)(nothing)
-    told = {kind: unit.ephemeral for kind in workers.kinds if (unit := workers.get(kind))}
-    assert told == {"ping": True, "task": True, "field": False}
+    ephemeral = {kind: unit.ephemeral for kind in workers.kinds if (unit := workers.get(kind))}
+    assert ephemeral == {"ping": True, "task": True, "field": False}
     others = Workers()
     others.add(Works(), ephemeral=False)
     unit = others.get("ping")
@@ -104,11 +104,11 @@ async def test_what_goes_well_is_removed_and_all_else_is_as_ever(
         EventKind.JOB_COMPLETED,
         JobState.COMPLETED,
     )
-    told = await play.event(ids[4])
-    assert told.kind is EventKind.JOB_COMPLETED
-    assert told.job is not None
-    assert told.job.output == {"answer": 42}
-    assert told.job.finalized_at is not None
+    event = await play.event(ids[4])
+    assert event.kind is EventKind.JOB_COMPLETED
+    assert event.job is not None
+    assert event.job.output == {"answer": 42}
+    assert event.job.finalized_at is not None
 
 
 async def test_jobs_that_stay_are_completed_beside_those_that_go(play: Playground) -> None:
@@ -252,18 +252,18 @@ async def test_batches_of_ephemeral_jobs_go_as_one(play: Playground) -> None:
     assert await states(play) == []
 
 
-async def test_charts_are_told_of_jobs_that_are_gone(play: Playground) -> None:
+async def test_charts_count_removed_jobs(play: Playground) -> None:
     await play.connection.execute(OWN_TABLES)
     play.workers.work(Ping)(by_value_of_ping)
     client = await play.start(limits=EngineLimits(figures_seconds=0.05))
     for _ in range(7):
         await play.insert(Ping())
 
-    async def told() -> bool:
+    async def counted() -> bool:
         rows = await play.rows("select completed from riverui_rollup where kind = 'ping'")
         return [row["completed"] for row in rows] == [7]
 
     async with asyncio.timeout(20):
-        await play.until(told)
+        await play.until(counted)
     await client.stop()
     assert await states(play) == []

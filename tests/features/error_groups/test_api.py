@@ -76,10 +76,10 @@ async def test_what_makes_no_sense(
         ("resolve", {"release": "a\0b"}, "release"),
         ("unresolve", {"reason": ["x"]}, "`reason`"),
     ]
-    for verb, body, told in wrong:
+    for verb, body, message in wrong:
         answer = await api.post(f"errors/{REFUSED}/{verb}", json=body)
         assert answer.status_code == 400, body
-        assert told in answer.json()["message"]
+        assert message in answer.json()["message"]
     answer = await api.post("errors/fp1:0000000000000000/resolve", json={})
     assert answer.status_code == 404
 

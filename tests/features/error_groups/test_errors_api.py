@@ -1,4 +1,4 @@
-"""Whatever goes wrong under /api is told as JSON with a message."""
+"""Every error under /api is JSON with a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.web.stand_ins import DeadDriver, browser
 Connection = AsyncConnection[dict[str, Any]]
 
 
-def told(answer: httpx2.Response) -> tuple[int, bool]:
+def outcome(answer: httpx2.Response) -> tuple[int, bool]:
     """Return the status, and whether it is JSON with nothing but a message."""
     json = answer.headers["content-type"].startswith("application/json")
     return answer.status_code, json and list(answer.json()) == ["message"] and bool(
@@ -32,7 +32,7 @@ async def test_unknown_addresses(api: httpx2.AsyncClient) -> None:
         for path in ("nothing", "jobs/1/2", "queue", "jobs/", "pro", "health-checks"):
             with case(path):
                 for method in ("POST", "PUT"):
-                    assert told(await api.request(method, path)) == (404, True)
+                    assert outcome(await api.request(method, path)) == (404, True)
 
 
 async def test_wrong_methods(api: httpx2.AsyncClient) -> None:
@@ -47,7 +47,7 @@ async def test_wrong_methods(api: httpx2.AsyncClient) -> None:
         ):
             with case(f"{method} {path}"):
                 answer = await api.request(method, path)
-                assert told(answer) == (405, True)
+                assert outcome(answer) == (405, True)
                 assert answer.headers["allow"] == allowed
 
 
@@ -94,7 +94,7 @@ async def rows(connection: Connection) -> dict[str, int]:
 
 async def test_a_body_has_its_bounds(api: httpx2.AsyncClient) -> None:
     answer = await api.post("jobs/cancel", json={"ids": [1], "more": "x" * 1024 * 1024})
-    assert told(answer) == (413, True)
+    assert outcome(answer) == (413, True)
 
 
 async def test_a_database_in_trouble() -> None:
@@ -112,10 +112,10 @@ async def test_a_database_in_trouble() -> None:
                     paths = "jobs jobs/1 queues queues/x features autocomplete?facet=job_kind"
                     for path in paths.split():
                         answer = await client.get(f"/api/{path}")
-                        assert told(answer) == (status, True), path
+                        assert outcome(answer) == (status, True), path
                         assert "secret" not in answer.text
                     if isinstance(error, errors.DatabaseError):
-                        assert told(await client.get("/api/states")) == (status, True)
+                        assert outcome(await client.get("/api/states")) == (status, True)
 
 
 async def test_an_unreachable_database_is_told_without_its_address(

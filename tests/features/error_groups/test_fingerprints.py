@@ -1,4 +1,4 @@
-"""Which errors are the same, told on texts as Go's and Python's workers leave them."""
+"""Which errors are the same, in texts as Go's and Python's workers store them."""
 
 from __future__ import annotations
 

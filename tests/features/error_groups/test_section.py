@@ -168,9 +168,9 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
     newest, oldest = page.all("ul", class_="samples")
     assert [link.text for link in newest.all("a")] == [f"#{n}" for n in ids[:10]]
     assert [link.text for link in oldest.all("a")] == [f"#{n}" for n in ids[-3:]]
-    told = newest.all("li")[0].text
-    assert "NoStock: 0 left" in told
-    assert '{"order": 0}' in told
+    text = newest.all("li")[0].text
+    assert "NoStock: 0 left" in text
+    assert '{"order": 0}' in text
     assert "Equal in all of these: shop" in page.text
     (link,) = [link for link in page.all("a") if link.text == "Show the jobs"]
     listed = parse_qs(urlsplit(link.attributes["href"] or "").query)["q"]
@@ -379,7 +379,7 @@ async def test_a_group_is_resolved_and_comes_back(
     assert "“<b>put right”" in page.text
     assert await titles(client) == []
     assert await titles(client, "?state=resolved") == await titles(client, "?state=all")
-    # A release that had failed before is no news, a later attempt of another is.
+    # A release that had failed before does not reopen it; a later attempt of another does.
     await failed(connection, minutes=-0.1, metadata={"riverui:release": "v1"})
     assert await titles(client) == []
     await failed(connection, minutes=-0.2, metadata={"riverui:release": "v2"})
@@ -464,7 +464,7 @@ async def test_a_whole_group_is_retried_and_nothing_else(
 async def test_five_thousand_jobs_go_through_the_shared_operations(
     kept: Driver, connection: Connection, dashboard_limits: DashboardLimits
 ) -> None:
-    """The text that names them all is kept in the table, and read again by whoever goes on."""
+    """The text that names them all is stored, and read by the dashboard that continues."""
     await many(connection, 6_000)
     app = build_app(
         kept, SignIn(no_auth=True), pilot=plain_pilot(), options=AppOptions(limits=dashboard_limits)
@@ -511,7 +511,7 @@ async def test_ten_thousand_failed_jobs(client: httpx2.AsyncClient, connection: 
     note = page.one("p", class_="note").text
     assert "Of the newest 5,000 failed jobs, those since" in note
     assert "there are more" in note
-    # What is older than the oldest one looked at cannot be called new.
+    # A group older than the oldest job read is not called new.
     assert "new" not in {row[0][:3] for row in cells(page)}
 
 
@@ -528,7 +528,7 @@ async def test_what_was_read_is_not_read_again(driver: Driver, connection: Conne
     again = await groups.read()
     assert again is not reading
     assert set(again.groups) == set(reading.groups)
-    # A job that has failed again is another matter, and so is one that is gone.
+    # A job that has failed again is no longer included, nor is a deleted one.
     await connection.execute("update river_job set attempt = 2 where id = 1")
     await connection.execute("delete from river_job where id between 2 and 90")
     groups.expire()

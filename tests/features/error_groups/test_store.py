@@ -128,7 +128,7 @@ async def test_odd_and_hostile_rows(driver: PostgresDriver, make: Make) -> None:
         for columns, _, _ in odd
     ]
     found = await errors(driver, *ids)
-    assert [(row.error, row.trace) for row in found] == [told[1:] for told in odd]
+    assert [(row.error, row.trace) for row in found] == [row_values[1:] for row_values in odd]
     assert [row.at for row in found[:6]] == [at] * 6
     assert (found[6].worker, len(found[7].worker)) == ("", 100)
     assert (found[8].given, found[8].release) == ("", "{}")

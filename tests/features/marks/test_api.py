@@ -33,7 +33,7 @@ async def ci(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     await app.state.dashboard.close()
 
 
-def told(at: datetime) -> str:
+def written(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
@@ -44,7 +44,7 @@ async def test_a_mark_is_made_once_and_listed(own_tables: None, ci: httpx2.Async
     assert first.status_code == 200, first.text
     validate("MarkAnswer", first.json())
     mark = {
-        "at": told(NOON),
+        "at": written(NOON),
         "label": "v1.4.2",
         "release": "9f3c",
         "url": "https://git.example/v1.4.2",
@@ -60,9 +60,9 @@ async def test_a_mark_is_made_once_and_listed(own_tables: None, ci: httpx2.Async
     assert listed == {"data": [now, mark]}
     for params, expected in (
         ({"limit": 1}, [now]),
-        ({"until": told(NOON + timedelta(hours=1))}, [mark]),
-        ({"since": told(NOON + timedelta(minutes=1))}, [now]),
-        ({"since": told(NOON), "until": told(NOON)}, []),
+        ({"until": written(NOON + timedelta(hours=1))}, [mark]),
+        ({"since": written(NOON + timedelta(minutes=1))}, [now]),
+        ({"since": written(NOON), "until": written(NOON)}, []),
     ):
         assert (await ci.get("marks", params=params)).json() == {"data": expected}
 
@@ -128,7 +128,7 @@ class TestReader:
         marks = Marks(driver, clock=lambda: clock[0])
         assert await self.read(marks) == []
         for label, hours in (("v2", 1), ("v1", 0), ("early", -25)):
-            at = told(NOON + timedelta(hours=hours))
+            at = written(NOON + timedelta(hours=hours))
             await ci.post("marks", json={"label": label, "at": at})
         clock[0] = 4.9
         assert await self.read(marks) == []
@@ -140,7 +140,7 @@ class TestReader:
     ) -> None:
         marks = Marks(driver, clock=lambda: 0.0)
         assert await self.read(marks) == []
-        await ci.post("marks", json={"label": "v1", "at": told(NOON)})
+        await ci.post("marks", json={"label": "v1", "at": written(NOON)})
         marks.expire()
         assert [mark.label for mark in await self.read(marks)] == ["v1"]
 
@@ -149,7 +149,7 @@ class TestReader:
         marks = Marks(driver, clock=lambda: clock[0])
         assert await self.read(marks) == []
         assert await self.read(Marks(DeadDriver())) == []
-        # The table is found once somebody has made it.
+        # The table is found once it has been created.
         await migrate(driver, "up", line="riverui")
         async with driver.transaction() as db:
             params = MarkInsertParams(label="v1", at=NOON)

@@ -1,4 +1,4 @@
-"""`riverui mark`: tells charts of a deploy, once."""
+"""`riverui mark`: marks a deploy in charts, once."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def test_a_release_is_marked_once(driver: PostgresDriver) -> None:
                 MarkInsertParams(label=name, release=name)
             )
 
-    # Somebody has told of it already, an hour before the workers came.
+    # It was marked already, an hour before the workers started.
     await insert(driver, "v7", NOON)
     assert await release("v7") is None
     mark = await release("v8")

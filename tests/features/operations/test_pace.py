@@ -225,7 +225,7 @@ async def test_the_form_asks_for_it(
 @pytest.mark.parametrize("kept", ["process"], indirect=True)
 async def test_nonsense_is_refused(client: httpx2.AsyncClient) -> None:
     with cases() as case:
-        for verb, pace, told in (
+        for verb, pace, message in (
             ("retry", {"per_minute": 0}, "1 to 1,000,000"),
             ("retry", {"per_minute": "many"}, "1 to 1,000,000"),
             ("retry", {"canary": 101}, "1 to 100"),
@@ -236,4 +236,4 @@ async def test_nonsense_is_refused(client: httpx2.AsyncClient) -> None:
             with case((verb, pace)):
                 answer = await client.post(f"/api/jobs/{verb}", json={"query": "", **pace})
                 assert answer.status_code == 400
-                assert told in answer.json()["message"]
+                assert message in answer.json()["message"]

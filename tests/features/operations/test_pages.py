@@ -133,22 +133,22 @@ async def test_one_that_nobody_works_on_waits_and_goes_on(
 ) -> None:
     for _ in range(3):
         await job(connection, "running")
-    # Nobody takes it over: its features are those of another client.
+    # It is not taken over: its features are those of another client.
     async with board(driver, pause=timedelta(minutes=1)) as app:
         await begin(app)
         await reach(app.state.dashboard.get(OPERATIONS), lambda found: found.processed)
     await connection.execute("update riverui_operation set features = 'Unknown'")
     async with board(driver) as other, browser(other) as client:
         answer = await client.post("/api/operations/one/stop", json={})
-        told = answer.json()["operation"]
-        assert told["status"] == "stopping"
+        found = answer.json()["operation"]
+        assert found["status"] == "stopping"
         page = parse((await client.get("/operations/one")).text).one(id="operation").text
         assert "No dashboard is working on it" in page
         rows = await connection.execute("select * from riverui_operation")
         row = await rows.fetchone()
         assert row is not None
-        assert datetime.fromisoformat(told["cutoff_at"]) == row["cutoff_at"]
-        assert told["stopped_by"] == row["stopped_by"]
+        assert datetime.fromisoformat(found["cutoff_at"]) == row["cutoff_at"]
+        assert found["stopped_by"] == row["stopped_by"]
         await connection.execute("update riverui_operation set features = ''")
         # An app without lifespan goes on once it is asked.
         await reach(other.state.dashboard.get(OPERATIONS), lambda found: found.ended_at)
@@ -209,18 +209,18 @@ async def test_an_unknown_one_and_the_way_to_share_them(
         # The first statement that fails makes the dashboard ask again.
         await client.get("/operations")
         others: list[Driver] = []
-        for told in ("", "Another dashboard is", "2 other dashboards are"):
+        for sentence in ("", "Another dashboard is", "2 other dashboards are"):
             page = parse((await client.get("/operations")).text).one(id="operations-list").text
             assert "Operations are kept in this process" in page
             assert "The tables of riverui" in page
             assert "riverui migrate-up --line riverui" in page
-            assert told in page
-            assert ("connected to this database" in page) == bool(told)
+            assert sentence in page
+            assert ("connected to this database" in page) == bool(sentence)
             for address in addresses:
                 answer = await client.get(address)
                 assert answer.status_code == 404
                 assert "when the dashboard restarts" in answer.text
-                assert ("may know it: each knows only its own" in answer.text) == bool(told)
+                assert ("may know it: each knows only its own" in answer.text) == bool(sentence)
             others.append(connect(database_url, dashboard=f"web-{len(others)}:1:abc"))
             await others[-1].ping()
         for other in others:

@@ -168,8 +168,8 @@ def test_the_queue_may_say_other_numbers() -> None:
     limit = RateLimit(limit=100, burst=5, weight=2)
     assert limit.overridden("{}") is limit
     assert limit.overridden('{"riverui:rate_limit": {"limit": 7}}') == RateLimit(limit=7, weight=2)
-    told = '{"riverui:rate_limit": {"limit": 30, "per_seconds": 60, "burst": 2}, "other": 1}'
-    assert limit.overridden(told) == RateLimit(
+    metadata = '{"riverui:rate_limit": {"limit": 30, "per_seconds": 60, "burst": 2}, "other": 1}'
+    assert limit.overridden(metadata) == RateLimit(
         limit=30, per=timedelta(minutes=1), burst=2, weight=2
     )
 

@@ -158,8 +158,8 @@ async def test_a_weight_that_fails_counts_as_one(
 
     await play.start(**queue(limit=2, per=SLOW, weight=weight, weight_args=("value",)))
     await play.until(lambda: begun.counts == {"a": 2})
-    told = [record for record in caplog.records if "could not be weighed" in record.message]
-    assert len(told) == 1
+    records = [record for record in caplog.records if "could not be weighed" in record.message]
+    assert len(records) == 1
 
 
 async def test_each_attempt_takes_a_token(play: Playground, driver: PostgresDriver) -> None:

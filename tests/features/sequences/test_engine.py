@@ -416,7 +416,7 @@ async def test_an_insert_under_way_when_the_last_one_ends_is_found(
     scheduler = lines.scheduler(client)
     first = await client.insert(Task("first"), InsertOpts(sequence=SequenceOpts()))
     async with await AsyncConnection.connect(database_url) as connection:
-        # It sees the first one ahead, or that it has just gone; nobody sees it.
+        # It sees the first one ahead, or that it has just been removed; no other sees it.
         await client.insert_tx(connection, Task("second"), IN_LINE)
         await lines.event(first.job.id)
         await scheduler.run_once()

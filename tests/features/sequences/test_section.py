@@ -74,8 +74,8 @@ async def test_a_job_that_waits_links_to_what_halts_it(
     (link,) = page.one(class_="explain").all("a")
     assert link.attributes["href"] == f"/jobs/{ids[0]}"
     answer = (await client.get(f"/api/jobs/{ids[1]}/explain")).json()
-    (told,) = [check for check in answer["checks"] if check["name"] == "sequence"]
-    assert told["page"] == f"/jobs/{ids[0]}"
+    (found,) = [check for check in answer["checks"] if check["name"] == "sequence"]
+    assert found["page"] == f"/jobs/{ids[0]}"
 
 
 async def test_skip_without_scripts(
@@ -121,7 +121,7 @@ async def test_a_sequence_of_pro_is_told_and_not_moved(
 ) -> None:
     pros = await factory.job(line.connection, "discarded", metadata={"seq_key": "<b>k"})
     page = await card(client, pros)
-    assert "River Pro keeps it" in page.text
+    assert "managed by River Pro" in page.text
     assert "<b>k" in page.text
     assert not page.all("form")
     plain = await factory.job(line.connection)

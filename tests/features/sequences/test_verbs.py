@@ -1,5 +1,5 @@
 """Verbs on jobs of sequences, by a dashboard that knows no client: never two of a key at once, and
-whoever is next gets its turn.
+the next one gets its turn.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def test_a_completed_job_that_is_retried_waits_for_its_turn(line: Line) ->
     await line.connection.execute(
         "update river_job set state = 'discarded', finalized_at = now() where id = %s", ids[1:2]
     )
-    # The one that is over is looked after by whoever acts on the key next.
+    # The next change of the key moves past the job that has ended.
     await line.do(DELETE, ids[1])
     assert await line.states(ids) == ["available", "gone", "pending"]
 

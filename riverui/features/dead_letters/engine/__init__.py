@@ -1,1 +1,1 @@
-"""What a client does with dead letters."""
+"""How a client keeps, lists, retries and deletes dead letters."""

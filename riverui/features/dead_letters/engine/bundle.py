@@ -1,4 +1,4 @@
-"""What a client offers for dead letters."""
+"""The methods of a client for dead letters."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetterListParams:
-    """Which dead letters a list has, those moved last first."""
+    """Which dead letters to list; those moved last come first."""
 
     kind: str | None = None
     queue: str | None = None
     first: int = 100
-    """At most so many, up to 10,000."""
+    """Maximum number of dead letters, up to 10,000."""
     after: DeadJob | tuple[datetime, int] | None = None
-    """Begins behind that dead letter, or that place: `last_cursor` of the page before."""
+    """Start after this dead letter or position: `last_cursor` of the previous page."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.first <= MOST:
@@ -45,14 +45,15 @@ class DeadLetterListResult:
 
     jobs: Sequence[DeadJob]
     last_cursor: tuple[datetime, int] | None
-    """Where the next page begins, for `after`; None without dead letters."""
+    """Where the next page starts, for `after`; None for an empty page."""
 
 
 class DeadLetterBundle:
     """The dead letters of a client, `client.dead_letters`: finished jobs that it kept.
 
-    Methods with `_tx` work in a transaction of the caller's, who commits it. NotFound for a dead
-    letter that does not exist; NotSupported, which names the migration, without their table.
+    Methods with `_tx` work in the caller's transaction, which the caller commits. They raise
+    NotFound for a dead letter that does not exist, and NotSupported, which names the missing
+    migration, if the table does not exist.
     """
 
     def __init__(self, client: Client | Calls) -> None:
@@ -79,11 +80,11 @@ class DeadLetterBundle:
         return await _list(await self._client.driver.adopt(tx), params or DeadLetterListParams())
 
     async def retry(self, id: int) -> JobRow:
-        """Put a dead letter back among the jobs and return that job, under the id it had.
+        """Put a dead letter back among the jobs and return that job, with the id it had.
 
         Kind, args, max_attempts, priority, queue, tags and metadata are kept; attempts and errors
-        begin anew. UniqueConflict where an active job has the same unique properties: it stays a
-        dead letter.
+        start afresh. Raise UniqueConflict if an active job has the same unique properties; the dead
+        letter then stays one.
         """
         async with self._client.driver.transaction() as transaction:
             return await _retry(transaction, id, self._client.pilot)
@@ -93,8 +94,8 @@ class DeadLetterBundle:
         return await _retry(await self._client.driver.adopt(tx), id, self._client.pilot)
 
     async def retry_many(self, ids: Sequence[int]) -> JobChanges:
-        """Put up to 1,000 dead letters back among the jobs; those that cannot be are skipped, and
-        reported with the reason.
+        """Put up to 1,000 dead letters back among the jobs. Those that cannot be retried are
+        skipped and reported with the reason.
         """
         _check_ids(ids)
         return await dead_letters.retry(self._client.driver, ids, pilot=self._client.pilot)
@@ -106,21 +107,21 @@ class DeadLetterBundle:
         return await dead_letters.retry_tx(executor, ids, pilot=self._client.pilot)
 
     async def delete(self, id: int) -> DeadJob:
-        """Remove a dead letter for good, and return it as it was."""
+        """Remove a dead letter permanently and return it as it was."""
         async with self._client.driver.transaction() as transaction:
             return await _delete(transaction, id)
 
     async def delete_tx(self, tx: object, id: int) -> DeadJob:
-        """Remove a dead letter for good when the transaction commits."""
+        """Remove a dead letter permanently when the transaction commits."""
         return await _delete(await self._client.driver.adopt(tx), id)
 
     async def delete_many(self, ids: Sequence[int]) -> JobChanges:
-        """Remove up to 1,000 dead letters for good; ids without a dead letter are skipped."""
+        """Remove up to 1,000 dead letters permanently; ids without a dead letter are skipped."""
         _check_ids(ids)
         return await dead_letters.delete(self._client.driver, ids)
 
     async def delete_many_tx(self, tx: object, ids: Sequence[int]) -> JobChanges:
-        """Remove up to 1,000 dead letters for good when the transaction commits."""
+        """Remove up to 1,000 dead letters permanently when the transaction commits."""
         _check_ids(ids)
         return await dead_letters.delete_tx(await self._client.driver.adopt(tx), ids)
 
@@ -160,7 +161,7 @@ async def _list(executor: Executor, params: DeadLetterListParams) -> DeadLetterL
     asked = DeadJobListParams(
         kind=params.kind or "", queue=params.queue or "", after=after, limit=params.first
     )
-    with dead_letters.table_told():
+    with dead_letters.needing_table():
         rows = await DeadLetterStore(executor).dead_job_whole_list(asked)
     return DeadLetterListResult(
         jobs=rows, last_cursor=(rows[-1].died_at, rows[-1].id) if rows else None

@@ -11,14 +11,14 @@ from riverui.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetterConfig:
-    """River Pro's DeadLetterConfig. The leader's own settings count, so every client that may lead
+    """River Pro's DeadLetterConfig. Only the leader's settings apply, so every client that may lead
     should have the same.
     """
 
     enabled: bool = False
-    """Has discarded jobs moved to `riverui_dead_job` once they are past their retention."""
+    """Move discarded jobs to `riverui_dead_job` once they are past their retention."""
     retention_period: timedelta = NO_LIMIT
-    """How long dead letters are kept there; for ever unless given."""
+    """How long dead letters are kept there; by default without limit."""
 
     def __post_init__(self) -> None:
         period = self.retention_period
@@ -26,5 +26,5 @@ class DeadLetterConfig:
             raise ConfigError("DeadLetterConfig: retention_period must be a timedelta.")
         if period < timedelta(0) and period != NO_LIMIT:
             raise ConfigError(
-                "DeadLetterConfig: retention_period must be not negative, or NO_LIMIT."
+                "DeadLetterConfig: retention_period must not be negative, unless it is NO_LIMIT."
             )

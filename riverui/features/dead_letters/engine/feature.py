@@ -19,9 +19,9 @@ from riverui.storage.tables import installed
 
 
 class DeadLetters(Feature):
-    """Moves discarded jobs to a table of their own in the statement that removes them.
+    """Moves discarded jobs to their own table in the statement that removes them.
 
-    It is the innermost feature: what removes finished jobs does so by its statement.
+    It is the innermost feature: everything that removes finished jobs uses its statement.
     """
 
     lost_without = "discarded jobs are removed and do not become dead letters"
@@ -30,7 +30,7 @@ class DeadLetters(Feature):
         self._config = config
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
-        """Raise ConfigError where the table of dead letters is missing."""
+        """Raise ConfigError if the table of dead letters is missing."""
         if not await installed(executor):
             raise ConfigError(tables.message("dead_letter needs"))
 
@@ -40,17 +40,17 @@ class DeadLetters(Feature):
         params: JobDeleteBeforeParams,
         do_inner: Inner[JobDeleteBeforeParams, int],
     ) -> int:
-        """Remove finished jobs, and keep those that were discarded."""
+        """Remove finished jobs, and keep the discarded ones."""
         return await DeadLetterStore(executor).dead_job_move_before(params)
 
     def services(self, context: ServiceContext) -> Sequence[DeadLetterCleaner]:
-        """Return what removes dead letters, where they are not kept for ever."""
+        """Return the service that removes dead letters, unless they are kept without limit."""
         period = self._config.retention_period
         return [] if period == NO_LIMIT else [DeadLetterCleaner(context, period)]
 
 
 class DeadLetterCleaner:
-    """Removes dead letters that have been kept for long enough."""
+    """Removes dead letters that are past their retention."""
 
     name = "dead letter cleaner"
     interval = timedelta(seconds=30)
@@ -71,7 +71,7 @@ class DeadLetterCleaner:
         try:
             before = self._context.clock() - self._period
         except OverflowError:
-            # Longer than there has been a calendar.
+            # The period reaches back before the first date that Python can represent.
             return 0
         async with self._context.executor() as executor:
             return await DeadLetterStore(executor).dead_job_delete_before(before, limit=limit)

@@ -1,4 +1,4 @@
-"""Dead letters: discarded jobs that were kept after their retention."""
+"""Dead letters: jobs that were kept after their retention or their deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section's part of the API."""
+"""The API of dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.domain import DeadJobDeath, DeadJobListRow, DeadReason
 from riverui.features.dead_letters.section import places
 from riverui.features.dead_letters.section.index import read_filter
-from riverui.features.dead_letters.section.missing import missing_told
+from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.features.dead_letters.section.verbs import log_changes
 from riverui.features.dead_letters.store import DeadJobListParams, DeadJobPage, DeadLetterStore
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -29,7 +29,7 @@ from riverui.web.http.urls import only
 
 _GROUP = "Dead letters"
 _LIMIT = 100
-"""Dead letters of an answer unless asked otherwise."""
+"""Dead letters per response by default."""
 _DIED = DeadJobDeath(datetime(2026, 11, 21, 9, tzinfo=UTC), DeadReason.DISCARDED)
 
 
@@ -48,15 +48,15 @@ class ListedDeadLetter(Model, frozen=True, kw_only=True):
     died_at: Annotated[Time, Meta(description="When it was moved out of the jobs' table.")]
     reason: DeadReason
     deleted_by: Annotated[
-        str | None, Meta(description="Who deleted it; null where nobody did, or nobody knows.")
+        str | None, Meta(description="Who deleted it; null if unknown or not deleted.")
     ]
     error: Annotated[
-        str | None, Meta(description="The beginning of its last error; null without any.")
+        str | None, Meta(description="The beginning of its last error; null if it has none.")
     ]
 
     @classmethod
     def of(cls, row: DeadJobListRow) -> Self:
-        """Return a row of the list."""
+        """Return the API's model of a row."""
         job = row.job
         return cls(
             id=job.id,
@@ -112,7 +112,7 @@ class DeadLetterList(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a list of one."""
+        """Return a list of one dead letter."""
         return cls(data=[ListedDeadLetter.example()], next_cursor=None, kept=True)
 
 
@@ -125,7 +125,7 @@ class DeadLetterJob(Job, frozen=True, kw_only=True):
 
     @classmethod
     def of_dead(cls, row: JobTextRow, death: DeadJobDeath) -> Self:
-        """Return a dead letter."""
+        """Return the API's model of a dead letter."""
         died_at = serializers.instant(death.died_at)
         return cls.of_text(
             row, died_at=died_at, reason=death.reason, deleted_by=death.deleted_by or None
@@ -138,21 +138,21 @@ class DeadLetterJob(Job, frozen=True, kw_only=True):
 
 
 class SkippedDeadLetter(Model, frozen=True, kw_only=True):
-    """A dead letter that was left as it was, and why."""
+    """A dead letter that was not changed, and why."""
 
     id: Id
     reason: SkipReason
 
 
 class DeadLetterChanges(Model, frozen=True, kw_only=True):
-    """What became of the dead letters: each id is in one of the two."""
+    """What happened to the dead letters: each id is in one of the two lists."""
 
     changed: list[Id]
     skipped: list[SkippedDeadLetter]
 
     @classmethod
     def of(cls, changes: JobChanges) -> Self:
-        """Return what was done."""
+        """Return the changes as the API shows them."""
         return cls(
             changed=list(changes.changed),
             skipped=[SkippedDeadLetter(id=each, reason=why) for each, why in changes.skipped],
@@ -160,13 +160,13 @@ class DeadLetterChanges(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return one that changed, and one that is not there."""
+        """Return one id that changed and one that was not found."""
         skipped = SkippedDeadLetter(id=9381023, reason=SkipReason.NOT_FOUND)
         return cls(changed=[9381022], skipped=[skipped])
 
 
 async def index(request: Request) -> Response:
-    """Answer dead letters."""
+    """Return dead letters."""
     only(request, "kind", "queue", "match", "cursor", "limit")
     asked, most = read_filter(request), requests.limit(request, _LIMIT, least=1)
     params = DeadJobListParams(
@@ -193,11 +193,11 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Answer one dead letter with its errors and metadata."""
+    """Return one dead letter with its errors and metadata."""
     job_id = requests.integer(request.path_params["job_id"])
     if not job_id:
         raise BadRequest("The id of a dead letter must be a whole number.")
-    with missing_told(NotFound):
+    with missing_table_as(NotFound):
         async with dashboard(request).driver.reading() as executor:
             found = await DeadLetterStore(executor).dead_job_text_get(job_id)
     if found is None:
@@ -206,10 +206,10 @@ async def show(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Put dead letters back among the jobs; what cannot be is told."""
+    """Put dead letters back among the jobs, and report those that could not be."""
     board = dashboard(request)
     ids = requests.convert(await requests.payload(request), Ids).numbers()
-    with missing_told(BadRequest):
+    with missing_table_as(BadRequest):
         changes = await dead_letters.retry(
             board.driver, ids, pilot=board.pilot, time_limit=board.config.action_timeout
         )
@@ -219,11 +219,11 @@ async def retry(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Remove dead letters for good."""
+    """Remove dead letters permanently."""
     board = dashboard(request)
     ids = requests.convert(await requests.payload(request), Ids).numbers()
     limit = board.config.action_timeout
-    with missing_told(BadRequest):
+    with missing_table_as(BadRequest):
         changes = await dead_letters.delete(board.driver, ids, time_limit=limit)
     log_changes(request, DELETE, changes)
     return serializers.reply(DeadLetterChanges.of(changes))
@@ -283,8 +283,8 @@ ENDPOINTS = (
         )
         for verb, handler, summary in (
             (RETRY, retry, "Puts dead letters back among the jobs, each under its id."),
-            (DELETE, delete, "Removes dead letters for good."),
+            (DELETE, delete, "Removes dead letters permanently."),
         )
     ),
 )
-"""The section's part of the API."""
+"""The endpoints."""

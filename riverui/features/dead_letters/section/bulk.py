@@ -1,4 +1,4 @@
-"""Actions on all matching dead letters: the preview, and the start; see the feature operations."""
+"""Actions on all matching dead letters: the preview and the start; see the feature operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from riverui.errors import BadRequest
 from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.features.dead_letters.section.index import read_filter
-from riverui.features.dead_letters.section.missing import missing_told
+from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.features.dead_letters.verbs import DEAD_LETTER_VERBS
 from riverui.features.operations.bulk_tokens import (
@@ -35,11 +35,11 @@ _BEYOND = 2**63 - 1
 _VERBS = {
     verb.on_dead_letters.name: verb for verb in DEAD_LETTER_VERBS.values() if verb.on_dead_letters
 }
-"""The verbs by the names that addresses have for them."""
+"""The verbs by their names in URLs."""
 
 
 async def preview(request: Request) -> Response:
-    """Answer with what a verb would do to all dead letters of a list."""
+    """Show what a verb would do to all dead letters of a list."""
     only(request, "kind", "queue", "match", "verb", "next")
     name = request.query_params.get("verb", "")
     if name not in _VERBS:
@@ -51,9 +51,11 @@ async def preview(request: Request) -> Response:
     matching = dead_letter_filter.terms(kind=asked.kind, queue=asked.queue, error=asked.match)
     text = query.format(matching)
     if query.parse_own(text, now=now).filter() != matching:
-        raise BadRequest("Such names cannot be written down: choose dead letters one by one.")
+        raise BadRequest(
+            "These names cannot be written as a query: select dead letters one by one."
+        )
     params = replace(dead_letter_filter.params(matching), after=(now, _BEYOND), limit=SAMPLES)
-    with missing_told(BadRequest):
+    with missing_table_as(BadRequest):
         async with board.driver.reading() as executor:
             letters = DeadLetterStore(executor)
             page = await letters.dead_job_list(params)
@@ -88,4 +90,4 @@ ROUTES = (
         for name, verb in _VERBS.items()
     ),
 )
-"""The preview, and an address that starts each verb."""
+"""The preview, and one route per verb that starts it."""

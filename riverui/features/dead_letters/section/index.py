@@ -31,68 +31,68 @@ from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond
 
 _SHOWN = 100
-"""Dead letters of a page: what an action takes at once is ten times as many."""
+"""Dead letters per page; an action takes ten times as many at once."""
 _NAMES = 50
-"""Kinds or queues that a menu offers."""
+"""Kinds or queues offered in a menu."""
 _NAME = 60
-"""Characters of a name in a menu."""
+"""Longest name in a menu, in characters."""
 _MOST_TEXT = 200
-"""Characters of a text to search for."""
+"""Longest search text, in characters."""
 
 
 _NUMBER = re.compile(r"#([0-9]{1,19})")
-"""A search for one dead letter."""
+"""The filter of the list, from the URL."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetterFilter:
-    """What an address asks for."""
+    """What the URL asks for."""
 
     kind: str = ""
     queue: str = ""
     match: str = ""
-    """A text of the error."""
+    """A text that the error contains."""
     after: str = ""
-    """The place behind which the page begins."""
+    """The position after which the page starts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLettersIndex:
-    """Dead letters, those moved last first."""
+    """The list of dead letters; those moved last come first."""
 
     template: ClassVar[str] = "dead_letters/index.html"
     fragments: ClassVar[Mapping[str, str]] = {"dead-letters-list": "dead_letters/_list.html"}
 
     match: str
     asked: tuple[tuple[str, str], ...]
-    """What else the address asks for, for the search form."""
+    """The URL's other parameters, for the search form."""
     kinds: tuple[Choice, ...]
     queues: tuple[Choice, ...]
     rows: tuple[DeadJobListRow, ...]
     args: bool
     """Whether args are shown."""
     searched: datetime | None
-    """How far a search went before it gave up."""
+    """How far a search got before it stopped at its limit."""
     verbs: tuple[JobVerb, ...]
-    """What this viewer may do."""
+    """The verbs that this viewer may use."""
     bulk_urls: Mapping[str, str]
-    """Where to see what a verb would do to all that match, by its name."""
+    """By verb: the URL of the preview of what it would do to all matches."""
     there: bool
-    """Whether the table is there."""
+    """Whether the table exists."""
     missing: str
     remedy: str
     filtered: bool
     self_url: str
     all_url: str
     first_url: str
-    """The first page; empty where this is it."""
+    """The first page; empty if this is it."""
     older_url: str
-    """The page after this one, or the search's next part; empty where there is none."""
+    """The next page, or the next part of the search; empty if there is none."""
     problem: Problem | None
 
 
 async def index(request: Request) -> Response:
-    """Answer with the dead letters that are asked for."""
+    """Show the dead letters that the URL asks for."""
     only(request, "kind", "queue", "match", "after")
     board, asked, status = dashboard(request), read_filter(request), 200
     if (number := _NUMBER.fullmatch(asked.match)) and is_bigint(int(number[1])):
@@ -112,8 +112,8 @@ async def index(request: Request) -> Response:
     except (NotSupported, SchemaMissing):
         there = False
     except QueryTimeout as error:
-        status, told = error_page(request, error)
-        problem = Problem(title=told.title, detail=told.detail)
+        status, failure = error_page(request, error)
+        problem = Problem(title=failure.title, detail=failure.detail)
     end = (page.rows[-1].died_at, page.rows[-1].job.id) if page.more else page.searched
     viewer, plainly = access(request), DeadLetterFilter()
     return respond(
@@ -147,7 +147,7 @@ async def index(request: Request) -> Response:
 
 
 def read_filter(request: Request) -> DeadLetterFilter:
-    """Return what the address asks for."""
+    """Return the filter of the URL."""
     given = request.query_params
     return DeadLetterFilter(
         kind=given.get("kind", ""),
@@ -158,7 +158,7 @@ def read_filter(request: Request) -> DeadLetterFilter:
 
 
 def _shows_args(request: Request) -> bool:
-    """Return whether this viewer sees lists with args."""
+    """Return whether args are shown to this viewer."""
     shown = preferences(request).show_args
     return not dashboard(request).config.hide_args if shown is None else shown
 
@@ -187,7 +187,7 @@ def _bulk_url(request: Request, asked: DeadLetterFilter, verb: JobVerb) -> str:
 def _names(
     request: Request, asked: DeadLetterFilter, name: str, known: Sequence[str]
 ) -> tuple[Choice, ...]:
-    """Return the kinds or the queues to choose from, the one chosen among them."""
+    """Return the kinds or the queues to choose from, including the chosen one."""
     chosen = getattr(asked, name)
     found = sorted({*known, *([chosen] if chosen else [])})
     labels = {"": f"Any {name}", **{value: plain(value, _NAME) for value in found}}

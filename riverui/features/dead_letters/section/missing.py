@@ -1,4 +1,4 @@
-"""What is told where the database keeps no dead letters."""
+"""The error for a database without the table of dead letters."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from riverui.errors import NotSupported, RiveruiError
-from riverui.features.dead_letters.verbs import table_told
+from riverui.features.dead_letters.verbs import needing_table
 
 
 @contextmanager
-def missing_told(error: type[RiveruiError]) -> Iterator[None]:
-    """Raise this error, in the words that say which migration is missing, where the table of dead
-    letters is not there.
+def missing_table_as(error: type[RiveruiError]) -> Iterator[None]:
+    """Raise this error, with a message that names the missing migration, if the table of dead
+    letters does not exist.
     """
     try:
-        with table_told():
+        with needing_table():
             yield
     except NotSupported as missing:
         raise error(str(missing)) from None

@@ -1,4 +1,4 @@
-"""Dead letters at River UI's own addresses, where River Pro's panel asks for them."""
+"""Dead letters at River UI's own URLs, which River Pro's panel requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.domain import DeadJobListRow
-from riverui.features.dead_letters.section.missing import missing_told
+from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.features.dead_letters.section.verbs import log_changes
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface.engine_params import JobSelectParams
@@ -29,9 +29,9 @@ from riverui.web.http.urls import only
 
 _GROUP = "River Pro"
 _LIMIT, _MOST = 20, 200
-"""Dead letters of an answer unless asked otherwise, and at most, as in River UI."""
+"""Dead letters per response: the default and the maximum, as in River UI."""
 _CHOICE = {parameter.name: parameter.max_items or 1 for parameter in CHOICE}
-"""The parameters that choose dead letters, and how often each may be given."""
+"""The parameters that select dead letters, and how often each may be given."""
 
 
 class ProDeadLetter(Model, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class ProDeadLetter(Model, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: DeadJobListRow) -> Self:
-        """Return a row of the list."""
+        """Return River UI's model of a row."""
         job = row.job
         return cls(
             id=str(job.id),
@@ -77,12 +77,12 @@ class ProDeadLetters(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a list of one."""
+        """Return a list of one dead letter."""
         return cls(data=[ProDeadLetter.example()])
 
 
 class ProDeadLetterJob(Job, frozen=True, kw_only=True):
-    """A job whose id is a text, as River UI has it for dead letters alone."""
+    """A job whose id is text, as in River UI's answers for dead letters only."""
 
     id: Digits  # type: ignore[assignment]  # in a job's own answer it is a number
 
@@ -98,7 +98,7 @@ class ProDeadLetterJob(Job, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer dead letters by River UI's filters."""
+    """Return dead letters by River UI's filters."""
     only(request, "limit", many=tuple(_CHOICE))
     given = {name: requests.listed(request, name, most) for name, most in _CHOICE.items()}
     params = JobSelectParams(
@@ -111,18 +111,18 @@ async def index(request: Request) -> Response:
     )
     async with dashboard(request).driver.reading() as executor:
         letters = DeadLetterStore(executor)
-        with missing_told(BadRequest):
+        with missing_table_as(BadRequest):
             rows = await letters.dead_job_select_list(params)
     return serializers.reply(ProDeadLetters(data=[ProDeadLetter.of(row) for row in rows]))
 
 
 async def autocomplete(request: Request) -> Response:
-    """Answer kinds or queues of dead letters that begin with a text."""
+    """Return kinds or queues of dead letters that start with a text."""
     facet, prefix = names.facet(request), requests.first(request, "match")
     exclude = requests.listed(request, "exclude", MAX_IDS)
     async with dashboard(request).driver.reading() as executor:
         letters = DeadLetterStore(executor)
-        with missing_told(BadRequest):
+        with missing_table_as(BadRequest):
             kinds, queues = await letters.dead_job_name_list(
                 limit=names.MOST, prefix=prefix, exclude=exclude
             )
@@ -131,11 +131,11 @@ async def autocomplete(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Answer one dead letter with its errors and metadata."""
+    """Return one dead letter with its errors and metadata."""
     job_id = _number(request.path_params["job_id"])
     async with dashboard(request).driver.reading() as executor:
         letters = DeadLetterStore(executor)
-        with missing_told(BadRequest):
+        with missing_table_as(BadRequest):
             found = await letters.dead_job_text_get(job_id)
     if found is None:
         raise NotFound(f"Dead letter not found: {job_id}.")
@@ -143,13 +143,13 @@ async def show(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Put a dead letter back among the jobs, and answer that job."""
+    """Put a dead letter back among the jobs, and return that job."""
     await requests.payload(request)
     board, job_id = dashboard(request), _number(request.path_params["job_id"])
     limit = board.config.action_timeout
     async with board.driver.transaction(timeout=limit) as transaction:
         DeadLetterStore(transaction)
-        with missing_told(BadRequest):
+        with missing_table_as(BadRequest):
             changes = await dead_letters.retry_tx(
                 transaction, [job_id], pilot=board.pilot, time_limit=limit
             )
@@ -193,7 +193,7 @@ ENDPOINTS = (
             fails=(501,),
         ),
     ),
-    # Before the address of a dead letter, which fits this one as well.
+    # Before the URL of one dead letter, whose pattern matches this one too.
     Endpoint(
         "GET",
         "/api/pro/dead-letter-jobs/autocomplete",
@@ -241,4 +241,4 @@ ENDPOINTS = (
         ),
     ),
 )
-"""The addresses."""
+"""The endpoints."""

@@ -17,7 +17,7 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import MOST_NAME, JobShowRow
 from riverui.errors import NotFound, QueryTimeout
 from riverui.features.dead_letters.domain import DeadReason
-from riverui.features.dead_letters.section.missing import missing_told
+from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
@@ -33,11 +33,11 @@ from riverui.web.view.render import respond
 from riverui.web.view.timeline import JobAttempt, Step
 
 _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
-"""What can be had as text; `job` is the whole row."""
+"""The fields that can be downloaded as text; `job` is the whole row."""
 
 
 class DeadLettersShow(Struct, frozen=True, kw_only=True):
-    """The page of one dead letter, in the pieces of a job's page."""
+    """The page of one dead letter, made of the parts of a job's page."""
 
     template: ClassVar[str] = "dead_letters/show.html"
     fragments: ClassVar[Mapping[str, str]] = {}
@@ -48,31 +48,31 @@ class DeadLettersShow(Struct, frozen=True, kw_only=True):
     died_at: datetime
     reason: DeadReason
     deleted_by: str
-    """Who deleted it; empty where nobody did, or nobody knows."""
+    """Who deleted it; empty if it was not deleted or the user is unknown."""
     steps: tuple[Step, ...]
     attempts: tuple[JobAttempt, ...]
     """Newest first."""
     earlier: int
     """How many attempts are older than those shown."""
     too_large: bool
-    """Whether the row's JSON could not be read in time, and is left out."""
+    """Whether the row's JSON could not be read in time and is left out."""
     verbs: tuple[JobVerb, ...]
     self_url: str
     back_url: str
     kind_url: str
     queue_url: str
     attempts_links: tuple[AttemptsLink, ...]
-    """None: a dead letter belongs to no error group."""
+    """Always empty: a dead letter belongs to no error group."""
     tag_urls: Mapping[str, str]
     worker_urls: Mapping[str, str]
 
 
 async def show(request: Request) -> Response:
-    """Answer with the page of one dead letter. Raises NotFound where there is none."""
+    """Show the page of one dead letter. Raise NotFound if it does not exist."""
     only(request)
     driver, job_id, now = dashboard(request).driver, request.path_params["id"], datetime.now(UTC)
     too_large = False
-    with missing_told(NotFound):
+    with missing_table_as(NotFound):
         try:
             async with driver.reading() as executor:
                 row = await DeadLetterStore(executor).dead_job_get(job_id)
@@ -113,15 +113,15 @@ async def show(request: Request) -> Response:
 
 
 async def raw(request: Request) -> Response:
-    """Answer with one JSON field of a dead letter, or the whole, as text.
+    """Return one JSON field of a dead letter, or the whole row, as text.
 
-    Raises NotFound where there is no such dead letter or it has no such field.
+    Raise NotFound if the dead letter or the field does not exist.
     """
     job_id, field = request.path_params["id"], request.path_params["field"]
     if field not in _RAW_FIELDS:
         raise NotFound
     missing = f"Dead letter {job_id} not found, or it has no {field}."
-    with missing_told(NotFound):
+    with missing_table_as(NotFound):
         return await whole_text(request, missing, partial(_piece, job_id, field))
 
 

@@ -1,4 +1,4 @@
-"""The verbs on selected dead letters: they become jobs again, or are removed for good."""
+"""The verbs on selected dead letters: retry them, or remove them permanently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.errors import BadRequest
 from riverui.features.dead_letters import verbs as dead_letters
-from riverui.features.dead_letters.section.missing import missing_told
+from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -29,8 +29,8 @@ log = logging.getLogger("riverui.actions")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLettersConfirm:
-    """Asks before dead letters are removed for good; the same page answers a person with or
-    without JavaScript.
+    """Asks for confirmation before dead letters are removed permanently; it works with and without
+    JavaScript.
     """
 
     template: ClassVar[str] = "dead_letters/confirm.html"
@@ -49,17 +49,17 @@ async def retry(request: Request) -> Response:
     if not ids:
         return _none(request, next_url)
     board = dashboard(request)
-    with missing_told(BadRequest):
+    with missing_table_as(BadRequest):
         changes = await dead_letters.retry(
             board.driver, ids, pilot=board.pilot, time_limit=board.config.action_timeout
         )
     board.counts.expire()
     link = action_notices.jobs_link(request, changes.changed)
-    return _told(request, RETRY, changes, next_url, link=link)
+    return _response(request, RETRY, changes, next_url, link=link)
 
 
 async def delete(request: Request) -> Response:
-    """Remove the selected dead letters for good, once the form that asks has been sent."""
+    """Remove the selected dead letters permanently, once the confirmation form has been sent."""
     posted = await form(request)
     ids, next_url = action_notices.selected_ids(posted, "dead letter"), _next(request, posted)
     if not ids:
@@ -68,9 +68,9 @@ async def delete(request: Request) -> Response:
         return respond(request, DeadLettersConfirm(verb=DELETE, ids=ids, next=next_url))
     board = dashboard(request)
     limit = board.config.action_timeout
-    with missing_told(BadRequest):
+    with missing_table_as(BadRequest):
         changes = await dead_letters.delete(board.driver, ids, time_limit=limit)
-    return _told(request, DELETE, changes, next_url)
+    return _response(request, DELETE, changes, next_url)
 
 
 def log_changes(request: Request, verb: JobVerb, changes: JobChanges) -> None:
@@ -85,7 +85,7 @@ def log_changes(request: Request, verb: JobVerb, changes: JobChanges) -> None:
     )
 
 
-def _told(
+def _response(
     request: Request,
     verb: JobVerb,
     changes: JobChanges,

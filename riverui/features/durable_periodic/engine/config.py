@@ -1,4 +1,4 @@
-"""Which periodic jobs outlive their leader, and what becomes of the runs that were missed."""
+"""The configuration of durable periodic jobs."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from datetime import datetime, timedelta
 from riverui.errors import ConfigError
 
 NextRunAtRatchet = Callable[[datetime, datetime], datetime]
-"""Takes the next run that was stored and the time it is now; returns the next run."""
+"""Takes the stored next run and the current time; returns the next run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DurablePeriodicJobsConfig:
-    """River Pro's DurablePeriodicJobsConfig. The leader's own settings count, so every client that
+    """River Pro's DurablePeriodicJobsConfig. Only the leader's settings apply, so every client that
     may lead should have the same.
     """
 
     enabled: bool = False
-    """Keeps when each periodic job with an id comes next in `riverui_periodic_job`."""
+    """Store the next run of each periodic job with an id in `riverui_periodic_job`."""
     stale_threshold: timedelta = timedelta(hours=24)
-    """How long a job is kept that no leader knows any more."""
+    """How long a job is kept that no leader is configured with any more."""
     start_stagger_spread: timedelta = timedelta(minutes=1)
-    """Over how much time overdue jobs are spread where there are many when a client begins to
-    lead.
-    """
+    """When a client starts to lead with many overdue jobs, the time over which they are spread."""
     start_stagger_threshold: int = 100
-    """From how many overdue jobs on they are spread; 0 never does."""
+    """The number of overdue jobs from which on they are spread; 0 never spreads them."""
     next_run_at_ratchet: NextRunAtRatchet | None = None
-    """Moves stored next runs out of the past, so that missed runs are not made up for one by one:
-    `lambda at, now: max(at, now)` inserts one job for all of them. It never moves them back.
+    """Moves stored next runs out of the past, so that missed runs are not all made up for: `lambda
+    at, now: max(at, now)` inserts one job for all of them. It never moves them back.
     """
 
     def __post_init__(self) -> None:

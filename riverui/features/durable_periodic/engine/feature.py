@@ -1,4 +1,4 @@
-"""Has the leader keep when periodic jobs come next."""
+"""Makes the leader store the next runs of periodic jobs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from riverui.storage.tables import installed
 
 
 class DurablePeriodicJobs(Feature):
-    """Keeps the next run of each periodic job that has an id, so that it outlives the leader."""
+    """Stores the next run of each periodic job that has an id, so that it survives the leader."""
 
     def __init__(self, config: DurablePeriodicJobsConfig) -> None:
         self._config = config
 
     def next_runs(self, context: ServiceContext) -> DurablePlan:
-        """Return the next runs that are kept, for one client's terms as leader."""
+        """Return the stored next runs, for one client's terms as leader."""
         return DurablePlan(self._config, context)
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
-        """Raise ConfigError where the table of periodic jobs is missing."""
+        """Raise ConfigError if the table of periodic jobs is missing."""
         if not await installed(executor):
             raise ConfigError(tables.message("durable_periodic_jobs needs"))

@@ -1,4 +1,4 @@
-"""What a leader knows of durable periodic jobs: their rows, and what is to be written to them."""
+"""The leader's view of durable periodic jobs: their rows, and the changes to write."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage.interface import Executor
 
 _CHANGED_FOR = 30
-"""How many times longer than others jobs are kept that somebody has paused or given a schedule, so
-that a long outage does not undo what was decided.
+"""How many times longer a job is kept that a user has paused or rescheduled, so that a long outage
+does not undo such decisions.
 """
 _TOUCHES = 24
-"""How often a known job is said to be known while it would become stale: each hour of a day."""
+"""How often a job is touched before it would become stale: hourly for a day."""
 
 
 class DurablePlan(NextRuns):
-    """The rows of durable periodic jobs, as far as this leader has seen them in its term."""
+    """The rows of durable periodic jobs that this leader has read in its term."""
 
     durable = True
     look_seconds = 3.0
-    """Between two looks: one is a statement on a table of a few rows."""
+    """Time between two reads; each is one statement on a table of a few rows."""
 
     def __init__(self, config: DurablePeriodicJobsConfig, context: ServiceContext) -> None:
         self._config = config
         self._context = context
         self._answered: dict[str, datetime] = {}
-        """Requests for a run that a job was made for, by id."""
+        """By id: requested runs that a job was inserted for."""
         self._distrusted: set[str] = set()
-        """Jobs that another leader has moved on."""
+        """Jobs whose next run another leader has moved."""
         self._known: set[str] = set()
-        """Jobs whose row was read or written in this term: those that may be said to be known."""
+        """Jobs whose row was read or written in this term: those that may be touched."""
         self.loaded = False
         self._rows: dict[str, DurablePeriodicRow] = {}
         self._saves: dict[str, NextRun] = {}
-        """What is to be written without a job."""
+        """Changes to write without inserting a job."""
         self._touched = float("-inf")
         self._until: dict[str, datetime] = {}
-        """When overdue jobs come that are spread, by id."""
+        """By id: the new times of overdue jobs that are spread."""
 
     def reset(self) -> None:
-        """Forget all, for a new term."""
+        """Clear everything, for a new term."""
         self._answered, self._rows, self._saves, self._until = {}, {}, {}, {}
         self._distrusted, self._known = set(), set()
         self.loaded, self._touched = False, float("-inf")
 
     async def look(self, jobs: Iterable[PeriodicJob]) -> Collection[str]:
-        """Read the rows of these jobs; return the ids of those that somebody has changed since, or
-        that another leader has moved on.
+        """Read the rows of these jobs; return the ids of those that a user or another leader has
+        changed since.
         """
         known = {job.id: job for job in jobs if job.id is not None}
         if not known:
@@ -76,7 +76,7 @@ class DurablePlan(NextRuns):
                 )
             rows = await storage.durable_periodic_list(ids=list(known), limit=len(known))
             found = {row.id: row for row in rows}
-            # What expired was not read, and stays so.
+            # Expired rows were not read and stay expired.
             self._known |= found.keys()
             if due and not self.loaded:
                 await self._touch(executor, known)
@@ -99,7 +99,7 @@ class DurablePlan(NextRuns):
         return changed
 
     def effective(self, job: PeriodicJob) -> PeriodicJob:
-        """Return the job with the schedule that somebody gave it, where one did."""
+        """Return the job with the schedule that a user set, if there is one."""
         row = self._row(job)
         if row is None or not row.schedule:
             return job
@@ -109,19 +109,19 @@ class DurablePlan(NextRuns):
             return job
 
     def paused(self, job: PeriodicJob) -> bool:
-        """Return whether the job is not to be inserted."""
+        """Return whether the job is paused."""
         row = self._row(job)
         return row is not None and row.paused_at is not None
 
     def first(self, job: PeriodicJob, now: datetime) -> datetime | None:
-        """Return when the job comes next by its row; None where the schedule has to say."""
+        """Return the job's next run by its row; None if its schedule decides."""
         row = self._row(job)
         if row is None or row.next_run_at is None:
             return None
         return self._until.get(row.id) or self._ratcheted(row.next_run_at, now)
 
     def requested(self, job: PeriodicJob) -> NextRun | None:
-        """Return what answers a request for a run that no job was made for yet."""
+        """Return the run that a user requested and that no job was inserted for yet."""
         row = self._row(job)
         if row is None or row.run_requested_at is None:
             return None
@@ -136,7 +136,7 @@ class DurablePlan(NextRuns):
         return None if job.id is None else NextRun(job.id, following, at)
 
     def save(self, job: PeriodicJob, at: datetime, planned_at: datetime | None) -> None:
-        """Have it written when a job comes next that is inserted without a job now."""
+        """Write the job's next run later, without inserting a job now."""
         if job.id is not None:
             known = self._saves.get(job.id)
             if planned_at is not None and known is not None:
@@ -144,7 +144,7 @@ class DurablePlan(NextRuns):
             self._saves[job.id] = NextRun(job.id, at, planned_at)
 
     async def write(self) -> Collection[str]:
-        """Write what is to be written without a job; return the ids that others have changed."""
+        """Write the changes that need no inserted job; return the ids that others have changed."""
         if not self._saves:
             return ()
         saves = self._saves
@@ -152,7 +152,7 @@ class DurablePlan(NextRuns):
             saved = await DurablePeriodicStore(executor).durable_periodic_save(list(saves.values()))
         self._saves = {}
         if not self._known.issuperset(saved):
-            # Soon, so that pages tell their schedules.
+            # Soon, so that pages show their schedules.
             self._touched = float("-inf")
         self._known.update(saved)
         overtaken = saves.keys() - set(saved)
@@ -160,12 +160,12 @@ class DurablePlan(NextRuns):
         return overtaken
 
     def distrust(self, ids: Collection[str]) -> None:
-        """Have these jobs planned anew by their rows with the next look."""
+        """Plan these jobs again from their rows at the next read."""
         self._distrusted.update(ids)
 
     def beside(self, saves: Iterable[NextRun]) -> Callable[[Executor], Awaitable[None]] | None:
-        """Return what writes the next runs in the transaction that inserts their jobs, and raises
-        Overtaken there; None where there is nothing to write.
+        """Return a function that writes the next runs in the transaction that inserts their jobs,
+        and raises Overtaken; None if there is nothing to write.
         """
         merged = list(_merged(saves))
         if not merged:
@@ -192,12 +192,12 @@ class DurablePlan(NextRuns):
         try:
             return max(at, ratchet(at, now))
         except Exception:
-            # The program's own code, which may raise anything.
+            # The program's own code may raise anything.
             self._context.logger.exception("periodic jobs: next_run_at_ratchet failed")
             return at
 
     def _spread(self, known: Collection[str]) -> None:
-        """Give overdue jobs a time in the near future each, where there are many."""
+        """If many jobs are overdue, give each a time in the near future."""
         now, threshold = self._context.clock(), self._config.start_stagger_threshold
         overdue = [
             row.id
@@ -217,7 +217,7 @@ class DurablePlan(NextRuns):
 
 
 def _merged(saves: Iterable[NextRun]) -> Iterable[NextRun]:
-    """Return one save for the runs of each id, from its first to behind its last, and the answers
+    """Merge the runs of each id into one save, from its first run to after its last; leave answers
     to requests as they are.
     """
     planned: dict[str, NextRun] = {}

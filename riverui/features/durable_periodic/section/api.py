@@ -1,4 +1,4 @@
-"""Durable periodic jobs for programs: one or all of them, and what people change about them."""
+"""The API of durable periodic jobs: list, show and change them."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ log = logging.getLogger("riverui.actions")
 
 _GROUP = "Periodic jobs"
 _ROWS = 1_000
-"""Durable periodic jobs of an answer: more than any program has."""
+"""Durable periodic jobs per response: more than any program has."""
 
 
 class DurablePeriodicJob(Model, frozen=True, kw_only=True):
-    """A periodic job whose next run outlives its leader."""
+    """A periodic job whose next run survives its leader."""
 
     id: str
     created_at: Time
-    updated_at: Annotated[Time, Meta(description="When a leader last knew the job.")]
+    updated_at: Annotated[Time, Meta(description="When a leader last confirmed the job.")]
     next_run_at: Annotated[
-        Time | None, Meta(description="Null where the leader has yet to work it out.")
+        Time | None, Meta(description="Null if the leader has yet to compute it.")
     ]
     paused_at: Time | None
     run_requested_at: Annotated[
         Time | None,
-        Meta(description="When somebody asked for a run besides; null once it is inserted."),
+        Meta(description="When a user asked for an extra run; null once it is inserted."),
     ]
     program_schedule: Annotated[
-        str, Meta(description="The program's own, as a cron expression; empty where it is none.")
+        str, Meta(description="The program's own, if it is a cron expression; empty otherwise.")
     ]
     schedule: Annotated[
-        str, Meta(description="What somebody has put in its place; empty where nobody did.")
+        str, Meta(description="The one that a user set instead; empty if there is none.")
     ]
     changed_at: Annotated[
-        Time | None, Meta(description="When somebody last changed something; null for never.")
+        Time | None, Meta(description="When a user last changed something; null for never.")
     ]
     changed_by: str
 
     @classmethod
     def of(cls, row: DurablePeriodicRow) -> Self:
-        """Return what is kept of one."""
+        """Return the API's model of a row."""
         return cls(
             id=row.id,
             created_at=serializers.instant(row.created_at),
@@ -78,7 +78,7 @@ class DurablePeriodicJob(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a report whose hour somebody has changed."""
+        """Return a report whose hour a user has changed."""
         return cls(
             id="reports.nightly",
             created_at="2026-11-01T07:00:00Z",
@@ -94,7 +94,7 @@ class DurablePeriodicJob(Model, frozen=True, kw_only=True):
 
 
 class DurablePeriodicUpdate(Body, frozen=True, kw_only=True):
-    """Another schedule of a durable periodic job."""
+    """A new schedule for a durable periodic job."""
 
     schedule: Annotated[
         str,
@@ -111,12 +111,12 @@ class DurablePeriodicUpdate(Body, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return each night at four."""
+        """Return a run each night at four."""
         return cls(schedule="0 4 * * *")
 
 
 async def read_all(request: Request) -> Sequence[DurablePeriodicRow] | None:
-    """Return the durable periodic jobs by id; None where the database keeps none."""
+    """Return the durable periodic jobs by id; None if the table does not exist."""
     board = dashboard(request)
     if not await board.own_tables.there():
         return None
@@ -125,7 +125,7 @@ async def read_all(request: Request) -> Sequence[DurablePeriodicRow] | None:
 
 
 async def show(request: Request) -> Response:
-    """Answer one durable periodic job."""
+    """Return one durable periodic job."""
     job_id = request.path_params["id"]
     try:
         async with dashboard(request).driver.reading() as executor:
@@ -138,13 +138,13 @@ async def show(request: Request) -> Response:
 
 
 async def act(verb: PeriodicVerb, request: Request) -> Response:
-    """Pause or resume a durable periodic job, or have it run now; answer it as it is then."""
+    """Pause, resume or run a durable periodic job; return it as it is afterwards."""
     await requests.payload(request)
     return await _change(request, verb)
 
 
 async def update(request: Request) -> Response:
-    """Give a durable periodic job another schedule, and answer it as it is then."""
+    """Set a durable periodic job's schedule; return the job as it is afterwards."""
     asked = await requests.read(request, DurablePeriodicUpdate)
     return await _change(request, PERIODIC_VERBS[PeriodicChange.SCHEDULE], asked.schedule)
 
@@ -170,9 +170,9 @@ async def _one(executor: Executor, id: str) -> DurablePeriodicRow | None:
 
 _ID = in_path("id", "The id of the durable periodic job.")
 _SUMMARIES = {
-    PeriodicChange.PAUSE: "Pauses a durable periodic job: no more of its jobs come.",
+    PeriodicChange.PAUSE: "Pauses a durable periodic job: its jobs are no longer inserted.",
     PeriodicChange.RESUME: "Resumes a durable periodic job.",
-    PeriodicChange.RUN: "Has a job of it come now, besides its schedule.",
+    PeriodicChange.RUN: "Inserts a job of it now, besides its schedule.",
 }
 
 ENDPOINTS = (
@@ -202,7 +202,7 @@ ENDPOINTS = (
         update,
         Description(
             group=_GROUP,
-            summary="Gives a durable periodic job another schedule.",
+            summary="Sets the schedule of a durable periodic job.",
             answer=DurablePeriodicJob,
             parameters=(_ID,),
             body=(DurablePeriodicUpdate,),
@@ -226,4 +226,4 @@ ENDPOINTS = (
         ),
     ),
 )
-"""Their part of the API."""
+"""The endpoints."""

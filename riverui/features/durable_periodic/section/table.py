@@ -1,4 +1,4 @@
-"""Durable periodic jobs as the page shows them, and what people change about them."""
+"""The page of durable periodic jobs, and their changes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from riverui.web.view.render import done, respond
 log = logging.getLogger("riverui.actions")
 
 _ROWS = 500
-"""Durable periodic jobs of a page."""
-_TOLD = 120
-"""Characters of an id in a notice."""
+"""Durable periodic jobs per page."""
+_NOTICE = 120
+"""Longest id in a notice, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodicSchedule:
-    """Asks for another schedule; the same page answers a person with or without JavaScript."""
+    """Asks for a new schedule; it works with and without JavaScript."""
 
     template: ClassVar[str] = "periodic/schedule.html"
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "periodic/_schedule.html"}
@@ -51,8 +51,8 @@ class PeriodicSchedule:
 
 
 async def read(request: Request) -> Mapping[str, DurablePeriodicRow]:
-    """Return the durable periodic jobs by id; none where the database keeps none, or cannot tell
-    in time.
+    """Return the durable periodic jobs by id; none if the table does not exist or the read times
+    out.
     """
     board = dashboard(request)
     if not await board.own_tables.seen():
@@ -62,13 +62,13 @@ async def read(request: Request) -> Mapping[str, DurablePeriodicRow]:
 
 
 def verbs(row: DurablePeriodicRow) -> tuple[PeriodicVerb, ...]:
-    """Return what can be changed about a job as it is."""
+    """Return the changes possible in the job's current state."""
     other = PeriodicChange.RESUME if row.paused_at is None else PeriodicChange.PAUSE
     return tuple(verb for verb in PERIODIC_VERBS.values() if verb.change is not other)
 
 
 async def change(verb: PeriodicVerb, request: Request) -> Response:
-    """Change a durable periodic job; another schedule is asked for first."""
+    """Change a durable periodic job; ask for the new schedule first."""
     board, posted = dashboard(request), await form(request)
     job_id = posted.get("id", "")
     next_url = local_path(request, posted.get("next"), default=url(request, "periodic.index"))
@@ -87,8 +87,8 @@ async def change(verb: PeriodicVerb, request: Request) -> Response:
         time_limit=board.config.action_timeout,
     )
     log.info("periodic job %r: %s %r by %r", job_id, verb.name, schedule, user)
-    told = Notice(level="success", title=f"{verb.done} {plain(job_id, _TOLD)}")
-    return done(request, told, next=next_url, changed="jobs")
+    notice = Notice(level="success", title=f"{verb.done} {plain(job_id, _NOTICE)}")
+    return done(request, notice, next=next_url, changed="jobs")
 
 
 async def _list(executor: Executor) -> Sequence[DurablePeriodicRow]:

@@ -1,1 +1,1 @@
-"""Groups of errors, and the fingerprints that make them."""
+"""Groups of errors and their fingerprints."""

@@ -1,9 +1,9 @@
-"""Which errors are the same: a fingerprint of what one failed attempt has left.
+"""Decides which errors are the same, by a fingerprint of a failed attempt.
 
-A Python traceback counts by its type and the frames of the program itself, a panic of Go by those
-of its stack; all else by its type, where it names one, and its message without what differs from
-job to job. Better rules would make other groups of the same errors, so fingerprints name the rules
-they were made by.
+A Python traceback is identified by its type and the program's own frames, a Go panic by its
+stack's. Other errors are identified by their type, if they name one, and their message without the
+parts that differ from job to job. Other rules would group the same errors differently, so
+fingerprints name the version of their rules.
 """
 
 from __future__ import annotations
@@ -16,48 +16,52 @@ from hashlib import sha256
 from riverui.domain.retries import NOT_TRIED_AGAIN
 
 RULES = "fp1"
-"""What every fingerprint begins with. Other rules need another name."""
+"""The prefix of every fingerprint. New rules need a new one."""
 FINGERPRINT = re.compile(r"fp[0-9]{1,3}:[0-9a-f]{16}")
-"""Fits a fingerprint."""
+"""Matches a fingerprint."""
 METADATA_KEY = "riverui:fingerprint"
-"""The metadata key by which a job says itself which errors are the same."""
+"""The metadata key by which a job sets its own fingerprint."""
 RELEASE_KEY = "riverui:release"
-"""The metadata key that names the release of the program that worked the job last."""
+"""The metadata key that names the release that worked the job last."""
 
 MOST_ERROR = 2_000
-"""Characters of a message that are looked at: what tells errors apart comes first."""
+"""Characters of a message that are read: what distinguishes errors comes first."""
 MOST_TRACE = 8_000
-"""Characters of a trace that are looked at, half of them from its beginning (where Go's panic is)
-and half from its end (where Python's error is).
+"""Characters of a trace that are read, half from its beginning (where Go's panic is) and half from
+its end (where Python's error is).
 """
 MOST_GIVEN = 100
-"""Characters of a fingerprint that a job gives itself; a longer one is not looked at."""
+"""Longest fingerprint that a job may set, in characters; a longer one is ignored."""
 MOST_MESSAGE = 500
-"""Characters of a normalised message: enough to tell errors apart, and some lines of a page."""
+"""Longest normalised message, in characters: enough to distinguish errors, and some lines of a
+page.
+"""
 _MOST_SEGMENT = 200
-"""Characters of one part of a message, so that a long one leaves the others their place."""
+"""Longest part of a message, in characters, so that a long part does not displace the others."""
 _MOST_FRAMES = 10
-"""Frames that count, the innermost ones: what calls them is the same for many errors."""
+"""Innermost frames that are used: their callers are the same for many errors."""
 _FEWEST_FRAMES = 2
-"""Frames of the program itself that tell an error from others; one alone is often the worker that
+"""Own frames needed to identify an error without its message; a single one is often the worker that
 runs everything.
 """
 _MOST_NAME = 100
-"""Characters of a function's, a file's or a type's name."""
+"""Longest name of a function, file or type, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorSignature:
-    """What an error has in common with others of its group."""
+    """What the errors of a group have in common."""
 
     fingerprint: str
     """The version of the rules, a colon, and 16 hexadecimal digits."""
     type: str
-    """The class of a Python error, `panic` of a panic of Go; empty where that is not known."""
+    """The class of a Python error, or `panic` for a Go panic; empty if unknown."""
     message: str
-    """Without the type, what differs from job to job replaced by words such as `<number>`."""
+    """Without the type; parts that differ from job to job are replaced by words such as
+    `<number>`.
+    """
     frames: tuple[str, ...]
-    """The program's own frames, the innermost last: `resize.py in work`."""
+    """The program's own frames, innermost last: `resize.py in work`."""
 
     @property
     def title(self) -> str:
@@ -66,10 +70,10 @@ class ErrorSignature:
 
 
 def error_signature(error: str, trace: str = "", given: str = "") -> ErrorSignature:
-    """Return the signature of an attempt's error; `given` is the job's own fingerprint, which
-    wins. Takes time in proportion to the length of the texts, which are cut.
+    """Return the signature of an attempt's error; `given` is the job's own fingerprint, which takes
+    precedence. Takes time in proportion to the length of the texts, which are cut.
     """
-    # Why an attempt was the last one tells no errors apart.
+    # The reason why an attempt was the last one does not distinguish errors.
     error, trace = error[:MOST_ERROR].partition(NOT_TRIED_AGAIN)[0], cut_trace(trace)
     frames = tuple(_frames(trace))
     kind, rest = _type(error, trace)
@@ -87,16 +91,16 @@ def error_signature(error: str, trace: str = "", given: str = "") -> ErrorSignat
 
 
 def cut_trace(trace: str) -> str:
-    """Return the trace as far as it is looked at: of a long one its beginning and its end."""
+    """Return the part of the trace that is read: the beginning and the end of a long one."""
     if len(trace) <= MOST_TRACE:
         return trace
     half = MOST_TRACE // 2
     return f"{trace[:half]}\n…\n{trace[-half:]}"
 
 
-# Each alternative begins only where a word does, each repetition ends where something else must
-# follow, and most are bounded: so the time that they take grows with the text's length alone.
-# No possessive quantifiers: those of Python before 3.11.5 match wrongly.
+# Each alternative starts only at the start of a word, each repetition ends where another character
+# must follow, and most are bounded, so the time grows linearly with the text. No possessive
+# quantifiers: those of Python before 3.11.5 match wrongly.
 _WORD = r"(?<![A-Za-z0-9_])"
 _TOP = (
     "com|net|org|io|dev|app|cloud|info|biz|edu|gov|internal|local|localdomain|lan|svc|example|test"
@@ -104,7 +108,7 @@ _TOP = (
 )
 _PARTS = {
     "kept": (
-        # A status is worth telling apart.
+        # A status code distinguishes errors.
         r"(?i:(?<![A-Za-z0-9])(?:status(?:\ code)?|code|http|sqlstate)"
         r"[ :=/(]{1,3}[0-9][0-9A-Z]{2,4})"
         r"(?![A-Za-z0-9.])"
@@ -153,16 +157,16 @@ _PARTS = {
     ),
     "str": r"\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”|‘[^’\n]*’|«[^»\n]*»",
 }
-"""What is replaced, by the word that takes its place; where several fit, the first does."""
+"""What is replaced, and the word that replaces it; the first match wins."""
 _PARAMETER = re.compile("|".join(f"(?P<{name}>{part})" for name, part in _PARTS.items()))
 
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202f\u2060-\u2069\ufeff]+")
-"""White space, and what is not seen."""
+"""White space and invisible characters."""
 
 
 def normalised(message: str) -> str:
-    """Return a message in one line, what differs from job to job replaced by `<number>`, `<str>`
-    and the like.
+    """Return a message in one line, with the parts that differ from job to job replaced by
+    `<number>`, `<str>` and the like.
 
     Go's wrapped errors, `send: dial tcp: connection refused`, keep all their parts.
     """
@@ -182,12 +186,12 @@ _NAMED = re.compile(
     r"(?:[A-Za-z_]\w{0,99}\.){0,20}([A-Z]\w{0,99}"
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Warning|Fault|NotFound|Denied))(?::|$)"
 )
-"""What nobody but Python begins a message with."""
+"""Only Python starts a message with this."""
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 def _type(error: str, trace: str) -> tuple[str, str]:
-    """Return an error's type, and what else its message says."""
+    """Return an error's type, and the rest of its message."""
     if _TRACEBACK in trace:
         found = _TYPE.match(error)
         if found and (error[found.end() :].startswith(":") or found.end() == len(error)):
@@ -212,14 +216,14 @@ _GO_STANDARD = re.compile(
     r"|internal|io|log|maps|math|mime|net|os|panic|reflect|regexp|runtime|slices|sort|strconv"
     r"|strings|sync|syscall|testing|text|time|unicode|unsafe)[./(]"
 )
-"""Packages of Go itself, which a build with -trimpath shows without their place."""
+"""Go's standard packages, which a build with -trimpath shows without a directory."""
 _GO_NAME = re.compile(r"(?:[^/\n(]*/)*")
 _GO_ARGUMENTS = re.compile(r"\((?!\*)[^\n]*$")
 _GO_CLOSURE = re.compile(r"\.func[0-9.]+")
 
 
 def _frames(trace: str) -> Iterator[str]:
-    """Yield the program's own frames of a trace, the innermost last."""
+    """Yield the program's own frames of a trace, innermost last."""
     before = ""
     found = list(_python_frames(trace) if _TRACEBACK in trace else _go_frames(trace))
     for frame in found[-_MOST_FRAMES:]:
@@ -229,7 +233,9 @@ def _frames(trace: str) -> Iterator[str]:
 
 
 def _python_frames(trace: str) -> Iterator[str]:
-    """Yield the frames of the error that was raised last; of a group of errors, its own."""
+    """Yield the frames of the error that was raised last; for an exception group, its own
+    frames.
+    """
     text = trace.partition("+-+-")[0].rpartition(_TRACEBACK)[2]
     for path, function in _PYTHON_FRAME.findall(text):
         if not _PYTHON_LIBRARY.search(path):
@@ -238,7 +244,7 @@ def _python_frames(trace: str) -> Iterator[str]:
 
 
 def _go_frames(trace: str) -> Iterator[str]:
-    """Yield the frames of a stack of Go, which names the innermost first."""
+    """Yield the frames of a Go stack, which lists the innermost first."""
     found = _GO_FRAME.findall(trace)
     for function, path in reversed(found):
         if _GO_LIBRARY.search(path) or _GO_STANDARD.match(function):

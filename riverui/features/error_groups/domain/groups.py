@@ -1,4 +1,4 @@
-"""Groups of failed jobs with the same error, and what people have decided about them."""
+"""Groups of failed jobs with the same error, and the decisions about them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from riverui.domain.jobs import JobState
 from riverui.features.error_groups.domain.fingerprints import ErrorSignature
 
 NEW = timedelta(hours=1)
-"""How long a group counts as new: as long as its last-hour figure can hold all of it."""
+"""How long a group counts as new: as long as its last-hour figure can include all its jobs."""
 
 
 class FailedJobPlace(NamedTuple):
-    """A failed job as it is found in an index."""
+    """A failed job as found in an index."""
 
     id: int
     attempt: int
 
 
 class JobErrorRow(NamedTuple):
-    """What the last failed attempt of a job has left."""
+    """The error of a job's last failed attempt."""
 
     id: int
     state: JobState
@@ -32,15 +32,15 @@ class JobErrorRow(NamedTuple):
     kind: str
     queue: str
     worker: str
-    """The client that worked it last; empty where the row names none."""
+    """The client that worked it last; empty if the row names none."""
     release: str
-    """Of the program that worked it; empty where the job does not say."""
+    """The release of the program that worked it; empty if the job names none."""
     at: datetime
-    """When the attempt began."""
+    """When the attempt started."""
     error: str
     trace: str
     given: str
-    """The fingerprint that the job gives itself; empty for none."""
+    """The fingerprint that the job sets itself; empty if none."""
 
 
 class FailedJob(NamedTuple):
@@ -58,7 +58,7 @@ class FailedJob(NamedTuple):
 
 
 class ErrorState(StrEnum):
-    """What people have decided about a group."""
+    """What users have decided about a group."""
 
     UNRESOLVED = "unresolved"
     RESOLVED = "resolved"
@@ -67,45 +67,47 @@ class ErrorState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorDecision:
-    """A state with all that belongs to it."""
+    """A state with its details."""
 
     state: ErrorState
     reason: str = ""
     release: str = ""
-    """The release in which a resolved group is put right; empty for any from now on."""
+    """The release that fixes a resolved group; empty for any release from now on."""
     old_releases: tuple[str, ...] = ()
-    """Releases that had failed before then: that they still do is no news."""
+    """Releases that had failed before the decision: further failures of theirs do not reopen the
+    group.
+    """
     until_at: datetime | None = None
-    """Until when a group is ignored; None for no such end."""
+    """Until when a group is ignored; None without such an end."""
     until_rate: int | None = None
-    """Failed jobs within an hour from which on it is no longer ignored."""
+    """The group is ignored until so many jobs fail within an hour."""
     until_total: int | None = None
-    """Failed jobs since the decision from which on it is no longer ignored."""
+    """The group is ignored until so many jobs have failed since the decision."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorGroupRow:
-    """What is remembered of a group."""
+    """The stored row of a group."""
 
     fingerprint: str
     title: str
     first_at: datetime
     last_at: datetime
     number: int
-    """Failed jobs that were counted, each as often as it failed while somebody looked."""
+    """Failed jobs counted, each as often as it failed while a dashboard was reading."""
     sample_job_id: int
     decision: ErrorDecision
     decided_at: datetime | None = None
     decided_by: str = ""
     regressed_at: datetime | None = None
-    """When it failed again after it had been resolved; None where it did not since the last
+    """When it failed again after it had been resolved; None if it has not since the last
     decision.
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorGroupSighting:
-    """What a look at the failed jobs adds to what is remembered of a group."""
+    """What a read of the failed jobs adds to the stored row of a group."""
 
     fingerprint: str
     title: str
@@ -120,9 +122,9 @@ class Reopening(NamedTuple):
 
     fingerprint: str
     decided_at: datetime
-    """Which decision it is: another may have been made in the meantime."""
+    """Identifies the decision, as a later one may have replaced it."""
     regressed_at: datetime | None
-    """When a resolved group failed again; None where an ignored one has reached its end."""
+    """When a resolved group failed again; None if an ignored one has reached its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,61 +132,63 @@ class ErrorGroup:
     """Failed jobs with the same error."""
 
     signature: ErrorSignature
-    """Of the newest one."""
+    """The signature of the newest job."""
     jobs: Sequence[FailedJob]
-    """The newest first; none of a group that is only remembered."""
+    """Newest first; empty for a group that is only stored."""
     row: ErrorGroupRow | None = None
-    """What is remembered; None where nothing is."""
+    """The stored row; None if there is none."""
 
     @property
     def fingerprint(self) -> str:
-        """Return what the jobs have in common."""
+        """Return the fingerprint that the jobs have in common."""
         return self.signature.fingerprint
 
     @property
     def first_at(self) -> datetime:
-        """Return when it was seen first: as far as is remembered, else among these jobs."""
+        """Return when it was first seen: by the stored row, or else among these jobs."""
         seen = [self.jobs[-1].at] if self.jobs else []
         return min([*seen, self.row.first_at] if self.row else seen)
 
     @property
     def last_at(self) -> datetime:
-        """Return when it was seen last."""
+        """Return when it was last seen."""
         seen = [self.jobs[0].at] if self.jobs else []
         return max([*seen, self.row.last_at] if self.row else seen)
 
     @property
     def kinds(self) -> Mapping[str, int]:
-        """Return how many of the jobs are of each kind, the commonest first."""
+        """Return the number of jobs of each kind, commonest first."""
         return _counted(job.kind for job in self.jobs)
 
     @property
     def queues(self) -> Mapping[str, int]:
-        """Return how many are of each queue."""
+        """Return the number of jobs of each queue."""
         return _counted(job.queue for job in self.jobs)
 
     @property
     def workers(self) -> Mapping[str, int]:
-        """Return how many each client worked last; those that name none are left out."""
+        """Return the number of jobs that each client worked last, without jobs that name no
+        client.
+        """
         return _counted(job.worker for job in self.jobs if job.worker)
 
     @property
     def releases(self) -> Mapping[str, int]:
-        """Return how many each release of the program worked; those that name none are left out."""
+        """Return the number of jobs that each release worked, without jobs that name no release."""
         return _counted(job.release for job in self.jobs if job.release)
 
     def since(self, at: datetime) -> int:
-        """Return how many failed last after that time."""
+        """Return how many jobs failed last after that time."""
         return sum(job.at > at for job in self.jobs)
 
     def state(self, now: datetime) -> ErrorState:
-        """Return what has been decided, as far as that still holds."""
+        """Return the decided state, if the decision still holds."""
         if self.row is None or self.reopening(now):
             return ErrorState.UNRESOLVED
         return self.row.decision.state
 
     def regressed_at(self, now: datetime) -> datetime | None:
-        """Return when it came back after it had been resolved; None where it did not."""
+        """Return when it failed again after it had been resolved; None if it has not."""
         if found := self.reopening(now):
             return found.regressed_at
         return self.row.regressed_at if self.row else None
@@ -224,9 +228,7 @@ def grouped(
     signatures: Mapping[str, ErrorSignature],
     rows: Mapping[str, ErrorGroupRow] | None = None,
 ) -> dict[str, ErrorGroup]:
-    """Return groups by their fingerprints, those that failed last first; `rows` are what is
-    remembered of them.
-    """
+    """Return groups by fingerprint, those that failed last first; `rows` are their stored rows."""
     found: dict[str, list[FailedJob]] = {}
     for job in sorted(jobs, key=lambda job: (job.at, job.id), reverse=True):
         found.setdefault(job.fingerprint, []).append(job)
@@ -241,7 +243,7 @@ def grouped(
 
 
 def sighting(group: ErrorGroup) -> ErrorGroupSighting:
-    """Return what the group's jobs add to what is remembered of it."""
+    """Return what the group's jobs add to its stored row."""
     row = group.row
     return ErrorGroupSighting(
         fingerprint=group.fingerprint,
@@ -254,13 +256,13 @@ def sighting(group: ErrorGroup) -> ErrorGroupSighting:
 
 
 def is_news(group: ErrorGroup) -> bool:
-    """Return whether the group's jobs add anything to what is remembered of it."""
+    """Return whether the group's jobs add anything to its stored row."""
     row = group.row
     return row is None or group.last_at > row.last_at or group.first_at < row.first_at
 
 
 def remembered_group(row: ErrorGroupRow) -> ErrorGroup:
-    """Return a group of which there is no job any more."""
+    """Return a group that has a stored row and no jobs."""
     signature = ErrorSignature(fingerprint=row.fingerprint, type="", message=row.title, frames=())
     return ErrorGroup(signature=signature, jobs=(), row=row)
 

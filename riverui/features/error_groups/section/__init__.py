@@ -1,4 +1,4 @@
-"""Errors: failed jobs by what went wrong."""
+"""Errors: failed jobs grouped by their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed jobs by their errors, for programs."""
+"""The API of failed jobs by error."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ from riverui.web.search import time_terms
 
 _GROUP = "Errors"
 _LIMIT = 100
-"""Groups of an answer unless asked otherwise."""
+"""Groups per response by default."""
 _JOBS = 100
-"""Newest jobs of a group that an answer names."""
+"""Newest jobs of a group in a response."""
 _NAMES = 100
-"""Kinds, queues, workers or releases of a group that an answer names, the commonest ones."""
+"""Kinds, queues, workers or releases of a group in a response, commonest first."""
 
 
 class ErrorGroupDecision(Model, frozen=True, kw_only=True):
-    """What was decided about a group."""
+    """The decision about a group."""
 
     state: ErrorState
     decided_at: Time | None
     decided_by: str
     reason: str
-    release: Annotated[str, Meta(description="In which it is resolved; empty for any.")]
+    release: Annotated[str, Meta(description="The release that fixes it; empty for any.")]
     until: Time | None
     rate: Annotated[Count | None, Meta(description="Failed jobs an hour that end it.")]
     total: Annotated[Count | None, Meta(description="Further failed jobs that end it.")]
@@ -75,7 +75,7 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
     type: Annotated[str, Meta(description="The class of a Python error, `panic`, or empty.")]
     message: Annotated[str, Meta(description="What differs from job to job is replaced.")]
     frames: Annotated[list[str], Meta(description="Own code, the innermost last.")]
-    state: Annotated[ErrorState, Meta(description="As far as what was decided still holds.")]
+    state: Annotated[ErrorState, Meta(description="The decided state, while the decision holds.")]
     new: Annotated[
         bool, Meta(description="First seen since the newest mark of the last day, or in an hour.")
     ]
@@ -84,12 +84,12 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
     ]
     first_at: Time
     last_at: Time
-    jobs: Annotated[Count, Meta(description="Failed jobs now, of those looked at.")]
+    jobs: Annotated[Count, Meta(description="Failed jobs now, among those read.")]
     last_hour: Count
     last_day: Count
     seen: Annotated[
         Count | None,
-        Meta(description="Failures counted while somebody looked; null if not remembered."),
+        Meta(description="Failures counted while a dashboard was reading; null if not stored."),
     ]
     kinds: dict[str, Count]
     queues: dict[str, Count]
@@ -97,12 +97,12 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
     releases: dict[str, Count]
     job_ids: Annotated[list[Id], Meta(description="The newest jobs.")]
     decision: Annotated[
-        ErrorGroupDecision | None, Meta(description="Null where nothing was decided.")
+        ErrorGroupDecision | None, Meta(description="Null if there is no decision.")
     ]
 
     @classmethod
     def of(cls, shown: ErrorLine) -> Self:
-        """Return a group as it is now."""
+        """Return the API's model of a group."""
         group, row = shown.group, shown.group.row
         at = serializers.optional_instant
         return cls(
@@ -140,7 +140,7 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a group that nobody has decided about."""
+        """Return a group without a decision."""
         return cls(
             fingerprint="fp1:9c1f0b7a52d3e684",
             type="ConnectionResetError",
@@ -165,14 +165,14 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
 
 
 class ErrorGroups(Model, frozen=True, kw_only=True):
-    """Groups of failed jobs, and how far they go."""
+    """Groups of failed jobs, and how many jobs were read."""
 
     data: list[ErrorGroup]
-    groups: Annotated[Count, Meta(description="Groups that fit, answered or not.")]
-    looked_at: Annotated[Count, Meta(description="Failed jobs that were looked at.")]
+    groups: Annotated[Count, Meta(description="All groups that match.")]
+    looked_at: Annotated[Count, Meta(description="Failed jobs that were read.")]
     more: Annotated[bool, Meta(description="Whether there are older failed jobs besides.")]
     complete: Annotated[
-        bool, Meta(description="Whether all were looked at that are to be; else ask again.")
+        bool, Meta(description="Whether the read is finished; otherwise ask again.")
     ]
     remembered: Annotated[
         bool, Meta(description="Whether the database has the table that keeps decisions.")
@@ -180,7 +180,7 @@ class ErrorGroups(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a list of one."""
+        """Return a list of one group."""
         return cls(
             data=[ErrorGroup.example()],
             groups=1,
@@ -201,24 +201,24 @@ _REASON = Annotated[str, Meta(max_length=MOST_REASON)]
 
 
 class ErrorDecided(Body, frozen=True, kw_only=True):
-    """Why a group is unresolved again."""
+    """The reason why a group is unresolved again."""
 
     reason: _REASON = ""
 
     refusals: ClassVar[Mapping[str, Refusal]] = {"reason": _text("reason", MOST_REASON)}
 
     def asked(self) -> Asked:
-        """Return what is asked for. BadRequest for a time that makes no sense."""
+        """Return what is asked for. Raise BadRequest for a time that is not valid."""
         return Asked(reason=self.reason)
 
     @classmethod
     def example(cls) -> Self:
         """Return a reason."""
-        return cls(reason="it was another one")
+        return cls(reason="it was another error")
 
 
 class ErrorResolved(ErrorDecided, frozen=True, kw_only=True):
-    """In which release a group is put right, and why that is known."""
+    """The release that fixes a group, and the reason."""
 
     release: Annotated[str, Meta(max_length=MOST_RELEASE)] = ""
 
@@ -252,7 +252,7 @@ class ErrorIgnored(ErrorDecided, frozen=True, kw_only=True):
     }
 
     def asked(self) -> Asked:
-        """Return what is asked for. BadRequest for a time that makes no sense."""
+        """Return what is asked for. Raise BadRequest for a time that is not valid."""
         return Asked(
             reason=self.reason,
             until_at=_time(self.until) if isinstance(self.until, str) else None,
@@ -262,7 +262,7 @@ class ErrorIgnored(ErrorDecided, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a day, unless it gets worse."""
+        """Return a day, unless the rate gets high."""
         return cls(until="2026-11-22T09:00:00Z", rate=100, reason="the vendor is down")
 
 
@@ -274,7 +274,7 @@ _BODIES: Mapping[str, type[ErrorDecided]] = {
 
 
 class ErrorGroupRetry(Body, frozen=True, kw_only=True):
-    """How fast a group is retried; without anything, as fast as the database bears."""
+    """How fast a group is retried; by default as fast as the database allows."""
 
     per_minute: _Pace = UNSET
     canary: _Pace = UNSET
@@ -286,7 +286,7 @@ class ErrorGroupRetry(Body, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a trial of ten, and then a slow pace."""
+        """Return a trial of ten jobs, followed by a slow pace."""
         return cls(per_minute=600, canary=10, stop_failing=20)
 
 
@@ -302,7 +302,7 @@ class ErrorGroupAnswer(Model, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer the groups that are asked for."""
+    """Return the groups that are asked for."""
     only(request, "kind", "queue", "match", "state", "order", "limit")
     asked, most = read_filter(request), requests.limit(request, _LIMIT)
     seen = await view(request, whole=True)
@@ -321,26 +321,26 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Answer one group."""
+    """Return one group."""
     only(request)
     return await _answer(request)
 
 
 async def act(verb: ErrorVerb, request: Request) -> Response:
-    """Do a verb to a group, and answer the group."""
+    """Apply a verb to a group, and return the group."""
     body = await requests.read(request, _BODIES[verb.name])
     await decide(request, verb, body.asked())
     return await _answer(request)
 
 
 async def retry(request: Request) -> Response:
-    """Start to retry every job of a group, and answer 202 with the operation."""
+    """Start to retry all jobs of a group, and return 202 with the operation."""
     posted = await requests.payload(request)
     requests.convert(posted, ErrorGroupRetry)
     pace = read_pace(RETRY, posted)
     _, group = await find(request)
     if not group.jobs:
-        raise NotFound("No job of this error group was found: they were retried, or are gone.")
+        raise NotFound("No job of this error group was found: they were retried or deleted.")
     matching = JobFilter(states=FAILED, terms=(group_term(group).term,))
     return await start_matching(request, RETRY, matching, given={}, pace=pace)
 
@@ -352,9 +352,9 @@ async def _answer(request: Request) -> Response:
 
 
 def _read(reading: ErrorReading) -> ErrorReading:
-    """Return the reading; DatabaseUnavailable where there never was one."""
-    if reading.trouble and reading.at is None:
-        raise DatabaseUnavailable(reading.trouble)
+    """Return the reading; raise DatabaseUnavailable if nothing was ever read."""
+    if reading.problem and reading.at is None:
+        raise DatabaseUnavailable(reading.problem)
     return reading
 
 
@@ -389,7 +389,7 @@ ENDPOINTS = (
             parameters=(
                 Parameter(name="kind", summary="Only jobs of this kind."),
                 Parameter(name="queue", summary="Only jobs of this queue."),
-                Parameter(name="match", summary="A text that type or message contain."),
+                Parameter(name="match", summary="A text that the type or the message contains."),
                 Parameter(
                     name="state",
                     summary="What was decided.",
@@ -427,8 +427,7 @@ ENDPOINTS = (
         retry,
         Description(
             group=_GROUP,
-            summary="Retries the group's jobs that are failed now, those looked at, as an"
-            " operation.",
+            summary="Retries the group's jobs that are failed now and were read, as an operation.",
             parameters=(_FINGERPRINT,),
             body=(ErrorGroupRetry,),
             accepted=OperationAnswer,
@@ -456,4 +455,4 @@ ENDPOINTS = (
         for verb in ERROR_VERBS.values()
     ),
 )
-"""The section's part of the API."""
+"""The endpoints."""

@@ -1,4 +1,4 @@
-"""Resolves and ignores error groups: asked first where the verb takes something."""
+"""Resolves and ignores error groups, after asking for what the verb takes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ TERMS: Mapping[str, tuple[str, timedelta | None]] = {
 }
 """How long a group may be ignored: labels and spans, by their names in the form."""
 _RELEASES = 20
-"""Releases that are suggested."""
-_TOLD = 120
-"""Characters of a group's title in a notice."""
+"""Suggested releases."""
+_NOTICE = 120
+"""Longest title of a group in a notice, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorsDecide:
-    """Asks for what a verb takes; the same page answers a person with or without JavaScript."""
+    """Asks for what a verb takes; it works with and without JavaScript."""
 
     template: ClassVar[str] = "errors/decide.html"
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "errors/_decide.html"}
@@ -53,7 +53,7 @@ class ErrorsDecide:
     verb: ErrorVerb
     group: ErrorGroup
     releases: tuple[str, ...]
-    """Texts to choose from."""
+    """Suggested releases."""
     terms: tuple[tuple[str, str], ...]
     """Names and labels of the spans to choose from."""
     most_reason: int
@@ -62,7 +62,7 @@ class ErrorsDecide:
 
 
 async def act(verb: ErrorVerb, request: Request) -> Response:
-    """Do a verb to a group; where it asks, only once the form has been sent."""
+    """Apply a verb to a group; if the verb asks for something, only once the form has been sent."""
     posted = await form(request)
     here = url(request, "errors.show", fingerprint=request.path_params["fingerprint"])
     next_url = local_path(request, posted.get("next"), default=here)
@@ -81,12 +81,12 @@ async def act(verb: ErrorVerb, request: Request) -> Response:
             ),
         )
     group = await decide(request, verb, _asked(posted))
-    title = f"{verb.done.capitalize()}: {plain(group.signature.title, _TOLD)}"
+    title = f"{verb.done.capitalize()}: {plain(group.signature.title, _NOTICE)}"
     return done(request, Notice(level="success", title=title), next=next_url, changed="errors")
 
 
 async def decide(request: Request, verb: ErrorVerb, asked: Asked) -> ErrorGroup:
-    """Do a verb to the group that the address names; return the group as it was."""
+    """Apply a verb to the group in the URL; return the group as it was."""
     board, user = dashboard(request), access(request).user
     group = await remembered(request)
     await actions.apply(
@@ -103,8 +103,8 @@ async def decide(request: Request, verb: ErrorVerb, asked: Asked) -> ErrorGroup:
 
 
 async def remembered(request: Request) -> ErrorGroup:
-    """Return the group that the address names, for somebody who decides about it. BadRequest
-    where the database remembers no groups, NotFound where nothing is known of this one.
+    """Return the group in the URL, for a decision. Raise BadRequest if the table of groups is
+    missing, NotFound if the group is unknown.
     """
     seen, group = await find(request)
     if not seen.reading.remembered:
@@ -115,7 +115,7 @@ async def remembered(request: Request) -> ErrorGroup:
 
 
 def _asked(posted: Form) -> Asked:
-    """Return what the form asks for. BadRequest where a field makes no sense."""
+    """Return what the form asks for. Raise BadRequest for an invalid field."""
     term = posted.get("until", "")
     if term not in TERMS:
         raise BadRequest("Choose for how long the error is ignored.")

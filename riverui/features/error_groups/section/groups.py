@@ -1,4 +1,4 @@
-"""What the pages of errors and their API ask of groups."""
+"""Filters and lines of error groups, for the pages and the API."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from riverui.web.http.urls import url
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ALL = "all"
-"""Groups in every state."""
+"""The name of the filter for groups in every state."""
 ORDERS = {"last": "Last first", "count": "Most jobs first", "new": "Newest first"}
-"""Orders of groups by their names in addresses, with their labels."""
+"""Orders of groups by their names in URLs, with their labels."""
 STATES = {
     ErrorState.UNRESOLVED.value: "Unresolved",
     ErrorState.RESOLVED.value: "Resolved",
     ErrorState.IGNORED.value: "Ignored",
     ALL: "All",
 }
-"""States of groups by their names in addresses, with their labels."""
+"""States of groups by their names in URLs, with their labels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,17 +39,17 @@ class ErrorFilter:
     kind: str = ""
     queue: str = ""
     match: str = ""
-    """A text that the title contains, in any case."""
+    """A text that the title contains, ignoring case."""
     state: str = ErrorState.UNRESOLVED.value
     order: str = "last"
 
     def fits(self, job: FailedJob) -> bool:
-        """Return whether a job is among those that the list is about."""
+        """Return whether a job matches kind and queue."""
         return self.kind in ("", job.kind) and self.queue in ("", job.queue)
 
 
 def read_filter(request: Request) -> ErrorFilter:
-    """Return what the address asks for. BadRequest for an order or a state that there is not."""
+    """Return what the URL asks for. Raise BadRequest for an unknown order or state."""
     params = request.query_params
     found = ErrorFilter(
         kind=params.get("kind", ""),
@@ -67,7 +67,7 @@ def read_filter(request: Request) -> ErrorFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """What groups are seen against."""
+    """The groups, and what they are compared with."""
 
     reading: ErrorReading
     now: datetime
@@ -76,7 +76,7 @@ class View:
 
 
 async def view(request: Request, *, whole: bool = False) -> View:
-    """Return the groups as they are known now, and the newest mark."""
+    """Return the cached groups and the newest mark."""
     board, now = dashboard(request), datetime.now(UTC)
     reading = await board.get(ERROR_GROUPS).read(whole=whole)
     marks = await board.marks_since(now - DAY)
@@ -84,7 +84,7 @@ async def view(request: Request, *, whole: bool = False) -> View:
 
 
 def line(request: Request, seen: View, group: ErrorGroup, jobs: Sequence[FailedJob]) -> ErrorLine:
-    """Return a group as it is shown, with the figures of these of its jobs."""
+    """Return a line for the group, with the figures of these of its jobs."""
     now = seen.now
     step, columns = SPARK
     return ErrorLine(
@@ -103,8 +103,8 @@ def line(request: Request, seen: View, group: ErrorGroup, jobs: Sequence[FailedJ
 def lines(
     request: Request, seen: View, asked: ErrorFilter, *, limit: int
 ) -> tuple[list[ErrorLine], int]:
-    """Return the groups that are asked for in their order, at most so many, and how many fit: there
-    may be thousands.
+    """Return the lines that are asked for, in order, at most so many, and how many groups match:
+    there may be thousands.
     """
     match = asked.match.lower()
     found: list[tuple[ErrorGroup, Sequence[FailedJob]]] = []
@@ -126,9 +126,9 @@ def lines(
 
 
 def new_since(seen: View, group: ErrorGroup) -> str:
-    """Return since when a group is new, in words: since the newest mark, else within the last
-    hour; empty where it is not, or where that cannot be told, because the failed jobs that were
-    looked at do not go back that far and the group is not remembered.
+    """Return since when a group is new, in words: since the newest mark, or else within the last
+    hour. Empty if it is not new, or if that is unknown because the failed jobs that were read do
+    not go back that far and the group is not stored.
     """
     begun, words = seen.now - NEW, "within the last hour"
     if seen.deploy is not None:
@@ -139,19 +139,19 @@ def new_since(seen: View, group: ErrorGroup) -> str:
 
 
 async def find(request: Request) -> tuple[View, ErrorGroup]:
-    """Return the group that the address names; NotFound where nothing is known of it."""
+    """Return the group in the URL; raise NotFound if it is unknown."""
     board, asked = dashboard(request), request.path_params["fingerprint"]
     group = await board.get(ERROR_GROUPS).find(asked) if FINGERPRINT.fullmatch(asked) else None
     seen = await view(request)
     reading = seen.reading
     if group is None:
-        told = "No failed job has this error any more: they were retried, or are gone."
+        reason = "No failed job has this error any more: they were retried or deleted."
         if reading.more:
-            told = (
+            reason = (
                 f"None of the newest {reading.looked_at:,} failed jobs has this error: they were"
-                " retried, are older, or are gone."
+                " retried or deleted, or are older."
             )
-        raise NotFound(f"Error not found. {told}")
+        raise NotFound(f"Error not found. {reason}")
     return seen, group
 
 

@@ -30,43 +30,43 @@ from riverui.web.view.render import respond
 from riverui.web.view.tables import Table
 
 _SHOWN = 100
-"""Groups of a page."""
+"""Groups per page."""
 _NAMES = 50
-"""Kinds or queues that a menu offers, the commonest ones."""
+"""Kinds or queues in a menu, commonest first."""
 _NAME = 60
-"""Characters of a name in a menu."""
+"""Longest name in a menu, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorsIndex:
-    """Failed jobs by their errors."""
+    """The list of error groups."""
 
     template: ClassVar[str] = "errors/index.html"
     fragments: ClassVar[Mapping[str, str]] = {"errors-list": "errors/_list.html"}
 
     match: str
     asked: tuple[tuple[str, str], ...]
-    """What else the address asks for, for the search form."""
+    """The URL's other parameters, for the search form."""
     kinds: tuple[Choice, ...]
     queues: tuple[Choice, ...]
     states: tuple[Choice, ...]
-    """Empty where groups have none."""
+    """Empty if groups are not stored, and so have no states."""
     orders: tuple[Choice, ...]
     table: Table[ErrorLine]
     groups: int
-    """Groups that fit, shown or not."""
+    """Groups that match, shown or not."""
     others: int
-    """Groups that do not fit."""
+    """Groups that do not match."""
     looked_at: int
     more: bool
-    """Whether there are failed jobs besides those looked at."""
+    """Whether there are failed jobs besides those read."""
     since: datetime | None
     complete: bool
-    """Whether all were looked at that are to be; else it is going on."""
+    """Whether the read is finished; False while it continues."""
     remedy: str
-    """The command after which groups are remembered; empty where they are, or cannot be."""
+    """The command that makes groups be stored; empty if they are, or cannot be."""
     missing: str
-    """The migration that remembers groups."""
+    """The migration that stores groups."""
     filtered: bool
     self_url: str
     all_url: str
@@ -74,7 +74,7 @@ class ErrorsIndex:
 
 
 async def index(request: Request) -> Response:
-    """Answer with the groups that are asked for."""
+    """Show the groups that are asked for."""
     only(request, "kind", "queue", "match", "state", "order")
     board, asked = dashboard(request), read_filter(request)
     seen = await view(request)
@@ -103,8 +103,8 @@ async def index(request: Request) -> Response:
             filtered=bool(asked.kind or asked.queue or asked.match),
             self_url=_url(request, asked),
             all_url=_url(request, plainly),
-            problem=Problem(title="Errors could not be read.", detail=reading.trouble)
-            if reading.trouble
+            problem=Problem(title="Errors could not be read.", detail=reading.problem)
+            if reading.problem
             else None,
         ),
     )
@@ -138,7 +138,7 @@ def _choices(
 def _names(
     request: Request, asked: ErrorFilter, name: str, commonest: Sequence[str]
 ) -> tuple[Choice, ...]:
-    """Return the kinds or the queues of failed jobs to choose from, the one chosen among them."""
+    """Return the kinds or the queues of failed jobs to choose from, including the chosen one."""
     found = list(commonest[:_NAMES])
     chosen = getattr(asked, name)
     if chosen and chosen not in found:

@@ -1,5 +1,5 @@
-"""What errors add to the pages of jobs and kinds. No field of a job names its group, so searches
-name its jobs by their ids.
+"""Error groups on the pages of jobs and kinds. No field of a job names its group, so searches name
+its jobs by their ids.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class KindErrors:
 
 
 async def kind_card(request: HTTPConnection, kind: str) -> KindErrors | None:
-    """Return the commonest errors of the kind that nobody has resolved or ignored; None if there
+    """Return the commonest errors of the kind that are not resolved or ignored; None if there
     are none, or the viewer may not see jobs.
     """
     if not access(request).may("jobs.read"):
@@ -103,7 +103,7 @@ async def job_group(request: HTTPConnection, fingerprint: str) -> JobGroup:
     """Return the jobs of an error group. Raise NotFound if there are none."""
     group = await dashboard(request).get(ERROR_GROUPS).find(fingerprint)
     if group is None or not group.jobs:
-        raise NotFound("No job of this error group was found: they were retried, or are gone.")
+        raise NotFound("No job of this error group was found: they were retried or deleted.")
     return group_term(group)
 
 

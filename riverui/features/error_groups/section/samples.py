@@ -1,4 +1,4 @@
-"""Some jobs of a group side by side: of their args, what differs."""
+"""Some jobs of a group side by side, with the args that differ."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _ABSENT = object()
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """A job of a group."""
+    """One job of a group."""
 
     row: JobListRow
     args: str
-    """Those of its args that are not the same in every sample, as JSON."""
+    """Its args that are not the same in every sample, as JSON."""
 
 
 def samples(rows: Sequence[JobListRow]) -> tuple[tuple[Sample, ...], tuple[str, ...]]:
     """Return the jobs with the args in which they differ, and the names of the args in which they
-    do not. Args of one job alone, and those that are no object, are told whole.
+    do not. The args of a single job, and args that are not an object, are shown in full.
     """
     found = [None if sealed_args(row.args_preview) else _object(row.args_preview) for row in rows]
     objects = [args for args in found if args is not None]

@@ -1,4 +1,4 @@
-"""One error group: what its jobs have in common, and some of them."""
+"""The page of one error group: what its jobs have in common, and some of them."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from riverui.web.view.figure_charts import chart_marks
 from riverui.web.view.render import respond
 
 _NEWEST = 10
-"""Newest jobs that the page shows."""
+"""Newest jobs on the page."""
 _OLDEST = 3
-"""Oldest jobs that it shows besides: they tell how it began."""
+"""Oldest jobs on the page, which show how it started."""
 _NAMES = 12
-"""Kinds, queues, workers or releases that are told."""
+"""Kinds, queues, workers or releases on the page."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorsShow:
-    """One group."""
+    """The page of one group."""
 
     template: ClassVar[str] = "errors/show.html"
     fragments: ClassVar[Mapping[str, str]] = {"error": "errors/_group.html"}
@@ -51,27 +51,27 @@ class ErrorsShow:
     line: ErrorLine
     chart: TimeChart
     span: str
-    """What time the chart tells of, in words."""
+    """The chart's span, in words."""
     shares: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
-    """By kind, queue, worker and release: a heading, names with their numbers, how many more names
-    there are.
+    """By kind, queue, worker and release: a heading, names with their numbers, and the number of
+    names left out.
     """
     samples: tuple[Sample, ...]
     """The newest jobs."""
     oldest: tuple[Sample, ...]
-    """The oldest ones, where there are more than those."""
+    """The oldest jobs, if there are more than the newest shown."""
     same_args: tuple[str, ...]
-    """Names of the args that are the same in all of them."""
+    """Names of the args that are the same in all samples."""
     args: bool
     """Whether args are shown."""
     verbs: tuple[ErrorVerb, ...]
-    """What can be decided, by this viewer."""
+    """The verbs that this viewer may use."""
     retry_url: str
-    """The preview of a retry of them all; empty where the viewer may not."""
+    """The preview of a retry of all jobs; empty if the viewer may not retry."""
     jobs_url: str
-    """The list of the newest jobs; empty where there are none."""
+    """The list of the newest jobs; empty if there are none."""
     listed: int
-    """How many that list has."""
+    """The number of jobs in that list."""
     looked_at: int
     more: bool
     remembered: bool
@@ -81,7 +81,7 @@ class ErrorsShow:
 
 
 async def show(request: Request) -> Response:
-    """Answer with one group. Raises NotFound where nothing is known of it."""
+    """Show one group. Raise NotFound if it is unknown."""
     only(request)
     seen, group = await find(request)
     reading, now = seen.reading, seen.now
@@ -122,13 +122,13 @@ async def show(request: Request) -> Response:
 
 
 def _shows_args(request: Request) -> bool:
-    """Return whether this viewer sees lists with args."""
+    """Return whether args are shown to this viewer."""
     shown = preferences(request).show_args
     return not dashboard(request).config.hide_args if shown is None else shown
 
 
 def _verbs(shown: ErrorLine) -> tuple[ErrorVerb, ...]:
-    """Return what can be decided about a group in its state."""
+    """Return the verbs for a group in its state."""
     return tuple(
         verb
         for verb in ERROR_VERBS.values()
@@ -151,7 +151,7 @@ def _shares(group: ErrorGroup) -> Sequence[tuple[str, tuple[tuple[str, int], ...
 
 
 async def _rows(request: Request, ids: Sequence[int]) -> Mapping[int, JobListRow]:
-    """Return these jobs by their ids; none where they cannot be read in time."""
+    """Return these jobs by id; none if they cannot be read in time."""
     if not ids:
         return {}
     params = JobPageParams(

@@ -1,4 +1,4 @@
-"""The table of error groups: its columns, one record each."""
+"""The table of error groups, with one record per column."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from riverui.web.view.time_chart import sparkline
 
 _NONE = '<span class="none">–</span>'
 _NAMES = 2
-"""Kinds or queues of a group that a row names."""
+"""Kinds or queues of a group in a row."""
 _TITLE = 300
-"""Characters of a group's title: two lines of the widest screen."""
+"""Longest title of a group, in characters: two lines on the widest screen."""
 _NAME = 60
-"""Characters of a kind's or a queue's name."""
+"""Longest name of a kind or a queue, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorLine:
-    """A group as it is shown."""
+    """A group as shown."""
 
     group: ErrorGroup
     state: ErrorState
     new: str
-    """Since when it is new, in words; empty where it is not."""
+    """Since when it is new, in words; empty if it is not."""
     hours: tuple[int, ...]
-    """Those that failed in each of the last 24 hours, the oldest first."""
+    """Failed jobs in each of the last 24 hours, oldest first."""
     regressed_at: datetime | None
-    """When it came back after it had been resolved; None where it did not."""
+    """When it failed again after it had been resolved; None if it has not."""
     number: int
-    """Failed jobs of the group, of those that the list is about."""
+    """Failed jobs of the group that match the list's kind and queue."""
     hour: int
-    """Those that failed in the last hour."""
+    """Jobs that failed in the last hour."""
     day: int
-    """Those that failed in the last 24 hours."""
+    """Jobs that failed in the last 24 hours."""
     url: str
 
 
@@ -72,7 +72,7 @@ def _titles(lines: Lines, context: PageContext) -> list[str]:
 
 
 def _typed(group: ErrorGroup) -> str:
-    """Write the title, its type in bold."""
+    """Return the title as HTML, with its type in bold."""
     message = escaped(group.signature.message[:_TITLE])
     if not group.signature.type:
         return f"<bdi>{message or escaped(group.signature.title)}</bdi>"

@@ -1,4 +1,4 @@
-"""Marks, the deploys and other moments that charts show: for programs that tell of them."""
+"""The API of marks, the deploys and other moments that charts show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks by the API: the list, and a new one."""
+"""The API of marks: list them, and make one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger("riverui.actions")
 
 _GROUP = "Marks"
 _LIMIT = 100
-"""Marks of an answer unless asked otherwise."""
+"""Marks per response by default."""
 
 
 class NewMark(Body, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class NewMark(Body, frozen=True, kw_only=True):
     url: Annotated[str, Meta(description="Where to read more: http or https.")] = ""
 
     refusals: ClassVar[Mapping[str, Refusal]] = {
-        "label": "`label` is missing, or no text.",
+        "label": "`label` is missing, or not text.",
         "at": "`at` must be a time with a time zone, as in RFC 3339.",
         "release": "`release` must be text.",
         "url": "`url` must be text.",
@@ -56,17 +56,17 @@ class NewMark(Body, frozen=True, kw_only=True):
 class Mark(Model, frozen=True, kw_only=True):
     """A moment that charts show."""
 
-    at: Annotated[Time, Meta(description="Its minute.")]
+    at: Annotated[Time, Meta(description="Rounded down to the minute.")]
     label: str
     release: str
     url: str
     user: Annotated[
-        str, Meta(description="Who made it; of a release, the first client that ran it.")
+        str, Meta(description="Who made it; for a release, the first client that ran it.")
     ]
 
     @classmethod
     def of(cls, found: marks.Mark) -> Self:
-        """Return a mark as the API tells it."""
+        """Return the API's model of a mark."""
         return cls(
             at=serializers.instant(found.at),
             label=found.label,
@@ -94,16 +94,16 @@ class Marks(Model, frozen=True, kw_only=True):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a list of one."""
+        """Return a list of one mark."""
         return cls(data=[Mark.example()])
 
 
 class MarkAnswer(Model, frozen=True, kw_only=True):
-    """The mark that was made, or the one of the same label that was there first."""
+    """The mark that was made, or the existing one with the same label."""
 
     mark: Mark
     made: Annotated[
-        bool, Meta(description="Whether it is new; else there was one of its label already.")
+        bool, Meta(description="Whether it is new; otherwise one with its label existed already.")
     ]
 
     @classmethod
@@ -113,7 +113,7 @@ class MarkAnswer(Model, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer marks, newest first; none where there is no table for them."""
+    """Return marks, newest first; none without their table."""
     only(request, "since", "until", "limit")
     now, board = datetime.now(UTC), dashboard(request)
     since = _time(request, "since") or now - actions.KEPT
@@ -128,7 +128,7 @@ async def index(request: Request) -> Response:
 
 
 async def create(request: Request) -> Response:
-    """Make a mark, and answer it or the one that was there first."""
+    """Make a mark, and return it or the existing one."""
     asked, board = await requests.read(request, NewMark), dashboard(request)
     user = access(request).user
     try:
@@ -145,7 +145,7 @@ async def create(request: Request) -> Response:
 
 
 def _time(request: Request, name: str) -> datetime | None:
-    """Return the parameter as a time; BadRequest for what is none."""
+    """Return the parameter as a time; raise BadRequest if it is not one."""
     if not (text := requests.first(request, name)):
         return None
     if (at := aware_instant(text)) is None:
@@ -162,8 +162,8 @@ ENDPOINTS = (
         index,
         Description(
             group=_GROUP,
-            summary="Deploys and other moments that charts show, newest first; none without"
-            " riverui's own table.",
+            summary="Deploys and other moments shown in charts, newest first; none without"
+            " riverui's own tables.",
             answer=Marks,
             parameters=(
                 Parameter(name="since", summary="Only those from then on.", type=Time),
@@ -181,8 +181,8 @@ ENDPOINTS = (
         create,
         Description(
             group=_GROUP,
-            summary="Marks a moment, now unless told otherwise. One of the same label in the same"
-            " minute, or in one beside it, stays as it is.",
+            summary="Marks a moment, by default now. If a mark has the same label and the same"
+            " minute, or one next to it, returns that mark.",
             answer=MarkAnswer,
             body=(NewMark,),
             fails=(413, 501),
@@ -190,4 +190,4 @@ ENDPOINTS = (
         ),
     ),
 )
-"""The section's part of the API."""
+"""The endpoints."""

@@ -1,1 +1,1 @@
-"""How jobs of a sequence are inserted and moved on."""
+"""Inserts jobs of sequences, and moves sequences on."""

@@ -1,4 +1,4 @@
-"""Has jobs of a sequence run one at a time, in the order of their insertion."""
+"""Runs the jobs of a sequence one at a time, in the order of their insertion."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _Placed = tuple[str, int]
 
 
 class Sequences(Feature):
-    """Holds the jobs of a sequence back as pending until their turn comes.
+    """Keeps the jobs of a sequence pending until their turn.
 
-    The first job of a key that nobody else has can run at once; the next is made available in the
-    transaction in which the one before it ends. On a database with River Pro's sequences it
-    refuses to insert, unless `beside_pro` says that no Pro client works there.
+    The first job of an idle key can run at once; the next is made available in the transaction that
+    ends the one before it. On a database with River Pro's sequences it refuses to insert, unless
+    `beside_pro` says that no Pro client works there.
     """
 
     built_in = True
@@ -50,9 +50,9 @@ class Sequences(Feature):
         batch: InsertBatch,
         do_inner: Inner[InsertBatch, Sequence[InsertResult]],
     ) -> Sequence[InsertResult]:
-        """Insert jobs; of those of a sequence the first may run where nobody is ahead.
+        """Insert jobs; the first job of an idle sequence may run, the others wait.
 
-        ConfigError where a client of River Pro may work, SchemaMissing without the tables.
+        Raise ConfigError if a client of River Pro may work there, SchemaMissing without the tables.
         """
         keys = [sequence_key_of(job.metadata) for job in batch.jobs]
         if not any(keys):
@@ -79,7 +79,7 @@ class Sequences(Feature):
         heads, waiting = _placed(keys, results)
         await sequences.sequence_put(heads, waiting)
         if left := {key for key, _ in waiting} & headed - {key for key, _ in heads}:
-            # The first was there already, as it is unique: another one may run.
+            # The first one existed already (unique), so another one may run.
             await sequences.sequence_advance(left)
         if not batch.fast:
             return results
@@ -94,7 +94,7 @@ class Sequences(Feature):
         ends: Sequence[JobEnd],
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
-        """Write how attempts ended; where a head has, the next job of its sequence may run."""
+        """Store how attempts ended; if a head's did, let the next job of its sequence run."""
         rows = await do_inner(ends)
         states = {row.id: row.state for row in rows}
         keys: set[str] = set()
@@ -112,7 +112,7 @@ class Sequences(Feature):
         return rows
 
     async def takes_part(self, executor: Executor) -> bool:
-        """Return whether there is a table of sequences."""
+        """Return whether the table of sequences exists."""
         return await installed(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
@@ -122,17 +122,17 @@ class Sequences(Feature):
     async def cancel(
         self, executor: Executor, ids: Sequence[int], do_inner: JobInner
     ) -> JobChanges:
-        """Cancel jobs, and let their sequences go on."""
+        """Cancel jobs, and move their sequences on."""
         return await verbs.change(executor, ids, do_inner)
 
     async def delete(
         self, executor: Executor, ids: Sequence[int], do_inner: JobInner
     ) -> JobChanges:
-        """Delete jobs, and let their sequences go on."""
+        """Delete jobs, and move their sequences on."""
         return await verbs.change(executor, ids, do_inner)
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
-        """Return what looks after sequences that nobody else has moved on."""
+        """Return the service that moves on stuck sequences."""
         if SQL not in context.driver.capabilities:
             return []
         return [SequenceScheduler(context, self._interval)]
@@ -142,7 +142,7 @@ class Sequences(Feature):
         if claims.pro and not self._beside_pro:
             raise ConfigError(
                 "This database has the table of River Pro's sequences, whose clients would move the"
-                " same jobs. Where none works here, say so: sequences_beside_pro=True."
+                " same jobs. If none works on it, set sequences_beside_pro=True."
             )
         return claims
 
@@ -150,7 +150,7 @@ class Sequences(Feature):
 def _placed(
     keys: Sequence[str | None], results: Sequence[InsertResult]
 ) -> tuple[list[_Placed], list[_Placed]]:
-    """Return which of the inserted jobs are at the head of their sequences, and which wait."""
+    """Return which of the inserted jobs are heads of their sequences, and which wait."""
     heads: list[_Placed] = []
     waiting: list[_Placed] = []
     for key, result in zip(keys, results, strict=True):
@@ -162,12 +162,12 @@ def _placed(
 
 
 class ProSequences(Feature):
-    """Keeps to the rules of River Pro's sequences in what people do to their jobs."""
+    """Respects River Pro's sequences when users change their jobs."""
 
     built_in = True
 
     async def takes_part(self, executor: Executor) -> bool:
-        """Return whether there is River Pro's table of sequences."""
+        """Return whether River Pro's table of sequences exists."""
         return "river_job_sequence" in await table_names(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
@@ -177,11 +177,11 @@ class ProSequences(Feature):
     async def cancel(
         self, executor: Executor, ids: Sequence[int], do_inner: JobInner
     ) -> JobChanges:
-        """Cancel jobs; River Pro's clients let their sequences go on."""
+        """Cancel jobs; River Pro's clients move their sequences on."""
         return await verbs.change_pros(executor, ids, do_inner)
 
     async def delete(
         self, executor: Executor, ids: Sequence[int], do_inner: JobInner
     ) -> JobChanges:
-        """Delete jobs; River Pro's clients let their sequences go on."""
+        """Delete jobs; River Pro's clients move their sequences on."""
         return await verbs.change_pros(executor, ids, do_inner)

@@ -1,4 +1,4 @@
-"""The options that put a job into a sequence, and the metadata that they give it."""
+"""The options that put a job into a sequence, and the resulting metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riverui.errors import InsertError
 from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE
 
 _HASH_CHARACTERS = 32
-"""Hexadecimal digits of a key's hash: 128 bits, so that no two are the same."""
+"""Hexadecimal digits of a key's hash: 128 bits, so that no two keys collide."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,15 +23,15 @@ class SequenceOpts:
     """
 
     by_args: bool | Sequence[str] | None = False
-    """True: only jobs with equal args. A list: with equal values of these top-level keys."""
+    """True: only jobs with equal args. A list: jobs with equal values of these top-level keys."""
     by_queue: bool = False
-    """Whether each queue has a sequence of its own."""
+    """Whether each queue has its own sequence."""
     exclude_kind: bool = False
-    """Whether jobs of other kinds are in the sequence too; needs another option beside it."""
+    """Whether jobs of other kinds are in the same sequence; needs another option besides."""
     continue_on_cancelled: bool = False
-    """Whether the next job runs when this one was cancelled; otherwise the sequence halts."""
+    """Whether the next job runs after this one was cancelled; otherwise the sequence halts."""
     continue_on_discarded: bool = False
-    """The same for a job that was discarded."""
+    """The same for a discarded job."""
 
     def check(self) -> None:
         """Raise InsertError for options with which no job could be inserted."""
@@ -46,14 +46,14 @@ class SequenceOpts:
     def metadata(self, args: object, encoded: str, kind: str, queue: str) -> dict[str, Any]:
         """Return the metadata of a job in a sequence: the sequence's key, and its options.
 
-        The key is the kind, then a hash of the args and the queue where these count: args may be
-        secret, and long.
+        The key is the kind, followed by a hash of the args and the queue if they are used: args may
+        be secret, and long.
         """
         label = "" if self.exclude_kind else kind
         text = ""
         if self.by_args:
             keys = () if isinstance(self.by_args, bool) else tuple(sorted(set(self.by_args)))
-            # dict, as the args' own type may mark fields as Unique.
+            # dict, as the args' type may mark fields as Unique.
             text += f"&args={unique_args(unique_form(args, encoded), dict, keys)}"
         if self.by_queue:
             text += f"&queue={queue}"

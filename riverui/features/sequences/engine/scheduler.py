@@ -1,4 +1,4 @@
-"""Looks after sequences that nobody else has moved on: the leader's safety net."""
+"""Moves on sequences that are stuck: the leader's safety net."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from riverui.features.sequences.store import SequenceStore
 from riverui.storage.tables import installed
 
 _MOST_ROUNDS = 10
-"""Intervals without a round after which another client may have led: then all keys are looked at
-once, not a part in each round.
+"""Intervals without a round after which another client may have led; then all keys are read once,
+not a part in each round.
 """
 _REST = 5
-"""Intervals from a look that has found no key at all to the next."""
+"""Intervals until the next read after one that found no key at all."""
 _REST_WITHOUT_TABLES = 30
-"""Intervals between two looks for the tables while they are missing."""
+"""Intervals between two checks for the tables while they are missing."""
 
 
 class SequenceScheduler:
-    """Gives every key the next job whose head was ended, or removed, by somebody who knows of no
-    sequences: Go's River, River UI, SQL. Forgets keys that nobody uses any more.
+    """Moves on keys whose head was ended or removed by a program without riverui's sequences (Go's
+    River, River UI, SQL), and deletes keys that are no longer used.
 
-    Each round takes on all keys without a head, which are few and have an index, and a part of the
-    others, one after the other in the order of their names. It reads no jobs but their heads.
-    While nobody uses sequences, it rests.
+    Each round reads all keys without a head, which are few and have an index, and a part of the
+    others, in the order of their names. It reads no jobs except their heads. While there are no
+    sequences, it pauses.
     """
 
     name = "sequence scheduler"
@@ -38,23 +38,23 @@ class SequenceScheduler:
         size: BatchSize | None = None,
     ) -> None:
         self._after = ""
-        """The key that was looked at last."""
+        """The key that was read last."""
         self._all_at_once = False
-        """Whether one look took in all keys there were."""
+        """Whether one read covered all keys."""
         self._context = context
         self._each = interval
         self._intervals = 1
-        """From this round to the next."""
+        """Time from this round to the next."""
         self._last: float | None = None
         self._size = size or BatchSize(1_000, 100)
 
     @property
     def interval(self) -> timedelta:
-        """Return how long after this round the next begins."""
+        """Return the time between this round and the next."""
         return self._each * self._intervals
 
     async def run_once(self) -> int:
-        """Do one round, and return how many keys it has changed."""
+        """Do one round, and return how many keys were changed."""
         async with self._context.executor() as executor:
             there = await installed(executor)
         if not there:
@@ -81,7 +81,7 @@ class SequenceScheduler:
         return changed
 
     async def _sweep_all(self) -> int:
-        """Go through the keys without a head."""
+        """Move on all keys without a head."""
         changed, after = 0, ""
         while True:
             with self._size.measured() as most:
@@ -101,7 +101,7 @@ class SequenceScheduler:
             return await SequenceStore(transaction).sequence_sweep(keys)
 
     async def _look(self) -> int:
-        """Look at the heads of some keys, behind those of the last time."""
+        """Read the heads of the next keys."""
         first = not self._after
         with self._size.measured() as most:
             async with self._context.executor() as executor:
