@@ -1,1 +1,1 @@
-"""Tests of features, a folder each."""
+"""Tests of features, one folder each."""

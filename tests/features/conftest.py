@@ -65,7 +65,7 @@ class Workshop(Playground):
         super().__init__(*given)
         self.worked: list[str] = []
         self.mended: set[str] = set()
-        """Steps that go well after all."""
+        """Steps that succeed after all."""
         self.workers.work(Step)(self.step)
 
     async def step(self, job: Job[Step]) -> None:

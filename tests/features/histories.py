@@ -1,4 +1,4 @@
-"""Random histories: clients at work while people and faults meddle with their jobs.
+"""Random histories: clients work while users and faults change their jobs.
 
 A history's steps and the outcomes of its jobs come from its seed. How the steps of several actors
 interleave is up to the machine, so what is checked holds of every order.
@@ -46,12 +46,12 @@ QUICK = EngineLimits(backoff=lambda _: 0.05)
 Step = Callable[[], Awaitable[None]]
 
 ENDS = ("well",) * 7 + ("fail", "fail", "cancel", "snooze")
-"""How an attempt may end; most end well."""
+"""How an attempt may end; most succeed."""
 
 
 @dataclass
 class Deed:
-    """The args of a job: how its attempts end, one after the other, and then all go well."""
+    """The args of a job: how its attempts end in turn; later ones succeed."""
 
     kind: ClassVar[str] = "deed"
     key: str = ""
@@ -60,7 +60,7 @@ class Deed:
 
 @dataclass
 class Passing(Deed):
-    """The same, of which nothing is left when it has gone well."""
+    """The same for an ephemeral job."""
 
     kind: ClassVar[str] = "passing"
     ephemeral: ClassVar[bool] = True
@@ -74,19 +74,19 @@ class NoPause(Timing):
 
 
 class History(Playground):
-    """A playground with riverui's own tables, whose clients die and come back."""
+    """A playground with riverui's own tables, whose clients die and are replaced."""
 
     def __init__(self, connection: AsyncConnection[DictRow], database_url: str, seed: int) -> None:
         super().__init__(connection, database_url)
         self.random = Random(seed)
         self.ghosts: list[JobRow] = []
-        """What a client has fetched that was never heard of again."""
+        """Jobs fetched by clients that vanished."""
         self.deleted: set[int] = set()
         """Jobs that a user asked to delete."""
         self.ids: list[int] = []
         """Of all jobs that were inserted."""
         self.meddled: set[int] = set()
-        """Jobs that something was done to besides being worked."""
+        """Jobs that were changed besides being worked."""
         self.retried: set[int] = set()
         """Jobs that a user asked to retry."""
         self._leading = asyncio.Lock()
@@ -114,7 +114,7 @@ class History(Playground):
         return self._clients
 
     def deed(self, key: str, cls: type[Deed] = Deed) -> Deed:
-        """Return made-up args."""
+        """Return random args."""
         return cls(key, self.random.choices(ENDS, k=self.random.randint(0, 3)))
 
     async def act(self, job: Job[Any]) -> None:
@@ -182,7 +182,7 @@ class History(Playground):
             await self.client.pilot.set_state_if_running_many(transaction, [JobEnd(row, change)])
 
     async def lead(self) -> None:
-        """Do one round of everything that a leader does."""
+        """Run all services of a leader once."""
         client = self.client
         if client not in self._services:
             context = ServiceContext(

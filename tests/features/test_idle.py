@@ -1,4 +1,4 @@
-"""What features ask of the database while there is nothing to do: the leader's services over some
+"""The statements of features while there is nothing to do: the leader's services over some
 minutes of a clock that tests move.
 """
 
@@ -94,9 +94,7 @@ def client(shop: Workshop) -> Client:
     return shop.make(skip_unknown_job_check=True)
 
 
-async def test_features_that_nobody_uses_ask_next_to_nothing(
-    client: Client, database_url: str
-) -> None:
+async def test_unused_features_read_next_to_nothing(client: Client, database_url: str) -> None:
     async with leading(client, database_url) as leader:
         asked = await leader.per_minute()
     assert asked.pop("workflow waits") <= 4
@@ -126,7 +124,7 @@ async def test_waits_and_sequences_that_stand_still_ask_once_a_round(
     assert sum(asked.values()) <= 1
 
 
-async def test_without_the_tables_it_is_asked_now_and_then_whether_they_are_there(
+async def test_without_the_tables_they_are_looked_for_now_and_then(
     play: Playground, database_url: str
 ) -> None:
     client = play.make(skip_unknown_job_check=True)

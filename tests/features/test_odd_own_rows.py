@@ -1,4 +1,4 @@
-"""Odd rows of riverui's own tables keep no client from its work, and no service of the leader."""
+"""Odd rows of riverui's own tables stop no client, and no service of the leader."""
 
 from __future__ import annotations
 

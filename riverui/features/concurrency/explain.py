@@ -1,4 +1,4 @@
-"""Limits of jobs at once as a reason why a job is not running."""
+"""The limits of concurrent jobs as a reason why a job is not running."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from riverui.storage.stores.explanations import ExplanationStore
 
 
 class LimitHold(Struct, frozen=True, kw_only=True):
-    """How the limits of jobs at once stand for the job's partition."""
+    """The limits of concurrent jobs and their use in the job's partition."""
 
     limits: ConcurrencyConfig
     override: bool
-    """Whether they were set in the database, in place of what clients are configured with."""
+    """Whether the limits were set in the database and override the clients' own."""
     key: str
     taken: int
     """Slots of the key that clients have borrowed under a global limit."""
     clients: Mapping[str, int]
-    """Client → its slots, those with most."""
+    """Client → its slots; those with the most slots."""
     here: Mapping[str, int]
-    """Client that works the queue → jobs of the key that it ran some seconds ago."""
+    """Client of the queue → running jobs of the key, some seconds ago."""
     jobs: Sequence[JobHolder]
-    """The first of the jobs that run."""
+    """The first of the running jobs."""
     missing: str
-    """Which migration is missing for global limits, as part of a sentence; empty if none is."""
+    """The migration that global limits need, as part of a sentence; empty if it is there."""
 
 
 async def _read(executor: Executor, facts: JobFacts) -> LimitHold | None:
-    """Return how the limits of jobs at once stand for a job; None if there are none."""
+    """Return the limits and their use for a job; None if there are none."""
     queue, now = facts.queue, facts.now
     if not isinstance(queue, QueueRow) or SQL not in executor.capabilities:
         return None
@@ -76,14 +76,14 @@ def _within(facts: JobFacts, hold: LimitHold) -> Finding | None:
     most, local, key = hold.limits.global_limit, hold.limits.local_limit, of_key(hold.key)
     if most and hold.missing:
         evidence = (
-            f"At most {most:,} jobs{key} run at once in all clients, {by}; how many do is not"
-            f" known without {hold.missing}."
+            f"At most {most:,} jobs{key} run at once in all clients, {by}; without"
+            f" {hold.missing} it is not known how many do."
         )
         return unknown(evidence, link)
     if most and hold.taken >= most:
         slots, verb = ("The only slot", "is") if most == 1 else (f"All {most:,} slots", "are")
         evidence = (
-            f"{slots}{key} {verb} taken: so many run at once in all clients, {by}.{_held(hold)}"
+            f"{slots}{key} {verb} taken: that many run at once in all clients, {by}.{_held(hold)}"
         )
         return failed(evidence, link)
     if local and hold.here and min(hold.here.values()) >= local:
@@ -98,11 +98,11 @@ def _within(facts: JobFacts, hold: LimitHold) -> Finding | None:
         return passed(f"{slots} {verb} taken in all clients, {by}.", link)
     if not hold.here:
         evidence = (
-            f"Each client runs at most {local:,} jobs{key} at once, {by}; how many each does is"
-            " not known."
+            f"Each client runs at most {local:,} jobs{key} at once, {by}; it is not"
+            " known how many each runs."
         )
         return unknown(evidence, link)
-    evidence = f"A client of its queue runs fewer jobs{key} than the {local:,} that each may, {by}."
+    evidence = f"A client of its queue runs fewer jobs{key} than the {local:,} allowed, {by}."
     return passed(evidence, link)
 
 
@@ -117,7 +117,7 @@ def _held(hold: LimitHold) -> str:
         return f" {listed(holders).capitalize()} {verb}{at}."
     if hold.clients:
         clients = [f"{cut(name)} ({count:,})" for name, count in [*hold.clients.items()][:3]]
-        return f" They are with {listed(clients)}."
+        return f" They are held by {listed(clients)}."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Fair shares as a reason why a job is not running: whose turn comes first."""
+"""Fair shares as a reason why a job is not running: other jobs come first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from riverui.storage.stores.explanations import ExplanationStore
 
 
 class ShareHold(Struct, frozen=True, kw_only=True):
-    """Whose turn comes before the job's, in a queue with fair shares."""
+    """The jobs that come before the job, in a queue with fair shares."""
 
     share: FairShare
     known: bool
@@ -44,7 +44,7 @@ class ShareHold(Struct, frozen=True, kw_only=True):
 
 
 async def _read(executor: Executor, facts: JobFacts) -> ShareHold | None:
-    """Return whose turn comes before a job's; None if its queue is not known to have fair
+    """Return the jobs that come before a job; None if its queue is not known to have fair
     shares.
     """
     job, found = facts.job, read_terms(facts.terms.fair_share or {})
@@ -68,26 +68,26 @@ async def _read(executor: Executor, facts: JobFacts) -> ShareHold | None:
 
 
 def _turn(facts: JobFacts, hold: ShareHold) -> Finding | None:
-    """Return whose turn comes first in a queue with fair shares."""
+    """Return which jobs come first in a queue with fair shares."""
     line = hold.line
     if line.key is None:
-        return unknown("The job is gone.")
+        return unknown("The job no longer exists.")
     words = f"Its queue is dealt in turn by {hold.share.partition.words}"
     if not line.reached and not hold.indexed:
         evidence = (
             f"{words}, and without an index only its first {line.window:,} waiting jobs are: this"
-            f" one stands behind them. `{_index_command(hold.share.partition)}` makes the index."
+            f" one is behind them. `{_index_command(hold.share.partition)}` creates the index."
         )
         return failed(evidence, Link(label="the queue", page="queue", name=facts.job.queue))
     if not line.before and not line.keys:
         return passed(
-            f"{words}: no other job{of_key(line.key)} stands before it, and no other key waits."
+            f"{words}: no other job{of_key(line.key)} is before it, and no other key waits."
         )
     own = f"{counted(line.before, 'job')} of its key ({cut(line.key)})"
     others = f"{counted(line.keys, 'other key')} {'has' if line.keys == 1 else 'have'} waiting jobs"
     least = "" if line.reached else f" Among the first {line.window:,} that wait,"
     evidence = (
-        f"{words}.{least} {own} {'stands' if line.before == 1 else 'stand'} before it, and {others}"
+        f"{words}.{least} {own} {'is' if line.before == 1 else 'are'} before it, and {others}"
     )
     if hold.known and line.whole:
         begin = "begins" if hold.before == 1 else "begin"

@@ -20,27 +20,25 @@ from riverui.storage.stores.candidates import CandidateStore
 from riverui.storage.tables import installed
 
 _FEWEST = 1e-6
-"""Tokens that may be missing, as in a bucket."""
+"""Rounding error in tokens, as in a bucket."""
 
 
 class RateHold(Struct, frozen=True, kw_only=True):
-    """How the bucket stands that the job takes tokens from."""
+    """The state of the bucket from which the job takes tokens."""
 
     limit: RateLimit
-    """As it counts now."""
+    """The limit that applies now."""
     override: bool
     """Whether its numbers were set in the database."""
     key: str
     tokens: float
-    """What is in the bucket."""
+    """Tokens in the bucket."""
     weight: float | None
     """Tokens that the job takes; None if unknown."""
 
 
 async def _read(executor: Executor, facts: JobFacts) -> RateHold | None:
-    """Return how the bucket of a job stands; None if its queue is not known to have a rate
-    limit.
-    """
+    """Return the state of a job's bucket; None if its queue is not known to have a rate limit."""
     queue, job = facts.queue, facts.job
     found = read_terms(facts.terms.rate_limit or {})
     if found is None or not isinstance(queue, QueueRow) or SQL not in executor.capabilities:
@@ -52,7 +50,7 @@ async def _read(executor: Executor, facts: JobFacts) -> RateHold | None:
     keys = CandidateStore(executor)
     key = await keys.job_key_get(job.id, limit.partition)
     bucket = await RateStore(executor).rate_get(queue.name, key)
-    # If the limit has changed since, the tokens are those that were there.
+    # If the limit has changed since, the bucket keeps its number of tokens.
     tokens = limit.rate.burst if bucket is None else min(bucket.tokens, limit.rate.burst)
     weighed = {by: await keys.job_key_get(job.id, by) for by in limit.weighs_args}
     return RateHold(
@@ -71,7 +69,7 @@ def _within(facts: JobFacts, hold: RateHold) -> Finding | None:
     words = f"Jobs{of_key(hold.key)} begin {hold.limit.words} at most, {origin(hold.override)}"
     if rate.affords(hold.tokens, weight):
         tokens = f"{_tokens(max(hold.tokens, 0.0))} of {_tokens(rate.burst)} tokens"
-        return passed(f"{words}: {tokens} are in hand.", link)
+        return passed(f"{words}: {tokens} are available.", link)
     due = timedelta(seconds=min(max(rate.due_in(hold.tokens, weight), _FEWEST), 1e9))
     takes = "" if weight == 1 else f", of which it takes {_tokens(weight)}"
     evidence = (
@@ -79,7 +77,7 @@ def _within(facts: JobFacts, hold: RateHold) -> Finding | None:
         f" comes in {duration(due)}{takes}, and goes to the first in line."
     )
     if hold.weight is None:
-        evidence += " How many it takes itself is not known here."
+        evidence += " How many tokens it takes is unknown."
     return failed(evidence, link)
 
 

@@ -15,7 +15,7 @@ _ENDED = (JobState.CANCELLED, JobState.DISCARDED)
 
 
 def _in_sequence(facts: JobFacts, place: SequencePlace) -> Finding | None:
-    """Return what comes before the job in its sequence, or what it holds up itself."""
+    """Return what comes before the job in its sequence, or what it blocks itself."""
     job, sequence = facts.job, f"its sequence {cut(place.key)}"
     if not place.ours:
         if job.state is not JobState.PENDING:
@@ -28,7 +28,7 @@ def _in_sequence(facts: JobFacts, place: SequencePlace) -> Finding | None:
         return _halts(job.state, place, job_id=job.id, sequence=sequence)
     if not place.waiting:
         return failed(
-            f"It is pending, but has no place in the line of {sequence}: somebody changed its row."
+            f"It is pending, but has no place in the line of {sequence}: its row was changed."
             " A retry puts it back in line."
         )
     verb = "waits" if place.ahead == 1 else "wait"
@@ -36,24 +36,24 @@ def _in_sequence(facts: JobFacts, place: SequencePlace) -> Finding | None:
     if place.head_id is None:
         before = f"{waiting} before it." if place.ahead else ""
         evidence = (
-            f"No job of {sequence} is at work. The leader, a client of riverui, looks for the next"
+            f"No job of {sequence} is running. The leader, a client of riverui, looks for the next"
             f" one every second.{before}"
         )
         return failed(evidence, Link(label="the workers", page="workers"))
     between = f"{waiting} between them." if place.ahead else ""
     if place.halted_at is not None:
         evidence = (
-            f"{capital(sequence)} is halted: job {place.head_id}, which stands before it, was"
-            f" {place.head_state}. It goes on once that job is retried, skipped or deleted."
+            f"{capital(sequence)} is halted: job {place.head_id}, which is before it, was"
+            f" {place.head_state}. It continues once that job is retried, skipped or deleted."
         )
     elif place.head_state is None:
         evidence = (
-            f"Job {place.head_id}, which stood before it in {sequence}, is gone. The leader, a"
+            f"Job {place.head_id}, which was before it in {sequence}, was deleted. The leader, a"
             " client of riverui, lets the next one run within seconds."
         )
     else:
         evidence = (
-            f"It waits for job {place.head_id} ({place.head_state}), which stands before it in"
+            f"It waits for job {place.head_id} ({place.head_state}), which is before it in"
             f" {sequence}."
         )
     head = Link(label=f"job {place.head_id}", page="job", name=str(place.head_id))
@@ -61,15 +61,15 @@ def _in_sequence(facts: JobFacts, place: SequencePlace) -> Finding | None:
 
 
 def _halts(state: JobState, place: SequencePlace, *, job_id: int, sequence: str) -> Finding | None:
-    """Return what an ended job holds up in its sequence."""
+    """Return what an ended job blocks in its sequence."""
     if place.head_id == job_id and place.halted_at is not None:
         count = place.ahead + place.behind
         jobs = capital(counted(count, "job", place.cap))
         waits = f"{jobs} {'waits' if count == 1 else 'wait'} behind it"
         return failed(
             f"It halts {sequence}: it was {state.value}."
-            f" {waits if count else 'Nothing waits behind it yet'}; the sequence goes on once this"
-            " job is retried, skipped or deleted."
+            f" {waits if count else 'Nothing waits behind it yet'}; the sequence continues once"
+            " this job is retried, skipped or deleted."
         )
     if place.waiting:
         return failed(

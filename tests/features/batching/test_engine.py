@@ -40,7 +40,7 @@ from tests.engine.test_producer import producer
 LOG = logging.getLogger("tests.batches")
 ONE_SLOT = {"default": QueueConfig(max_workers=1)}
 SOON = timedelta(milliseconds=50)
-"""How long batches wait here for jobs that were inserted before: long enough to find them."""
+"""Seconds that batches wait for jobs inserted before: long enough to find them."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Mail:
 
 
 class Plain:
-    """A mail's args as they may stand in a database."""
+    """A mail's args as a database may hold them."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         vars(self).update(args)
@@ -65,7 +65,7 @@ class Plain:
 
 
 class Post(BatchWorker[Mail]):
-    """Notes what it was given, and does with it what a test says."""
+    """Records its jobs, and does with them what a test says."""
 
     max_delay = SOON
     poll_interval = timedelta(milliseconds=10)
@@ -98,7 +98,7 @@ class Post(BatchWorker[Mail]):
 
 
 async def mails(play: Playground, count: int, **columns: Any) -> list[int]:
-    """Insert so many jobs and return their ids."""
+    """Insert `count` jobs and return their ids."""
     return [await play.insert(Mail(customer=at % 3), **columns) for at in range(count)]
 
 
@@ -387,7 +387,7 @@ SEEN: ContextVar[int] = ContextVar("seen", default=0)
 
 
 class Watching(Hook, Middleware):
-    """Notes which jobs it sees, and changes what they are."""
+    """Records which jobs it sees, and changes them."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -1,4 +1,4 @@
-"""Batches through random histories: each attempt is in one batch and ends once, as it should."""
+"""Batches in random histories: each attempt is in one batch and ends once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL = 7
 
 
 class Bulk:
-    """Works batches, and sees that no attempt is in two of them."""
+    """Works batches, and checks that no attempt is in two of them."""
 
     def __init__(self, history: History) -> None:
         self.history = history

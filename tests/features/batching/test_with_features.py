@@ -1,4 +1,4 @@
-"""Batches beside features that have a say in which jobs are fetched, and in how they end."""
+"""Batches together with features that affect which jobs are fetched and how they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of jobs at once: never one more, in all clients together, whatever happens to them."""
+"""Limits of concurrent jobs: never exceeded, in all clients together, whatever happens."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Limited:
         await self.play.until(lambda: self.done >= count)
 
     async def taken(self) -> dict[str, int]:
-        """Return the slots borrowed by key, as far as there are any."""
+        """Return the number of borrowed slots by key."""
         rows = await self.play.rows("select * from riverui_limit where taken > 0 order by key")
         for row in rows:
             assert sum(row["leases"].values()) == row["taken"]
@@ -271,7 +271,7 @@ async def _is(limited: Limited, taken: dict[str, int]) -> bool:
     return await limited.taken() == taken
 
 
-async def test_an_override_that_cannot_be_read_is_told_and_the_config_counts(
+async def test_an_unreadable_override_is_logged_and_the_config_applies(
     limited: Limited, caplog: pytest.LogCaptureFixture
 ) -> None:
     await limited.play.rows(
@@ -350,7 +350,7 @@ async def test_without_the_tables_a_global_limit_keeps_a_client_from_starting(
         await limited.start(limits={"global_limit": 1})
 
 
-async def test_without_the_tables_an_override_is_told_and_work_goes_on(
+async def test_without_the_tables_an_override_is_logged_and_work_continues(
     play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
     limited = Limited(play)

@@ -66,7 +66,8 @@ async def test_all_slots_of_its_partition_are_taken(
     found = (await checks(driver, waiting))["limit"]
     assert found.result is FAILED
     assert found.evidence == (
-        'All 2 slots of {"tenant": "acme"} are taken: so many run at once in all clients, set here.'
+        'All 2 slots of {"tenant": "acme"} are taken: that many run at once in all clients, set'
+        " here."
         f" Job {first} and job {second} hold them, at {WORKER}."
     )
     assert found.link is not None
@@ -83,7 +84,7 @@ async def test_slots_that_no_job_is_seen_to_have_are_with_clients(
     await lend(driver, life, "", 1)
     found = (await checks(driver, await job(connection)))["limit"]
     assert found.evidence.startswith("The only slot is taken")
-    assert found.evidence.endswith(f"They are with {WORKER} (1).")
+    assert found.evidence.endswith(f"They are held by {WORKER} (1).")
 
 
 @pytest.mark.parametrize(("runs", "result"), [(3, FAILED), (2, PASSED)])
@@ -106,9 +107,7 @@ async def test_every_client_is_at_its_own_limit(
     assert "as its clients are configured" in found.evidence
 
 
-async def test_a_limit_without_its_table_is_told_as_unknown(
-    driver: Driver, connection: Connection
-) -> None:
+async def test_a_limit_without_its_table_is_unknown(driver: Driver, connection: Connection) -> None:
     await queue(connection)
     await concurrency.set_override(driver, "default", ConcurrencyConfig(global_limit=2))
     found = (await checks(driver, await job(connection)))["limit"]

@@ -67,7 +67,7 @@ _WORKER = r"""
 
 
 class Notes:
-    """When jobs began and ended, in whatever process."""
+    """When jobs began and ended, in any process."""
 
     def __init__(self) -> None:
         self.ended: set[int] = set()
@@ -86,14 +86,14 @@ class Notes:
         del self.open[worker][job_id]
 
     def killed(self, worker: str, at: float) -> None:
-        """Take note that what a worker had is over."""
+        """Record that the jobs of a worker are over."""
         lost = self.open.pop(worker, {})
         self.moments += [(at, -1) for _ in lost]
         self.lost |= lost.keys()
 
     @property
     def most(self) -> int:
-        """The most jobs that ran at once; who ends and begins at the same instant does not."""
+        """The most jobs that ran at once; jobs that end and begin at the same instant do not."""
         return max(accumulate(step for _, step in sorted(self.moments)), default=0)
 
 
@@ -125,7 +125,7 @@ class Killable:
                 note(self.name, int(rest[0]), float(rest[1]))
 
     async def kill(self) -> None:
-        """End it at once, with all that it does."""
+        """Kill it."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
         await self.process.wait()

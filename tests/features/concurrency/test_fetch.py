@@ -105,7 +105,7 @@ async def test_each_key_has_as_many_as_the_limit_lets_run(fetcher: Fetcher) -> N
     assert _ids(await fetcher.fetch(b, most=2, used={3: 1})) == []
 
 
-async def test_slots_that_are_there_and_not_in_use_are_used(fetcher: Fetcher) -> None:
+async def test_unused_borrowed_slots_are_used(fetcher: Fetcher) -> None:
     a, b = await fetcher.life("a"), await fetcher.life("b")
     await fetcher.lease_keys(a, {1: 2}, most=3)
     await fetcher.lease_keys(b, {1: 1}, most=3)
@@ -117,7 +117,7 @@ async def test_slots_that_are_there_and_not_in_use_are_used(fetcher: Fetcher) ->
     assert await fetcher.taken() == {_key(1): 3}
 
 
-async def test_what_is_full_or_too_much_here_is_passed_over(fetcher: Fetcher) -> None:
+async def test_full_keys_are_skipped(fetcher: Fetcher) -> None:
     a = await fetcher.life("a")
     jobs = await fetcher.jobs(1, 2, 2, 3)
     found = await fetcher.fetch(a, most=5, most_here=1, full=[1])

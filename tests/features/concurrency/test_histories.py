@@ -1,4 +1,4 @@
-"""Limits through random histories: never one more at once than they say, and none stuck."""
+"""Limits in random histories: never exceeded, and no job is stuck."""
 
 from __future__ import annotations
 

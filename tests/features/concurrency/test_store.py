@@ -1,4 +1,4 @@
-"""Slots of limited queues: never more than the limit are lent, and those of the dead come back."""
+"""Slots of limited queues: never more than the limit are lent, and dead clients' are freed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_slots_of_who_is_not_known_any_more_come_back_in_time(lender: Lend
     assert {holder.split("@")[0] for holder in row["leases"]} == {"new", "living"}
 
 
-async def test_workers_are_told_of_slots_that_somebody_wanted(lender: Lender) -> None:
+async def test_workers_are_notified_of_wanted_slots(lender: Lender) -> None:
     a, b = await lender.life("a"), await lender.life("b")
     heard: list[str] = []
     async with await lender.make.connection.connect(
@@ -175,7 +175,7 @@ async def register(driver: Driver, name: str) -> ClientLife:
         return await ClientStore(executor).client_register(params, ClientStatus(queues={}))
 
 
-async def test_keys_that_nobody_uses_are_forgotten(lender: Lender) -> None:
+async def test_unused_keys_are_deleted(lender: Lender) -> None:
     a = await lender.life("a")
     await lender.lease(a, {"used": 1, "idle": 1})
     await lender.lease(a, {"idle": 0})
@@ -187,7 +187,7 @@ async def test_keys_that_nobody_uses_are_forgotten(lender: Lender) -> None:
     assert await lender.taken() == {"used": 1}
 
 
-async def test_what_a_page_is_told(lender: Lender) -> None:
+async def test_the_keys_that_a_page_lists(lender: Lender) -> None:
     a, b = await lender.life("a"), await lender.life("b")
     await lender.lease(a, {"x": 1, "y": 2, "idle": 1})
     await lender.lease(b, {"y": 2})

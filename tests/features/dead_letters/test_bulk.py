@@ -1,4 +1,4 @@
-"""Actions on all matching dead letters: asked first, then operations as those on jobs."""
+"""Actions on all matching dead letters: previewed, then carried out as operations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_all_matching_are_retried(
         letters["mail"]: "available",
         letters["slow"]: "available",
     }
-    # What came after the preview is left alone.
+    # Dead letters after the preview are not changed.
     assert await left(connection) == [letters["report"], later]
     shown = parse((await client.get(address)).text)
     assert "Retry dead letters" in shown.text

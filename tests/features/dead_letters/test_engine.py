@@ -1,4 +1,4 @@
-"""Discarded jobs are kept as dead letters, and come back."""
+"""Discarded jobs are kept as dead letters, and can be retried."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_queues_with_periods_of_their_own_keep_theirs_too(
     assert [row["id"] for row in await columns(connection, "riverui_dead_job")] == [old]
 
 
-async def test_a_job_of_an_id_that_a_dead_letter_has_stays_and_is_told(
+async def test_a_job_with_the_id_of_a_dead_letter_stays_and_raises(
     driver: Driver, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = await dead(connection, driver)
@@ -132,7 +132,7 @@ async def test_a_job_of_an_id_that_a_dead_letter_has_stays_and_is_told(
     assert f"job {again} cannot be processed" in caplog.text
 
 
-async def test_dead_letters_are_kept_for_ever_unless_told(
+async def test_dead_letters_are_kept_without_limit_by_default(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     old, young = await dead(connection, driver), await dead(connection, driver)
@@ -256,7 +256,7 @@ async def test_lists_page_by_page(
         DeadLetterListParams(first=0)
 
 
-async def test_without_the_table_it_is_told(driver: Driver, client: Client) -> None:
+async def test_without_the_table_errors_name_the_migration(driver: Driver, client: Client) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
     message = "Dead letters need the tables of riverui: run `riverui migrate-up"
     for call in (client.dead_letters.list, lambda: client.dead_letters.get(1)):
@@ -297,8 +297,8 @@ async def test_a_leader_moves_them_and_a_retried_one_is_worked(play: Playground)
 
 
 @pytest.mark.parametrize("period", [timedelta(-1), 5])
-def test_periods_that_make_no_sense(period: Any) -> None:
-    with pytest.raises(ConfigError, match="DeadLetterConfig: retention_period must be"):
+def test_invalid_periods(period: Any) -> None:
+    with pytest.raises(ConfigError, match="DeadLetterConfig: retention_period must"):
         DeadLetterConfig(retention_period=period)
 
 

@@ -1,4 +1,4 @@
-"""Dead letters and ephemeral jobs through random histories: no job is lost, none is there twice."""
+"""Dead letters and ephemeral jobs in random histories: no job is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SETTINGS: dict[str, Any] = {
 
 
 class Shelf:
-    """Jobs that mostly fail for good, some of them in sequences."""
+    """Jobs that mostly are discarded, some of them in sequences."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.passed: Counter[int] = Counter()
-        """How often jobs went well that leave nothing behind."""
+        """How often ephemeral jobs succeeded."""
         self.wrong: list[str] = []
         self._at_work: Counter[str] = Counter()
         history.workers.work(Deed)(self._work)
@@ -63,7 +63,7 @@ class Shelf:
         history.ids += [result.job.id for result in results]
 
     async def bring_back(self) -> None:
-        """Let some dead letters, or what may be some, be worked again."""
+        """Retry some ids that may be dead letters."""
         chosen = await self._some()
         pilot = plain_pilot() if self.history.random.random() < 0.5 else self.history.client.pilot
         await dead_letters.retry(self.history.client.driver, chosen, pilot=pilot)
@@ -75,7 +75,7 @@ class Shelf:
         await dead_letters.delete(self.history.client.driver, chosen)
 
     async def look(self) -> None:
-        """See that nothing is in two places, or in none."""
+        """Check that each job is in exactly one table."""
         history = self.history
         known = list(history.ids)
         rows = await history.rows(
@@ -112,7 +112,7 @@ class Shelf:
 
 @pytest.mark.scaled
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_no_job_is_lost_and_none_is_there_twice(
+async def test_no_job_is_lost_or_duplicated(
     connection: AsyncConnection[DictRow], database_url: str, seed: int
 ) -> None:
     history = await History.begun(connection, database_url, seed)

@@ -1,4 +1,4 @@
-"""The pages of dead letters, and their addresses for programs."""
+"""The pages and the API of dead letters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def left(connection: Connection) -> list[int]:
     return [row["id"] for row in await rows.fetchall()]
 
 
-async def test_where_the_table_is_missing_it_says_how_to_have_it(
+async def test_without_the_table_the_page_names_the_command(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     page = await get(client, PATH)

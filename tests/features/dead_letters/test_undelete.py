@@ -124,7 +124,7 @@ async def test_requests_that_undo_nothing(
     assert (await reader.post("/jobs/undelete", data=given)).status_code == 403
 
 
-async def test_the_shelf_tells_who_deleted_it(
+async def test_the_page_shows_who_deleted_it(
     client: httpx2.AsyncClient, driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "completed", metadata={"trace": "a1"})
@@ -235,7 +235,7 @@ async def test_a_waiting_task_of_a_workflow_stays_a_dead_letter(
     assert changes.skipped == ((waiting, SkipReason.WORKFLOW),)
 
 
-async def test_workers_are_told_of_what_is_available_again(
+async def test_workers_are_notified_of_restored_jobs(
     driver: Driver, connection: Connection, own_tables: None
 ) -> None:
     found = await job(connection, "available", queue="mail")

@@ -1,4 +1,4 @@
-"""Durable periodic jobs: their next run outlives the leader, and people change them."""
+"""Durable periodic jobs: their next run survives the leader, and users change them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def every(minutes: float, id: str | None = "hourly", **opts: Any) -> PeriodicJob
 
 @dataclass
 class Plan:
-    """Durable periodic jobs, and what becomes of them."""
+    """Durable periodic jobs and their runs."""
 
     leader: Leader
     jobs: PeriodicJobs
@@ -210,7 +210,7 @@ async def test_a_backlog_at_the_start_is_spread(plan: Plan) -> None:
     assert await plan.leader(start_stagger_threshold=21).run_once() >= 20
 
 
-async def test_what_nobody_knows_any_more_is_forgotten(plan: Plan) -> None:
+async def test_jobs_without_a_leader_are_deleted(plan: Plan) -> None:
     for name in ("gone", "paused", "old", "kept"):
         plan.jobs.add(every(60, name))
     await plan.leader().run_once()
@@ -258,7 +258,7 @@ async def test_a_lost_answer_makes_no_run_twice_and_loses_none(committed: bool, 
     assert await round_ == 1
     await enqueuer.run_once()
     assert await plan.inserted() == [began + HOUR]
-    # Whoever leads next has the same to go on from.
+    # The next leader continues from the same rows.
     assert await plan.leader().run_once() == 0
 
 
@@ -291,7 +291,7 @@ async def test_pause_and_resume(plan: Plan) -> None:
         assert await plan.leader().run_once() == 0
     await plan.change(PeriodicChange.RESUME)
     resumed = plan.clock.now()
-    # What was missed is not made up for.
+    # Missed runs are not made up for.
     assert await enqueuer.run_once() == 0
     assert (await plan.row()).next_run_at == resumed + HOUR
     plan.clock.advance(3600)
@@ -320,7 +320,7 @@ async def test_another_schedule(plan: Plan) -> None:
     assert (await plan.row()).next_run_at == back + 10 * HOUR
 
 
-async def test_a_schedule_that_nobody_can_read_leaves_the_programs(plan: Plan) -> None:
+async def test_an_unreadable_schedule_leaves_the_programs(plan: Plan) -> None:
     plan.jobs.add(every(60))
     enqueuer = plan.leader()
     await enqueuer.run_once()

@@ -1,4 +1,4 @@
-"""Durable periodic jobs on the page of periodic jobs, and for programs."""
+"""Durable periodic jobs on the page of periodic jobs, and in the API."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_same_args_are_never_sealed_alike() -> None:
     assert keys.seal(PLAIN) != keys.seal(PLAIN)
 
 
-def test_the_layout_is_as_it_is_told() -> None:
+def test_the_documented_layout() -> None:
     sealed = ArgsKeys([OLD]).seal(PLAIN)
     raw = b64decode(value(sealed))
     assert raw[0] == 1
@@ -60,11 +60,11 @@ def test_the_first_key_seals_and_all_open() -> None:
     [
         (lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]), "damaged"),
         (lambda raw: raw[:10], "damaged"),
-        (lambda raw: b"\x02" + raw[1:], "a way that riverui does not know"),
-        (lambda raw: b"", "a way that riverui does not know"),
+        (lambda raw: b"\x02" + raw[1:], "a format that riverui does not know"),
+        (lambda raw: b"", "a format that riverui does not know"),
     ],
 )
-def test_what_is_damaged_is_told(change: object, words: str) -> None:
+def test_damaged_args_raise(change: object, words: str) -> None:
     keys = ArgsKeys([OLD])
     raw = b64decode(value(keys.seal(PLAIN)))
     text = b64encode(change(raw)).decode()  # type: ignore[operator]

@@ -54,18 +54,18 @@ class Public:
 
 
 async def texts(play: Playground) -> list[str]:
-    """Return all that the database holds of jobs, as text."""
+    """Return all rows of jobs as text."""
     return [row["text"] for row in await play.rows("select j::text as text from river_job j")]
 
 
 async def sealed(play: Playground) -> list[bool]:
-    """Return of each job, by id, whether its args are encrypted."""
+    """Return for each job, by id, whether its args are encrypted."""
     rows = await play.rows("select args::text as args from river_job order by id")
     return [is_sealed(row["args"]) for row in rows]
 
 
 class Till:
-    """Notes which args came to be worked."""
+    """Records which args are worked."""
 
     def __init__(self, play: Playground) -> None:
         self.args: list[Any] = []
@@ -184,7 +184,7 @@ async def test_without_the_plugin_encrypted_args_do_not_fit(play: Playground) ->
 
 
 class Refund(BaseModel):
-    """What says more of a wrong value than one may know."""
+    """A type whose error message quotes a wrong value."""
 
     kind: ClassVar[str] = "refund"
     card: int
@@ -226,7 +226,7 @@ async def test_rows_that_are_logged_do_not_show_them(play: Playground) -> None:
     assert SECRET not in json.dumps(row, default=str)
 
 
-async def test_unique_jobs_are_told_by_their_plain_args(play: Playground) -> None:
+async def test_unique_keys_use_the_plain_args(play: Playground) -> None:
     Till(play)
     unique = InsertOpts(unique_opts=UniqueOpts(by_args=True))
     plain, encrypting = play.make(), play.make(plugins=[Encryption([OLD])])

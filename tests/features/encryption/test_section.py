@@ -42,7 +42,7 @@ def sealed(key: bytes = KEY) -> dict[str, Any]:
 
 @pytest.fixture
 def rights() -> frozenset[str]:
-    """Give the rights of who looks."""
+    """Return the rights of the user."""
     return EVERYTHING
 
 
@@ -58,7 +58,7 @@ async def app(driver: Driver, rights: frozenset[str]) -> AsyncIterator[Starlette
     await app.state.dashboard.close()
 
 
-async def test_lists_and_pages_tell_that_args_are_sealed(
+async def test_lists_and_pages_show_that_args_are_sealed(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     args = sealed()
@@ -90,7 +90,7 @@ async def test_lists_and_pages_tell_that_args_are_sealed(
 
 
 @pytest.mark.parametrize("size", [10, 2_000])
-async def test_a_column_of_a_path_tells_that_args_are_sealed(
+async def test_a_column_of_a_path_shows_that_args_are_sealed(
     client: httpx2.AsyncClient, connection: Connection, size: int
 ) -> None:
     args: dict[str, Any] = json.loads(KEYS.seal(json.dumps({"card": SECRET, "x": "y" * size})))
@@ -122,7 +122,7 @@ async def test_the_api_has_them_as_they_are_stored(
     assert json.loads(raw.text) == args
 
 
-async def test_who_may_opens_them_and_the_log_tells(
+async def test_users_with_the_right_decrypt_them_and_that_is_logged(
     client: httpx2.AsyncClient, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "riverui.actions")
@@ -141,7 +141,7 @@ async def test_who_may_opens_them_and_the_log_tells(
     assert SECRET not in (await client.get("/jobs")).text
 
 
-async def test_a_key_that_does_not_fit_is_told(
+async def test_a_missing_key_is_reported(
     client: httpx2.AsyncClient, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "riverui.actions")
@@ -217,7 +217,7 @@ async def test_a_new_job_takes_them_over(
         assert "There are no encrypted args to copy" in refused.text
 
 
-async def test_a_search_for_args_tells_that_it_finds_nothing_in_them(
+async def test_a_search_for_args_says_that_it_skips_sealed_ones(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     await job(connection, "available", args=sealed())
@@ -232,7 +232,7 @@ def _values(path: str) -> Values:
     return Values(texts=texts | {"encryption_keys": path})
 
 
-def test_the_file_of_keys_is_read_and_its_troubles_told(tmp_path: Path) -> None:
+def test_the_file_of_keys_is_read_and_its_errors_reported(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"# now\n{b64encode(KEY).decode()}\n")
     found = encryption_keys(_values(str(file)))

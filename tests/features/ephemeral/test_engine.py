@@ -1,4 +1,4 @@
-"""Ephemeral jobs are removed when they go well, in the write that would complete them."""
+"""Ephemeral jobs are removed when they succeed, in the write that would complete them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EPHEMERAL = {"default": QueueConfig(max_workers=10, ephemeral=True)}
 
 @dataclass
 class Ping:
-    """Args that say so themselves."""
+    """Args that are marked as ephemeral."""
 
     kind: ClassVar[str] = "ping"
     ephemeral: ClassVar[bool] = True

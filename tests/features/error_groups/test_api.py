@@ -1,4 +1,4 @@
-"""Failed jobs by their errors, for programs."""
+"""The API of failed jobs by error."""
 
 from __future__ import annotations
 

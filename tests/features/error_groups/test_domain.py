@@ -41,7 +41,7 @@ def job(id: int, *, minutes: float = 0, **given: Any) -> FailedJob:
 
 
 def row(state: ErrorState, *, minutes: float = 60, **given: Any) -> ErrorGroupRow:
-    """Return what is remembered of a group decided about so many minutes ago."""
+    """Return the row of a group decided about so many minutes ago."""
     return ErrorGroupRow(
         fingerprint=SIGNATURE.fingerprint,
         title=SIGNATURE.title,

@@ -118,7 +118,7 @@ async def test_a_database_in_trouble() -> None:
                         assert outcome(await client.get("/api/states")) == (status, True)
 
 
-async def test_an_unreachable_database_is_told_without_its_address(
+async def test_an_unreachable_database_is_reported_without_its_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     driver = connect("postgresql://ada@127.0.0.1:59999/jobs")

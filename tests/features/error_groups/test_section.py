@@ -1,4 +1,4 @@
-"""The pages of errors: groups of real rows, what is decided about them, and all of one retried."""
+"""The pages of errors: groups of real rows, decisions about them, and a retry of a whole group."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PATH = f"/errors/{quote(REFUSED, safe='')}"
 
 @pytest.fixture
 def dashboard_limits() -> DashboardLimits:
-    """Let every page wait for a reading of its own."""
+    """Make every page wait for its own read."""
     limits = ErrorGroupLimits(
         fresh_seconds=0, rest=0, wait_seconds=30, program_wait_seconds=30, news_seconds=0
     )
@@ -53,7 +53,7 @@ def dashboard_limits() -> DashboardLimits:
 
 @pytest.fixture
 async def kept(driver: Driver, own_tables: None) -> Driver:
-    """Return the driver of a database that remembers groups."""
+    """Return the driver of a database with the table of groups."""
     return driver
 
 
@@ -129,9 +129,7 @@ async def test_failed_jobs_come_together_by_their_errors(
     assert "Resolve" not in found.text
 
 
-async def test_a_group_tells_where_by_what_and_which_jobs(
-    client: httpx2.AsyncClient, connection: Connection
-) -> None:
+async def test_the_page_of_a_group(client: httpx2.AsyncClient, connection: Connection) -> None:
     ids = [
         await failed(
             connection,
@@ -388,7 +386,7 @@ async def test_a_group_is_resolved_and_comes_back(
     page = await get(client, f"/errors/{REFUSED}")
     assert "It was resolved in v2" in page.text
     assert "and came back" in page.text
-    # That stays, when its jobs are gone.
+    # The decision stays when its jobs are deleted.
     await connection.execute("delete from river_job")
     page = await get(client, f"/errors/{REFUSED}")
     assert "and came back" in page.text

@@ -1,4 +1,4 @@
-"""What our engine leaves of an error comes together with others of its kind."""
+"""Errors as riverui's engine stores them are grouped correctly."""
 
 from __future__ import annotations
 

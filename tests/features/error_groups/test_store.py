@@ -199,7 +199,7 @@ async def test_groups_are_remembered(kept: PostgresDriver) -> None:
     )
 
 
-async def test_there_are_no_more_than_so_many(kept: PostgresDriver) -> None:
+async def test_the_number_of_groups_is_limited(kept: PostgresDriver) -> None:
     async with kept.transaction() as db:
         await ErrorGroupStore(db).error_group_see([seen("a", first=3, last=3)], most=1)
         await ErrorGroupStore(db).error_group_see(

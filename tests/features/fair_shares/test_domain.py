@@ -1,4 +1,4 @@
-"""Whose turn it is: each key gets what its weight says, however the jobs are asked for."""
+"""Fair shares: each key gets jobs by its weight, however many are asked for at once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_ten_jobs_do_not_stand_behind_a_million() -> None:
     assert ring.deal(waiting, 6, anything) == [0, -1, 1, -2, 2, -3]
 
 
-def test_it_goes_on_where_it_stopped() -> None:
+def test_it_continues_where_it_stopped() -> None:
     ring = Ring(FairShare(partition=TENANT, weights={"b": 3}))
     waiting = {key: [key] * 9 for key in "abc"}
     dealt = "".join("".join(ring.deal(waiting, n, anything)) for n in (2, 1, 3, 4, 1, 4))
@@ -93,7 +93,7 @@ def test_a_job_that_may_not_begin_is_passed_over() -> None:
     assert ring.deal(waiting, 4, lambda job: job != 2) == [1, 4, 3, 5]
 
 
-def test_where_not_all_keys_were_read_the_round_ends_behind_the_last() -> None:
+def test_a_round_ends_after_the_last_key_read() -> None:
     ring = Ring(FairShare(partition=TENANT))
     assert ring.deal({"a": [1, 2], "b": [3, 4]}, 9, anything, whole=False) == [1, 3]
     assert ring.after == "b"

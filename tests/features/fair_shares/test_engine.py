@@ -26,7 +26,7 @@ BY_VALUE = Partition(by_args=("value",))
 
 @pytest.fixture(params=["indexed", "not indexed"])
 async def indexed(request: pytest.FixtureRequest, driver: PostgresDriver) -> bool:
-    """Have an index by value, or none; return whether."""
+    """Create an index by value, or none; return whether it exists."""
     if request.param == "indexed":
         await make_index(driver)
     return bool(request.param == "indexed")
@@ -108,9 +108,7 @@ async def test_keys_without_jobs_leave_their_share_to_others(
 
 
 @pytest.mark.long
-async def test_many_keys_are_gone_round_by_several_clients(
-    play: Playground, driver: PostgresDriver
-) -> None:
+async def test_several_clients_deal_to_many_keys(play: Playground, driver: PostgresDriver) -> None:
     await make_index(driver)
     begun = Begun(play, seconds=0.001)
     names = [f"t{number:03}" for number in range(250)]

@@ -48,7 +48,7 @@ async def test_other_keys_have_their_turn_first(
     found = (await checks(driver, own[2]))["share"]
     assert found.result is FAILED
     assert found.evidence == (
-        'Its queue is dealt in turn by tenant. 2 jobs of its key ({"tenant": "small"}) stand'
+        'Its queue is dealt in turn by tenant. 2 jobs of its key ({"tenant": "small"}) are'
         " before it, and 2 other keys have waiting jobs: about 6 jobs begin before it."
     )
     assert not {"line", "priority"} & (await checks(driver, own[2])).keys()
@@ -63,7 +63,7 @@ async def test_weights_count(driver: Driver, connection: Connection, register: R
     assert found.evidence.endswith("about 7 jobs begin before it.")
 
 
-async def test_nobody_else_waits(
+async def test_no_other_key_waits(
     driver: Driver, connection: Connection, register: Register
 ) -> None:
     await register(fair_share=FairShare(partition=BY_TENANT))

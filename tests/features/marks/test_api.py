@@ -1,4 +1,4 @@
-"""Marks through the API: made once, listed, and what is said without their table."""
+"""Marks in the API: made once, listed, and errors without their table."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class TestReader:
         clock[0] = 5.0
         assert [mark.label for mark in await self.read(marks)] == ["v1", "v2"]
 
-    async def test_one_made_here_is_seen_at_once(
+    async def test_a_mark_made_in_this_process_is_seen_at_once(
         self, own_tables: None, driver: Driver, ci: httpx2.AsyncClient
     ) -> None:
         marks = Marks(driver, clock=lambda: 0.0)
@@ -144,7 +144,7 @@ class TestReader:
         marks.expire()
         assert [mark.label for mark in await self.read(marks)] == ["v1"]
 
-    async def test_without_table_or_database_there_are_none(self, driver: Driver) -> None:
+    async def test_without_table_or_database_no_marks_are_read(self, driver: Driver) -> None:
         clock = [0.0]
         marks = Marks(driver, clock=lambda: clock[0])
         assert await self.read(marks) == []

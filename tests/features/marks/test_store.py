@@ -1,4 +1,4 @@
-"""Marks in `riverui_mark`: the first of a label wins, however many come at once."""
+"""Marks in `riverui_mark`: the first of a label wins among concurrent inserts."""
 
 from __future__ import annotations
 

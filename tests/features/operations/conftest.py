@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {
 
 @pytest.fixture(params=["table", "process"])
 def kept(request: pytest.FixtureRequest) -> str:
-    """Say where operations are kept."""
+    """Return where operations are kept."""
     return str(request.param)
 
 

@@ -1,4 +1,4 @@
-"""Operations that go slowly, try a few jobs first, and stop by themselves."""
+"""Operations with a limited pace, a trial, and an automatic stop."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def retry(client: httpx2.AsyncClient, **pace: int) -> str:
 
 
 async def until(client: httpx2.AsyncClient, operation: str, **wanted: Any) -> dict[str, Any]:
-    """Return the operation once it is as wanted."""
+    """Return the operation once it meets a condition."""
     return await until_operation(
         client, f"/api/operations/{operation}", lambda found: wanted.items() <= found.items()
     )
@@ -145,7 +145,7 @@ async def test_it_goes_so_many_a_minute_and_stops_when_they_fail(
     assert "failed again" in found["error"]
 
 
-async def test_somebody_stops_a_slow_one(
+async def test_a_slow_operation_is_stopped(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await discarded(connection, 3)

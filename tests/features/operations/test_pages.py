@@ -128,7 +128,7 @@ async def test_stopping(keeping: Driver, kept: str, connection: AsyncConnection[
             assert "stopped" in page.text
 
 
-async def test_one_that_nobody_works_on_waits_and_goes_on(
+async def test_an_operation_without_holder_waits_and_continues(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     for _ in range(3):

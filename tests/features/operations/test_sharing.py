@@ -286,7 +286,7 @@ async def test_behind_pgbouncer(
         ("status = 'stopping'", "stopped", 1_000, ""),
     ],
 )
-async def test_what_a_row_says_is_checked_before_it_is_gone_on_with(
+async def test_a_row_is_checked_before_it_is_continued(
     change: str,
     status: str,
     changed: int,

@@ -19,7 +19,7 @@ from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
 
 TERM = timedelta(seconds=30)
-"""For which a dashboard holds an operation: longer than a test."""
+"""How long a dashboard holds an operation: longer than a test."""
 NO_TERM = timedelta(seconds=-1)
 """One that is over already."""
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -95,7 +95,7 @@ async def test_they_are_added_one_at_a_time(driver: Driver) -> None:
         assert await store.operation_unfinished_count() == 2
 
 
-async def test_only_what_nobody_holds_is_taken_over(driver: Driver) -> None:
+async def test_only_operations_without_holder_are_taken_over(driver: Driver) -> None:
     held = await insert(driver)
     assert await claim(driver) is None
     async with stored(driver) as store:
@@ -148,7 +148,7 @@ async def test_whoever_lost_it_writes_nothing_more(driver: Driver) -> None:
     assert found.ended_at is not None
 
 
-async def test_while_a_chunk_is_under_way_nobody_takes_it_over(driver: Driver) -> None:
+async def test_during_a_chunk_it_is_not_taken_over(driver: Driver) -> None:
     held = await insert(driver, term=NO_TERM)
     async with driver.transaction() as transaction:
         await OperationStore(transaction).operation_hold(held)

@@ -122,7 +122,7 @@ def test_a_limit_that_makes_no_sense_is_refused(given: dict[str, Any]) -> None:
         RateLimit(**given)
 
 
-def test_a_bucket_holds_the_limit_unless_told_otherwise() -> None:
+def test_a_bucket_holds_the_limit_by_default() -> None:
     assert RateLimit(limit=100).rate == Rate(100, 100)
     assert RateLimit(limit=30, per=timedelta(minutes=1), burst=5).rate == Rate(0.5, 5)
     assert RateLimit(limit=0.5).rate == Rate(0.5, 1)

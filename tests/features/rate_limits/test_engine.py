@@ -1,4 +1,4 @@
-"""Jobs of a queue begin only so fast, in all clients together."""
+"""The rate at which jobs of a queue start is limited, in all clients together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.engine.ticking import Ticking
 
 BY_VALUE = Partition(by_args=("value",))
 NEVER = timedelta(hours=1)
-"""Between two polls: what begins was woken for."""
+"""Time between polls: so long that only notifications start jobs."""
 SLOW = timedelta(days=300)
 """Span of a limit of which no token comes while a test runs, be it one of a thousand."""
 
@@ -304,7 +304,7 @@ async def test_a_limit_that_is_set_and_removed_by_a_person_counts_at_once(
     assert row["metadata"] == {}
 
 
-async def test_a_limit_without_its_table_is_told(play: Playground, database_url: str) -> None:
+async def test_a_limit_without_its_table_raises(play: Playground, database_url: str) -> None:
     with pytest.raises(
         ConfigError, match=r"'default' needs the tables of riverui.*migrate-up --line"
     ):

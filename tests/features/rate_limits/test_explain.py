@@ -62,7 +62,7 @@ async def test_a_bucket_that_is_empty(
     waiting = await tenant(connection, "acme")
     full = (await checks(driver, waiting))["rate"]
     assert full.result is PASSED
-    assert full.evidence.endswith("10 of 10 tokens are in hand.")
+    assert full.evidence.endswith("10 of 10 tokens are available.")
     await spend(driver, '{"tenant": "acme"}', 10)
     found = (await checks(driver, waiting))["rate"]
     assert found.result is FAILED
@@ -115,7 +115,7 @@ async def test_a_job_takes_as_many_tokens_as_it_weighs(
     assert words in found.evidence
 
 
-async def test_no_rate_is_told_where_no_client_tells_one(
+async def test_no_rate_is_shown_if_no_client_reports_one(
     driver: Driver, connection: Connection, register: Register
 ) -> None:
     waiting = await job(connection)

@@ -55,7 +55,7 @@ async def test_only_whole_units_are_given(driver: PostgresDriver) -> None:
     assert await take(driver, 3, "mixed", unit=3) == 0
 
 
-async def test_a_unit_larger_than_the_bucket_is_given_where_it_is_full(
+async def test_a_unit_larger_than_the_bucket_is_given_when_it_is_full(
     driver: PostgresDriver,
 ) -> None:
     assert await take(driver, 25, unit=25) == 25
@@ -90,7 +90,7 @@ async def test_tokens_come_in_by_the_clock(
     assert await take(driver, 100) == 10
 
 
-async def test_another_limit_finds_the_tokens_that_were_there(driver: PostgresDriver) -> None:
+async def test_a_changed_limit_keeps_the_tokens(driver: PostgresDriver) -> None:
     assert await take(driver, 4) == 4
     other = BucketParams(queue="default", limit=1, per=timedelta(hours=1), burst=100.0)
     async with driver.autocommit() as db:
@@ -103,7 +103,7 @@ async def test_another_limit_finds_the_tokens_that_were_there(driver: PostgresDr
         assert taken.full_in == pytest.approx(2 * 3.6, rel=0.3)
 
 
-async def test_whoever_takes_at_once_never_gets_more_than_there_is(driver: PostgresDriver) -> None:
+async def test_concurrent_takes_never_exceed_the_bucket(driver: PostgresDriver) -> None:
     keys = [f"k{number}" for number in range(12)]
 
     async def taken(some: list[str]) -> float:
@@ -126,7 +126,7 @@ async def test_whoever_takes_at_once_never_gets_more_than_there_is(driver: Postg
     assert all(-0.01 <= row.tokens <= SPARE + 0.1 for row in rows)
 
 
-async def test_full_buckets_that_nobody_uses_are_forgotten(
+async def test_unused_full_buckets_are_deleted(
     driver: PostgresDriver, connection: AsyncConnection[DictRow]
 ) -> None:
     for queue in "ab":
@@ -151,7 +151,7 @@ async def test_full_buckets_that_nobody_uses_are_forgotten(
     assert [(row.queue, row.key) for row in left] == [("a", "2"), ("b", "2")]
 
 
-async def test_tiny_numbers_of_somebody_else_do_not_underflow(
+async def test_tiny_numbers_in_a_row_do_not_underflow(
     driver: PostgresDriver, connection: AsyncConnection[DictRow]
 ) -> None:
     await take(driver, 10)

@@ -1,4 +1,4 @@
-"""Queues whose finished jobs are kept for other periods than those of all others."""
+"""Queues whose finished jobs are kept for other periods than the rest."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_kept(queues: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize("period", [-HOUR, 5])
-def test_periods_that_make_no_sense(period: Any) -> None:
+def test_invalid_periods(period: Any) -> None:
     with pytest.raises(ConfigError, match=r"^discarded must be"):
         Retention(discarded=period)
 

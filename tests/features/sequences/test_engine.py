@@ -44,7 +44,7 @@ BY_VALUE = InsertOpts(sequence=SequenceOpts(by_args=["value"]))
 
 
 class NoWait(Timing):
-    """Services that do not hold still."""
+    """Services without pauses."""
 
     async def pause(self) -> None:
         return
@@ -59,7 +59,7 @@ class Lines(Playground):
         return [row["state"] for row in rows]
 
     def scheduler(self, client: Client) -> SequenceScheduler:
-        """Return the leader's service of a client, as it comes from there."""
+        """Return the service that the client's leader runs."""
         context = service_context(client.driver, timing=NoWait())
         (service,) = [
             one for one in client.pilot.services(context) if isinstance(one, SequenceScheduler)
@@ -178,7 +178,7 @@ async def test_whoever_comes_second_to_an_idle_key_waits_for_the_first(
     assert await lines.states() == ["available", "pending"]
 
 
-async def test_an_insert_behind_others_waits_for_nobody(lines: Lines, database_url: str) -> None:
+async def test_an_insert_behind_others_does_not_wait(lines: Lines, database_url: str) -> None:
     client = lines.make(skip_unknown_job_check=True)
     await client.insert(Task("head"), IN_LINE)
     async with await AsyncConnection.connect(database_url) as connection:
@@ -189,7 +189,7 @@ async def test_an_insert_behind_others_waits_for_nobody(lines: Lines, database_u
     assert await lines.states() == ["available", "pending", "pending"]
 
 
-async def test_where_the_first_is_there_already_the_next_may_run(lines: Lines) -> None:
+async def test_if_the_first_exists_already_the_next_may_run(lines: Lines) -> None:
     client = lines.make(skip_unknown_job_check=True)
     unique = UniqueOpts(by_args=True)
     await client.insert(Task("a"), InsertOpts(unique_opts=unique))

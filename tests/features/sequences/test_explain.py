@@ -43,7 +43,7 @@ async def test_a_job_that_waits_in_a_sequence(driver: Driver, connection: Connec
     ids = await line.make("running", "pending", "pending", "pending")
     first = await explained(driver, ids[1])
     assert first.headline == (
-        f"It waits for job {ids[0]} (running), which stands before it in its sequence order."
+        f"It waits for job {ids[0]} (running), which is before it in its sequence order."
     )
     assert results(first)["state"] is PASSED
     last = await explained(driver, ids[3])
@@ -67,8 +67,8 @@ async def test_a_job_whose_sequence_is_halted(
         await SequenceStore(executor).sequence_advance(["order"])
     found = await explained(driver, ids[2])
     assert found.headline == (
-        f"Its sequence order is halted: job {ids[0]}, which stands before it, was {state}. It goes"
-        " on once that job is retried, skipped or deleted. 1 other job waits between them."
+        f"Its sequence order is halted: job {ids[0]}, which is before it, was {state}. It"
+        " continues once that job is retried, skipped or deleted. 1 other job waits between them."
     )
     halts = await explained(driver, ids[0])
     assert results(halts) == {"state": FAILED, "sequence": FAILED}
@@ -83,16 +83,14 @@ async def test_a_job_whose_sequence_lost_its_head(driver: Driver, connection: Co
     line = Line(driver, connection)
     ids = await line.make("running", "pending")
     await connection.execute("delete from river_job where id = %s", [ids[0]])
-    assert f"Job {ids[0]}, which stood before it" in (await explained(driver, ids[1])).headline
+    assert f"Job {ids[0]}, which was before it" in (await explained(driver, ids[1])).headline
     await connection.execute("update riverui_sequence set head_id = null")
     assert "looks for the next one" in (await explained(driver, ids[1])).headline
     await connection.execute("delete from riverui_sequence_job")
     assert "has no place in the line" in (await explained(driver, ids[1])).headline
 
 
-async def test_a_sequence_whose_tables_are_gone_or_that_is_pros(
-    driver: Driver, connection: Connection
-) -> None:
+async def test_a_sequence_without_tables_or_of_pro(driver: Driver, connection: Connection) -> None:
     ours = await job(connection, "pending", metadata={"seq_key": "k", "riverui:sequence": {}})
     found = await explained(driver, ours)
     assert results(found)["sequence"] is UNKNOWN

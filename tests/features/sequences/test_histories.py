@@ -1,4 +1,4 @@
-"""Sequences through random histories: never two of a key at once, always in order, none stuck."""
+"""Sequences in random histories: never two of a key at once, in order, no job stuck."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_by_args_equal_args_are_one_sequence() -> None:
     assert first == second != missing == empty
 
 
-def test_queues_and_kinds_tell_apart_where_they_count() -> None:
+def test_queues_and_kinds_distinguish_keys_if_used() -> None:
     one, two = keys(
         in_sequence(Task(), queue="one", by_queue=True),
         in_sequence(Task(), queue="two", by_queue=True),

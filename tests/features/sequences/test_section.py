@@ -89,7 +89,7 @@ async def test_skip_without_scripts(
         data={field.attributes["name"]: field.attributes["value"] for field in form.all("input")},
         follow_redirects=True,
     )
-    assert f"goes on past job {ids[0]}" in answer.text
+    assert f"continues past job {ids[0]}" in answer.text
     assert f"Job {ids[1]} is next." in answer.text
     assert f"job {ids[0]} of sequence '{KEY}'" in caplog.text
     assert await line.states(ids) == ["discarded", "available", "pending"]
@@ -116,7 +116,7 @@ async def test_who_may_not_retry_may_not_skip(line: Line, reader: httpx2.AsyncCl
     assert await line.states(ids) == ["discarded", "pending"]
 
 
-async def test_a_sequence_of_pro_is_told_and_not_moved(
+async def test_a_sequence_of_pro_is_shown_and_not_moved(
     line: Line, client: httpx2.AsyncClient
 ) -> None:
     pros = await factory.job(line.connection, "discarded", metadata={"seq_key": "<b>k"})
