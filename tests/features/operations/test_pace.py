@@ -116,7 +116,7 @@ async def test_a_trial_that_fails_stops_it(
     )
     page = parse((await client.get(f"/operations/{operation}")).text).one(id="operation").text
     assert "It stopped by itself" in page
-    assert "4 of the newest 10 to end" in page.replace("  ", " ")
+    assert "4 of the newest 10 finished" in page.replace("  ", " ")
 
 
 async def test_a_slow_trial_is_judged_once_all_of_it_has_run(
