@@ -87,7 +87,7 @@ class OperationLimits:
     """How often each dashboard looks for operations that no dashboard holds."""
     look_for_table: timedelta = timedelta(seconds=30)
     """How often a dashboard without the table checks whether it has been created."""
-    believe: timedelta = timedelta(seconds=5)
+    table_check: timedelta = timedelta(seconds=5)
     """How long the check for riverui's tables is cached."""
     keep: timedelta = timedelta(days=30)
     """How long ended operations stay in the table."""

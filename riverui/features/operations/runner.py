@@ -62,7 +62,7 @@ class Operations:
         self._open = partial(open_store, term=self._limits.term)
         self._in_process = OperationsInProcess(remembered=self._limits.remembered)
         self._held: dict[str, tuple[OperationRun, asyncio.Task[None]]] = {}
-        self._tables = OwnTableWatch(driver, seconds=self._limits.believe.total_seconds())
+        self._tables = OwnTableWatch(driver, seconds=self._limits.table_check.total_seconds())
         self._deleted = float("-inf")
         """When (monotonic clock) old operations were last deleted."""
         self._logged_error = ""

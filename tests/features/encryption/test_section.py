@@ -221,7 +221,7 @@ async def test_a_search_for_args_says_that_it_skips_sealed_ones(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     await job(connection, "available", args=sealed())
-    words = "Encrypted args are not searched"
+    words = "Encrypted args cannot be searched"
     assert words in (await client.get("/jobs", params={"q": f"args.card:{SECRET}"})).text
     assert words not in (await client.get("/jobs", params={"q": "kind:nothing"})).text
     assert "river_encrypt" not in (await client.get("/suggest?q=args.&caret=5")).text

@@ -390,7 +390,7 @@ async def test_a_group_is_resolved_and_comes_back(
     await connection.execute("delete from river_job")
     page = await get(client, f"/errors/{REFUSED}")
     assert "and came back" in page.text
-    assert "No job has this error now" in page.text
+    assert "No job has this error any more" in page.text
     assert "Retry all" not in page.text
     answer = await client.post(f"{PATH}/unresolve", headers=htmx(current=PATH), data={"next": PATH})
     assert answer.headers["HX-Trigger"] == "errors-changed"

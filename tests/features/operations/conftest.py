@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {
     "term": timedelta(seconds=1),
     "renew": timedelta(milliseconds=200),
     "look": timedelta(milliseconds=50),
-    "believe": timedelta(0),
+    "table_check": timedelta(0),
 }
 
 
