@@ -266,7 +266,7 @@ async def test_a_new_database_says_that_nothing_waits(
     made.make = lambda window, queue, kind: figures(window, lambda n: tally())
     page = await home(client, f"/?window={window}")
     assert "No job has been waiting" in card(page, "queues").text
-    assert "No queue is paused" in card(page, "recently").text
+    assert "No paused queues" in card(page, "recently").text
     assert not page.all("section", aria_labelledby="title-spent")
     zero = page.one(id="chart-ended").all(class_="chart-hit")[0].attributes["aria-label"]
     assert zero.endswith("completed 0; cancelled 0; failed, tried again 0; discarded 0")

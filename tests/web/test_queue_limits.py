@@ -260,7 +260,7 @@ async def test_invalid_rates_stay_in_the_form(client: AsyncClient, limited: Make
 async def test_a_rate_that_counts_for_nobody_says_so(client: AsyncClient, make: Make) -> None:
     await make.queue("hooks")
     form = await get(client, "/queue-limits?name=hooks")
-    assert "No client of this queue is known to be configured with a rate limit" in form.text
+    assert "No client of this queue is known to have a configured rate limit" in form.text
     posted = {"name": "hooks", "of": "rate", "limit": "5", "per": "1"}
     assert (await client.post("/queue-limits", data=posted)).status_code == 303
     assert "it has no effect" in card(await get(client, "/queues/hooks"))
