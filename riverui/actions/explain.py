@@ -1,4 +1,4 @@
-"""Finds out why a job is not running, for pages, the API and the command line."""
+"""Explain why a job is not running, for pages, the API and the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from riverui.storage.interface import Driver, Executor
 from riverui.storage.stores.explanations import ExplanationStore
 
 _CUT = 1_000
-"""Characters that are read of each long text of a job: the beginning of an error is enough."""
+"""Characters to read of each long text of a job: the beginning of an error is enough."""
 
 _Found = TypeVar("_Found")
 
@@ -28,7 +28,7 @@ class JobHold(Hold[_Found]):
     """A feature's reason why a job is not running, and how its fact is read."""
 
     states: Collection[JobState]
-    """In which it may hold a job; available ones once they are due."""
+    """The states in which it may hold a job; an available job only once it is due."""
     read: Callable[[Executor, JobFacts], Awaitable[_Found | None]]
     """Return the feature's fact; None if the feature does not hold the job."""
 
@@ -36,9 +36,8 @@ class JobHold(Hold[_Found]):
 async def job_explain(
     driver: Driver, id: int, holds: Iterable[JobHold[Any]]
 ) -> tuple[JobShowRow, Diagnosis] | None:
-    """Return a job, its long texts cut, and why it is not running; None if there is no such job.
-
-    A job too large to be read in time comes without its JSON.
+    """Return a job, its long texts cut, and why it is not running; None if there is no such job. A
+    job that is too large to read in time is returned without its JSON.
     """
     try:
         async with driver.reading() as executor:
@@ -50,10 +49,10 @@ async def job_explain(
 
 
 async def explain_row(driver: Driver, job: JobShowRow, holds: Iterable[JobHold[Any]]) -> Diagnosis:
-    """Return why a job that has been read is not running.
+    """Return why this job is not running.
 
-    Only what matters in its state is read, each fact in a bounded statement of its own: one that
-    cannot be read makes its checks unknown.
+    Only the facts that matter in its state are read, each by a statement with a time limit. A fact
+    that cannot be read makes its checks unknown.
     """
     facts = JobFacts(job=job, now=datetime.now(UTC))
     async with FactReader(driver) as reader:
@@ -67,7 +66,7 @@ async def explain_row(driver: Driver, job: JobShowRow, holds: Iterable[JobHold[A
 
 
 async def _read_hold(reader: FactReader, hold: JobHold[Any], facts: JobFacts) -> None:
-    """Read what a feature knows of the job, if it may hold the job."""
+    """Read a feature's fact about the job, if it may hold the job."""
     state = facts.job.state
     if state not in hold.states or (state is JobState.AVAILABLE and not facts.in_line):
         return
@@ -77,14 +76,14 @@ async def _read_hold(reader: FactReader, hold: JobHold[Any], facts: JobFacts) ->
 
 
 async def _read_around(reader: FactReader, facts: JobFacts) -> None:
-    """Read what goes on around a job that has not ended."""
+    """Read the facts about a job that has not ended."""
     job, fact = facts.job, reader.fact
     facts.queue = await fact(lambda db: db.queues.row_get(job.queue))
     facts.work = await fact(
         lambda db: ExplanationStore(db).queue_work_get(job.queue, kind=job.kind)
     )
     lock = await fact(lambda db: ExplanationStore(db).job_lock_get(job.id))
-    facts.lock = Unread(why="The job is gone.") if lock is None else lock
+    facts.lock = Unread(why="The job no longer exists.") if lock is None else lock
     clients = await fact(lambda db: queue_clients(db, job.queue))
     if isinstance(clients, Unread):
         clients = QueueClients()

@@ -1,4 +1,4 @@
-"""Reads facts for diagnoses: one that cannot be read costs no other."""
+"""Read facts for diagnoses; a fact that cannot be read does not affect the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Fact = TypeVar("_Fact")
 
 
 class FactReader:
-    """Reads facts in one transaction; each failure costs one fact, and begins another."""
+    """Reads facts in one transaction; after a fact that fails, it begins another transaction."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -32,7 +32,7 @@ class FactReader:
         await self._end()
 
     async def fact(self, read: Callable[[Executor], Awaitable[_Fact]]) -> _Fact | Unread:
-        """Return what `read` returns, or that it could not be read."""
+        """Return what `read` returns, or Unread if it fails."""
         try:
             if self._executor is None:
                 self._executor = await self._stack.enter_async_context(self._driver.reading())

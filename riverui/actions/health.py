@@ -1,4 +1,4 @@
-"""Finds out whether a database's jobs are well, for pages, the API and the command line."""
+"""Make the health report of a database's jobs, for pages, the API and the command line."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from riverui.storage.stores.health import HealthStore
 from riverui.storage.tables import installed
 
 _CAP = 1_000
-"""Jobs of each state and queue that are counted: more only matter where a queue is late."""
+"""Most jobs counted of each state and queue: more only matter if a queue is late."""
 _QUEUES = 200
-"""Queues that are looked at, as many as the list of queues shows."""
+"""Most queues read, as many as the list of queues shows."""
 _CLIENTS = 500
-"""Clients whose signs of life are read, the longest silent first."""
+"""Most clients whose heartbeats are read, the longest silent first."""
 _WAITING = 20
-"""Queues whose own figures are read, the longest waiting first: they say what is usual there."""
+"""Most queues whose own figures are read, to know what is usual there; longest waiting first."""
 _LATE = 3
-"""Queues that are looked into, the latest first."""
+"""Most late queues examined, the latest first."""
 _KINDS = 10
-"""Kinds whose own figures are read: those that failed most, and those that late queues hold."""
+"""Most kinds whose own figures are read: those that failed most, and those in late queues."""
 _ERRORS = 20
-"""Failed jobs whose errors are read, of the kind that failed most."""
+"""Most failed jobs whose errors are read, of the kind that failed most."""
 _ERROR = 300
 """Characters of each of those errors."""
 _MARKED = timedelta(hours=2)
 """How far back marks are read: an hour of figures, and the time before it."""
 _HOUR = WINDOWS["1h"]
-_NO_FIGURES = Unread(why="Figures are not gathered here.")
+_NO_FIGURES = Unread(why="Figures are not collected.")
 
 
 class FigureReader(Protocol):
@@ -61,14 +61,14 @@ class UsualReader(Protocol):
     async def usual_hour(
         self, at: datetime, *, queue: str = "", kind: str = ""
     ) -> UsualHour | None:
-        """Return what was done in the same hour of the last seven days, of one queue or kind if it
-        is given; None if nothing is known of it. Raises as the database does.
+        """Return the figures of the same hour of the last seven days, of one queue or kind if it is
+        given; None if there are none. Raises DatabaseError.
         """
         ...
 
 
 class MarkReader(Protocol):
-    """Reads marks, as a dashboard does that keeps them."""
+    """Reads marks, from the database or from a dashboard's cache."""
 
     async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
         """Return the marks from `since` on and before `until`."""
@@ -83,10 +83,10 @@ async def health_report(
     marks: MarkReader | None = None,
     now: datetime | None = None,
 ) -> HealthReport:
-    """Return the verdict on a database's jobs. `now` is for incidents that are played in the past.
+    """Return the health report of a database's jobs. `now` is for incidents in the past.
 
-    Each fact is read by bounded statements: one that cannot be read makes its checks unknown. Only
-    if something looks wrong is there a second round, which reads the same hour of the last week.
+    Each fact is read by statements with a time limit; one that cannot be read makes its checks
+    unknown. If something looks wrong, a second round also reads the same hour of the last week.
     """
     now = now or datetime.now(UTC)
     async with FactReader(driver) as reader:
@@ -107,7 +107,7 @@ async def health_report(
 
 
 async def _first(reader: FactReader, figures: FigureReader | None, now: datetime) -> HealthFacts:
-    """Return the facts that every report is made of."""
+    """Return the facts that every report needs."""
     fact = reader.fact
     hour = _NO_FIGURES if figures is None else await figures.read(_HOUR)
     queues = await fact(lambda db: db.queues.list(cap=_CAP, limit=_QUEUES))
@@ -137,7 +137,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
 
 
 async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:
-    """Return the clients that give signs of life; none without their table."""
+    """Return the clients that send heartbeats; none without their table."""
     if SQL not in db.capabilities:
         return {}
     if not await installed(db):
@@ -154,7 +154,7 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
 
 
 async def _closer(reader: FactReader, figures: FigureReader | None, facts: HealthFacts) -> None:
-    """Read what is not known yet of the queues and kinds that look wrong."""
+    """Read more about the queues and kinds that look wrong."""
     if figures is not None:
         for row in waiting_long(facts)[:_WAITING]:
             name = row.queue.name
@@ -172,8 +172,8 @@ async def _closer(reader: FactReader, figures: FigureReader | None, facts: Healt
 
 
 def _suspects(facts: HealthFacts, hour: Figures) -> list[str]:
-    """Return the kinds whose own figures may show a cause: those that fail most, and of each late
-    queue those of which most jobs wait, and run.
+    """Return the kinds whose own figures may show a cause: those that fail most, and in each late
+    queue those with most waiting and most running jobs.
     """
     kinds = dict.fromkeys(failing_kinds(hour.pairs, _KINDS))
     for found in facts.waiting.values():
@@ -188,7 +188,7 @@ def _suspects(facts: HealthFacts, hour: Figures) -> list[str]:
 
 
 async def _weekly(usual: UsualReader, facts: HealthFacts) -> None:
-    """Read the same hour of the last days, of everything and of what looks wrong."""
+    """Read the same hour of the last days, of all jobs and of what looks wrong."""
     try:
         facts.week = await usual.usual_hour(facts.now)
         for name in facts.queue_hours:
@@ -198,7 +198,7 @@ async def _weekly(usual: UsualReader, facts: HealthFacts) -> None:
             if found := await usual.usual_hour(facts.now, kind=kind):
                 facts.kind_weeks[kind] = found
     except DatabaseError:
-        # Then now is compared with the hour before.
+        # Without it, the report compares with the hour before.
         return
 
 

@@ -18,13 +18,13 @@ RETRY = JobVerb(
     key="r",
     tone="primary",
     fits=frozenset({JobState.SCHEDULED, JobState.RETRYABLE} | FINALIZED),
-    # Completed jobs would be worked twice, and scheduled ones before their time.
+    # Otherwise completed jobs would run twice, and scheduled ones too early.
     unnamed=frozenset({JobState.RETRYABLE, JobState.DISCARDED, JobState.CANCELLED}),
     call=lambda executor, ids, given: executor.jobs.retry_many(ids),
     reruns=True,
     done="retried",
     refuses={
-        SkipReason.SEQUENCE: "Job {id} is in a sequence of River Pro, which riverui cannot tell to"
+        SkipReason.SEQUENCE: "Job {id} is in a sequence of River Pro, in which riverui"
         " run it again in its turn: retry it with a River Pro client.",
     },
     changed="{jobs} will run again now",
@@ -58,13 +58,13 @@ async def _served_queues(executor: Executor) -> Sequence[str]:
 
 
 async def _queue_warning(executor: Executor, given: Given) -> str:
-    """Return why jobs would not be worked in the queue that they are moved to; empty if unknown."""
+    """Return why jobs would not run in the queue that they are moved to; empty if they would."""
     if "queue" not in given:
         return ""
     row = await executor.queues.row_get(str(given["queue"]))
     if row is None:
         return (
-            f"No client has served queue {given['queue']} lately: jobs wait there until one does."
+            f"No client has served queue {given['queue']} recently: jobs wait there until one does."
         )
     if row.paused_at is not None:
         return f"Queue {row.name} is paused: jobs wait there until it is resumed."
@@ -151,7 +151,7 @@ SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.UNIQUE_CONFLICT: "another active job has the same unique properties",
     SkipReason.LOCKED: "locked by another transaction; try again in a moment",
     SkipReason.SEQUENCE: "in a sequence of River Pro; retry it with a River Pro client",
-    SkipReason.KEPT: "there is a dead letter of its number; delete that first",
-    SkipReason.WORKFLOW: "a task whose workflow has gone on without it; retry the dead letter",
+    SkipReason.KEPT: "a dead letter has the same id; delete it first",
+    SkipReason.WORKFLOW: "a task whose workflow has continued without it; retry the dead letter",
 }
 """Why a verb skipped a job, in words."""

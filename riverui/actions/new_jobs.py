@@ -114,7 +114,7 @@ def check(inserter: JobInserter, job: NewJob) -> None:
     ):
         raise JobRefused(f"The key {reserved[:60]} is reserved.", field="metadata")
     if job.tags is not None and len(job.tags) > MAX_TAGS:
-        raise JobRefused(f"A job takes at most {MAX_TAGS} tags here.", field="tags")
+        raise JobRefused(f"A job can have at most {MAX_TAGS} tags.", field="tags")
     inserter.check(job)
 
 

@@ -10,15 +10,15 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges
 
 JobCall = Callable[[Executor, Sequence[int]], Awaitable[JobChanges]]
-"""Does one thing to the jobs with these ids, inside the executor's transaction."""
+"""Applies a verb to the jobs with these ids, inside the executor's transaction."""
 
 
 class JobPilot(Protocol):
-    """Carries out the verbs on jobs, with what features do besides: an engine's Pilot."""
+    """Carries out the verbs on jobs, including the features' part in them: an engine's Pilot."""
 
     @property
     def retry(self) -> JobCall:
-        """Make jobs available. UniqueConflict for all of them when one conflicts."""
+        """Make jobs available. Raises UniqueConflict, for all of them, if one conflicts."""
         ...
 
     @property
@@ -33,18 +33,18 @@ class JobPilot(Protocol):
 
     @property
     def verb_features(self) -> str:
-        """Names of features of the program's own that take part in verbs: only dashboards with the
-        same ones continue one another's operations. Empty for none.
+        """Names of the program's own features that take part in verbs; empty for none. Only
+        dashboards with the same ones continue one another's operations.
         """
         ...
 
     async def deletes_plainly(self, executor: Executor) -> bool:
-        """Return whether deleting is storage's call alone."""
+        """Return whether no feature takes part in deleting."""
         ...
 
 
 class LatePilot:
-    """A pilot without features of the program's own, made at its first use: it loads the engine,
+    """A pilot without features of the program's own, created at its first use: it loads the engine,
     which a dashboard that only reads does not need.
     """
 
@@ -70,5 +70,5 @@ class LatePilot:
         return await self._pilot.delete(executor, ids)
 
     async def deletes_plainly(self, executor: Executor) -> bool:
-        """Return whether deleting is storage's call alone."""
+        """Return whether no feature takes part in deleting."""
         return await self._pilot.deletes_plainly(executor)

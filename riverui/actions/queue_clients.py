@@ -1,4 +1,4 @@
-"""Reads what the clients of one queue report of it."""
+"""Read what the clients of one queue report about it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from riverui.storage.interface import SQL, Executor
 from riverui.storage.tables import installed
 
 _CLIENTS = 200
-"""Clients whose slots are added up; with more, the sum is unknown."""
+"""Most clients whose slots are added up; with more, the sum is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueClients:
-    """The clients that give signs of life and work one queue."""
+    """The clients of one queue that send heartbeats."""
 
     rows: Sequence[ClientRow] = ()
     complete: bool = True
-    """Whether all clients were looked at."""
-    gone: frozenset[str] = frozenset()
-    """Clients that stopped giving signs of life, of any queue."""
+    """Whether all clients were read."""
+    stopped: frozenset[str] = frozenset()
+    """Clients of any queue whose heartbeats stopped."""
 
     def kind(self, kind: str) -> KindReports | None:
         """Return what they report of a kind; None if there are none, or not all were read."""
@@ -36,7 +36,7 @@ class QueueClients:
             others=frozenset(
                 row.id for row in self.rows if row.kinds is not None and kind not in row.kinds
             ),
-            gone=self.gone,
+            stopped=self.stopped,
             complete=all(row.kinds is not None for row in self.rows),
         )
 
@@ -51,7 +51,7 @@ class QueueClients:
         )
 
     def terms(self, queue: str) -> QueueTerms:
-        """Return the rules by which most of them work it."""
+        """Return the queue's rules, as most of these clients report them."""
         reported = [row.terms[queue] for row in self.rows if queue in row.terms]
         if not reported:
             return QueueTerms()
@@ -70,7 +70,7 @@ class QueueClients:
 
 
 async def queue_clients(executor: Executor, queue: str) -> QueueClients:
-    """Return the clients that work a queue and give signs of life; none without their table."""
+    """Return the clients of a queue that send heartbeats; none without their table."""
     if SQL not in executor.capabilities:
         return QueueClients()
     if not await installed(executor):
@@ -80,5 +80,5 @@ async def queue_clients(executor: Executor, queue: str) -> QueueClients:
     return QueueClients(
         rows=[row for row in live if queue in row.queues],
         complete=len(rows) < _CLIENTS,
-        gone=frozenset(row.id for row in rows) - {row.id for row in live},
+        stopped=frozenset(row.id for row in rows) - {row.id for row in live},
     )

@@ -87,7 +87,7 @@ class JobVerb:
     allows: str
     """What its right lets a person do: "cancel jobs"."""
     unnamed: frozenset[JobState] | None = None
-    """The states that a search without a state means; None for all of `fits`."""
+    """The states meant by a search without a state; None for all of `fits`."""
     tone: str = ""
     """`primary` for the most prominent button, `danger` for one that cannot be undone."""
     labels: Mapping[JobState, str] = field(default_factory=dict)
@@ -103,8 +103,8 @@ class JobVerb:
     caution: Callable[[Executor, Given], Awaitable[str]] | None = None
     """Return a warning if what was given is probably a mistake; empty otherwise."""
     refuses: Mapping[SkipReason, str] = field(default_factory=dict)
-    """Messages for the reasons to reject the call where it is all or nothing, with `{id}` for the
-    job's. A job that was skipped for another reason needed no change, which is not an error.
+    """Messages for the reasons to reject a call for all or none, with `{id}` for the job's id. A
+    job that was skipped for another reason needed no change, which is not an error.
     """
     fails: tuple[int, ...] = (404,)
     """Error statuses of its address in the API, besides those that every address has."""

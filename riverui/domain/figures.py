@@ -1,5 +1,5 @@
-"""Figures over time: ended jobs, failed attempts, runs and waits, by queue and kind. Charts, the
-health report and the pages of kinds show them.
+"""Figures over time: ended jobs, failed attempts, runs and waits, by queue and kind. They are for
+charts, the health report and the pages of kinds.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from riverui.domain.sketch import Sketch
 
 OTHER = "*"
-"""Stands for the kinds (with the queue "*": for the queues too) that are not kept by name. No kind
-or queue can have that name.
+"""The sum of all other kinds, and as a queue of all other queues. No kind or queue can have this
+name.
 """
 
 
@@ -21,9 +21,9 @@ class Window:
     """A span of time up to now, and the columns that it is divided into."""
 
     name: str
-    """As in an address: 1h."""
+    """Its name in an address, such as 1h."""
     label: str
-    """In words: last hour."""
+    """In words, such as "last hour"."""
     span: timedelta
     step: timedelta
     """Of one column. Columns begin at whole multiples of it since 1970, in UTC."""
@@ -57,7 +57,7 @@ COUNTS = ("completed", "cancelled", "discarded", "failed", "snoozed", "interrupt
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """What happened to some jobs in some span of time."""
+    """Counts of what happened to a group of jobs in a span of time."""
 
     completed: int = 0
     cancelled: int = 0

@@ -1,6 +1,5 @@
-"""Findings: what was found of each possible cause of trouble, with its evidence.
-
-The health report and the explanation of a job are both made of them.
+"""Findings: the result of each check for a possible cause of a problem, with its evidence. The
+health report and the explanation of a job are both made of them.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from msgspec.structs import asdict, replace
 _NAME_LENGTH = 80
 """Characters of a name in a sentence: a longer one would hide what the sentence says."""
 _CULPRIT_LENGTH = 200
-"""Characters of a culprit's name, which stands apart from sentences; River's own are shorter."""
+"""Characters of a culprit's name, which is shown outside of sentences; River's own are shorter."""
 CULPRIT_SHARE = 0.5
-"""The smallest share (0 to 1) of a trouble that makes something its culprit."""
+"""The smallest share (0 to 1) of a problem that makes something its culprit."""
 
 _Facts = TypeVar("_Facts")
 _Fact = TypeVar("_Fact")
@@ -27,33 +26,33 @@ class Level(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
-    """It was measured, and is as usual."""
+    """Measured, and as usual."""
     UNKNOWN = "unknown"
-    """It was not measured, or not lately: nothing bad was found, and nothing is promised."""
+    """Not measured, or not recently: nothing bad was found, but it cannot be ruled out."""
     WARN = "warn"
-    """Somebody should look."""
+    """It needs attention."""
     CRITICAL = "critical"
-    """Somebody should look now."""
+    """It needs attention now."""
 
     @property
     def badness(self) -> int:
-        """Return its place among all levels, the best first."""
+        """Return the rank of the level, from 0 for the best."""
         return tuple(Level).index(self)
 
 
 class Result(StrEnum):
-    """What a check found, without how bad it is."""
+    """The result of a check, regardless of its level."""
 
     PASSED = "passed"
-    """It was measured, and is not the cause."""
+    """Measured, and not the cause."""
     FAILED = "failed"
-    """It was measured, and is a cause."""
+    """Measured, and a cause."""
     UNKNOWN = "unknown"
     """It could not be measured."""
 
 
 class Unread(Exception):
-    """A fact that could not be read; checks that need the fact raise it, see `known`."""
+    """A fact that could not be read; `known` raises it in checks that need the fact."""
 
     def __init__(self, why: str) -> None:
         """Keep the reason, which is a sentence."""
@@ -62,7 +61,7 @@ class Unread(Exception):
 
 
 class Culprit(Struct, frozen=True, kw_only=True):
-    """What causes at least half of a trouble."""
+    """What causes at least half of a problem."""
 
     what: str
     """kind, queue, client or job."""
@@ -73,7 +72,7 @@ class Culprit(Struct, frozen=True, kw_only=True):
 
 
 class Link(Struct, frozen=True, kw_only=True):
-    """A page of the dashboard where a finding is mended or seen more closely."""
+    """A page of the dashboard where a finding can be fixed or examined."""
 
     label: str
     page: str
@@ -89,22 +88,22 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What was found of one possible cause, and what to say if it is the cause."""
+    """The result of the check for one possible cause, and the words for it if it is the cause."""
 
     name: str = ""
-    """The check's, such as `served`."""
+    """The name of the check, such as `served`."""
     label: str = ""
-    """What is true if the check passes: Queues are served."""
+    """What is true if the check passes, such as `Queues are served`."""
     level: Level = Level.OK
     evidence: str = ""
     """One or two sentences."""
     link: Link | None = None
     cause: str = ""
-    """What programs know the cause by; empty for what is not one of the health report's."""
+    """The cause's name for programs; empty if it is not one of the health report's causes."""
     title: str = ""
-    """The finding in a few words: Nobody works queue mail."""
+    """The finding in a few words, such as `Nobody works queue mail.`"""
     headline: str = ""
-    """One sentence with figures and what is usual; empty if the evidence says it."""
+    """One sentence with the figures now and usually; empty if the evidence has them."""
     detail: str = ""
     """Further sentences; empty if there is nothing to add."""
     culprit: Culprit | None = None
@@ -118,18 +117,18 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(Finding, frozen=True, kw_only=True):
-    """The worst finding of several checks, or that nothing was found."""
+    """The worst finding of several checks, or a calm one if none failed."""
 
     checks: Sequence[Finding]
-    """What every check found, in the order in which causes bring about one another."""
+    """The findings of all checks, causes before their consequences."""
 
 
 Check = tuple[str, str, Callable[[_Facts], Finding | None]]
-"""A check's name, its label, and what looks for it in the facts: None if it does not apply."""
+"""A check's name, its label, and its function, which returns None if it does not apply."""
 
 
 def examine(facts: _Facts, checks: Iterable[Check[_Facts]]) -> list[Finding]:
-    """Return what each check that applies finds; a fact that could not be read makes it unknown."""
+    """Return the findings of the checks that apply; those whose facts are Unread are unknown."""
     findings = []
     for name, label, check in checks:
         try:
@@ -167,29 +166,29 @@ def known(fact: _Fact | Unread) -> _Fact:
 
 
 def passed(evidence: str, link: Link | None = None) -> Finding:
-    """Return that a cause was ruled out."""
+    """Return a finding that rules a cause out."""
     return Finding(evidence=evidence, link=link)
 
 
 def unknown(evidence: str, link: Link | None = None) -> Finding:
-    """Return that a cause could not be measured."""
+    """Return a finding of a cause that could not be measured."""
     return Finding(level=Level.UNKNOWN, evidence=evidence, link=link)
 
 
 def failed(evidence: str, link: Link | None = None) -> Finding:
-    """Return that a cause was found about which there is no more to say."""
+    """Return a finding of a cause without further words."""
     return Finding(level=Level.WARN, evidence=evidence, link=link)
 
 
 def culprit(what: str, name: str, share: float) -> Culprit | None:
-    """Return what owns this share of a trouble; None if it is less than half."""
+    """Return the culprit of this share of a problem; None if it is less than half."""
     if share < CULPRIT_SHARE:
         return None
     return Culprit(what=what, name=name[:_CULPRIT_LENGTH], share=share)
 
 
 def cut(name: str) -> str:
-    """Return a name as a sentence has it: long ones are cut."""
+    """Return a name for a sentence, cut if it is long."""
     return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
 
 

@@ -14,8 +14,8 @@ class Mark:
     label: str
     """In a few words, such as v1.4.2."""
     release: str = ""
-    """What was deployed, as workers tell it: a version or a commit; empty where nobody told."""
+    """The deployed version or commit, as workers report it; empty if none was reported."""
     url: str = ""
     """Where to read more; empty, or an address of http or https."""
     user: str = ""
-    """Who made it: a person, or the client that was the first of its release."""
+    """The person who made it, or the first client of the release."""

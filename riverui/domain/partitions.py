@@ -80,7 +80,7 @@ class Partition:
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Partition:
-        """Return the partition of an object out of JSON; ConfigError, or one of ODD_VALUE, for
+        """Return the partition in an object from JSON. Raises ConfigError, or one of ODD_VALUE, for
         another value.
         """
         return cls(by_args=value["by_args"], by_kind=value["by_kind"] is True)

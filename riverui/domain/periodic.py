@@ -25,14 +25,14 @@ _LATE = 2.5
 
 
 class NextRun(NamedTuple):
-    """When a periodic job comes next, as it is stored."""
+    """The next run of a periodic job, as stored."""
 
     id: str
     next_run_at: datetime
     planned_at: datetime | None
-    """The run that is inserted with it; None for what was not planned before."""
+    """The planned run that is inserted with it; None if none was planned."""
     run_requested_at: datetime | None = None
-    """The request for a run that is answered with it; then nothing else is saved."""
+    """The request for a run that this answers; then nothing else is saved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +122,7 @@ class PeriodicHistory:
         return self.runs[0].scheduled_at + usual if usual is not None and self.steady else None
 
     def overdue(self, now: datetime) -> timedelta | None:
-        """Return for how long no job has come, where one seems to be missed; else None."""
+        """Return the time since the last job if one seems to be missed; else None."""
         usual, elapsed = self.usual, now - self.runs[0].scheduled_at
         if usual is None or not self.steady or elapsed <= _LATE * usual:
             return None

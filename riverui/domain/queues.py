@@ -119,7 +119,7 @@ class QueueTerms:
 
     @classmethod
     def read(cls, value: object) -> QueueTerms:
-        """Return the rules in an object out of JSON; what cannot be read is left out."""
+        """Return the rules in an object from JSON; invalid ones are left out."""
         found: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         rate, share = found.get("rate_limit"), found.get("fair_share")
         return cls(

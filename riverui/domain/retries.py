@@ -134,16 +134,13 @@ def _backoff(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """Whether and when failed jobs are tried again. The nearest one counts, as a whole: that of the
-    worker, else that of the args type, else the client's.
-
-    ConfigError for what cannot be used.
+    """Whether and when failed jobs are retried. The worker's Retry applies as a whole, else that of
+    the args type, else the client's. Raises ConfigError for invalid values.
     """
 
     max_attempts: int | None = None
-    """How often a job is attempted at most, the first time included. New jobs are inserted with
-    it; those that allow more attempts all the same have no more than these. None leaves it to the
-    job.
+    """Maximum number of attempts, the first one included. New jobs are inserted with it; existing
+    jobs that allow more attempts get no more than these. None leaves it to the job.
     """
     wait: RetryWait | timedelta | Sequence[timedelta] | None = None
     """How long to wait after a failure: `exponential(…)`, `linear(…)`, `fixed(…)`,
@@ -151,9 +148,9 @@ class Retry:
     function of the number of failures. None leaves it to the client's `retry_policy`.
     """
     on: tuple[type[BaseException], ...] | None = None
-    """The only errors after which a job is tried again; None for all. Others discard it at once."""
+    """The only errors after which a job is retried; None for all. Others discard it at once."""
     never: tuple[type[BaseException], ...] = ()
-    """Errors that discard a job at once, even where `on` has them too."""
+    """Errors that discard a job at once, even if they are in `on` too."""
 
     def __post_init__(self) -> None:
         attempts, wait = self.max_attempts, self.wait
@@ -169,7 +166,7 @@ class Retry:
         if isinstance(wait, Sequence) and not isinstance(wait, str):
             if not wait:
                 raise ConfigError("Retry: wait needs at least one span of time.")
-            # The program could change its list later.
+            # Copy it, as the program could change its list later.
             object.__setattr__(self, "wait", tuple(wait))
             for span in wait:
                 _check_wait("Retry: each wait", span)

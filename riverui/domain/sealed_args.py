@@ -1,7 +1,5 @@
-"""How args look that are encrypted in the database, as a reader without the keys sees them.
-
-They are an object with one key, `river_encrypt`, as River Pro has it; `features/encryption` knows
-what its value means.
+"""Encrypted args in the database, as seen without the keys: an object with one key,
+`river_encrypt`, as in River Pro. `features/encryption` reads its value.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ _WHOLE = re.compile(rf'\s*\{{\s*"{SEALED}"\s*:\s*"([^"\\]*)"\s*\}}\s*', re.DOTAL
 
 
 class OpenedArgs(str):
-    """Args that were sealed: not shown where a row is printed, nor in errors about them."""
+    """Args that were sealed: hidden when a row is printed, and in errors about them."""
 
     __slots__ = ()
 
@@ -26,10 +24,10 @@ class OpenedArgs(str):
 
 
 class SealedArgs(NamedTuple):
-    """What is known of sealed args without a key."""
+    """What can be seen of sealed args without a key."""
 
     bytes: int | None
-    """How many are sealed; None if the text was cut."""
+    """Number of sealed bytes; None if the text was cut."""
 
     @property
     def words(self) -> str:
@@ -40,12 +38,12 @@ class SealedArgs(NamedTuple):
 
 
 def sealed_args(text: str, size: int | None = None) -> SealedArgs | None:
-    """Return what is known of sealed args, None for all others; `size` is that of the whole text
+    """Return what can be seen of sealed args, None for other args. `size` is that of the whole text
     if this one is cut.
     """
     if SEALED not in text[:40] or (found := _BEGIN.match(text)) is None:
         return None
-    # A list's preview ends a value that it has cut in dots, which base64 does not know.
+    # A list's preview ends a cut value with dots, which base64 does not contain.
     value, whole = found[1], bool(found[2]) and not found[1].endswith("...")
     if not whole and size is None:
         return SealedArgs(None)

@@ -7,15 +7,13 @@ from datetime import timedelta
 from math import ceil, log, sqrt
 
 GAMMA = 1.105
-"""The ratio of the ends of neighbouring bins: a bin's middle is within 5 % of all that it holds."""
+"""The ratio of the ends of neighbouring bins: a bin's middle is within 5 % of all its spans."""
 FIRST_BIN = 70
 """The bin of everything up to 1.08 milliseconds (GAMMA ** 70 microseconds), below which no wait
 matters.
 """
 LAST_BIN = 287
-"""The bin of everything from 32 days (GAMMA ** 287 microseconds): longer runs and waits count
-as that.
-"""
+"""The bin of everything from 32 days (GAMMA ** 287 microseconds) on."""
 _FIRST_BIN_END = int(GAMMA**FIRST_BIN)
 """Microseconds up to which a span is in the first bin for certain."""
 _LOG_GAMMA = log(GAMMA)

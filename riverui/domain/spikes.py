@@ -1,4 +1,4 @@
-"""Moments at which much more happened than usual."""
+"""Spikes: moments at which far more happened than usual."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct
 from riverui.domain.figures import FigureColumn, Tally
 
 _TIMES = 4
-"""As many times the usual number make a spike: what doubles is told by the health report."""
+"""How many times the usual number makes a spike; the health report shows smaller rises."""
 _LEAST = 20
-"""Of less in one column nobody needs to be told."""
+"""Smallest count in one column that makes a spike."""
 _FEWEST = 10
-"""Columns from which a usual number is told."""
+"""Fewest columns from which the usual number is computed."""
 
 
 class Spike(Struct, frozen=True, kw_only=True):
@@ -26,13 +26,13 @@ class Spike(Struct, frozen=True, kw_only=True):
     until: datetime
     """When the last of them ends."""
     most: int
-    """In one column, at most."""
+    """The highest count of a column."""
     usual: int
-    """In a column of the window, as the median."""
+    """The median count of the window's columns."""
 
 
 def spikes(columns: Sequence[FigureColumn], count: Callable[[Tally], int]) -> Iterator[Spike]:
-    """Yield the spikes of a window, the oldest first; none where too little is known."""
+    """Yield the spikes of a window, oldest first; none if there are too few figures."""
     numbers = [(column.at, count(column.tally)) for column in columns if column.tally is not None]
     if len(numbers) < _FEWEST:
         return

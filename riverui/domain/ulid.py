@@ -18,7 +18,7 @@ def ulid(now: datetime) -> str:
 
 
 def ulid_of(at: datetime, text: str) -> str:
-    """Return the ULID that belongs to a time and a text: the same for the same."""
+    """Return the ULID of a time and a text, always the same for these."""
     digest = hashlib.sha256(text.encode()).digest()
     return _written(at, int.from_bytes(digest[:10], "big"))
 

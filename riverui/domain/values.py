@@ -22,10 +22,10 @@ def is_bigint(number: int) -> bool:
 
 
 MOST_QUEUE_NAME_BYTES = 64
-"""Bytes of a queue's name: River's clients allow no more."""
+"""Most bytes of a queue's name: the limit of River's clients."""
 
 MOST_KIND_CHARACTERS = 127
-"""Characters of a kind: the table's own check allows no more."""
+"""Most characters of a kind: the limit of the table's check."""
 
 _QUEUE = re.compile(r"[a-z0-9]+(?:[_|\-][a-z0-9]+)*")
 

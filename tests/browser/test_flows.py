@@ -264,7 +264,7 @@ async def test_the_move_dialog_warns_of_unserved_queues(site: Site, page: Page) 
     async with page.expect_request(lambda request: "/caution" in request.url) as asked:
         await dialog.get_by_label("Queue").fill("nobody")
     assert (await asked.value).url.endswith("/jobs/move/caution?queue=nobody")
-    await expect(dialog).to_contain_text("No client has served queue nobody lately")
+    await expect(dialog).to_contain_text("No client has served queue nobody recently")
     await dialog.get_by_label("Queue").fill("served")
     await expect(dialog.locator("#ask-caution")).to_be_hidden()
     await dialog.get_by_role("button", name="Move 1 job").click()

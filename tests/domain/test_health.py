@@ -251,7 +251,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     "all clients that report their slots are busy": (
         late(reporting={"a": reporting(SECOND), "c": reporting(HOUR, lost=True)}),
         "warn limits: limits. None. queue mail",
-        "8 jobs running (8 of 8 slots of the clients that tell theirs)",
+        "8 jobs running (8 of 8 slots of the clients that report theirs)",
     ),
     "a late queue that could not be looked into": (
         holding(UNREAD),

@@ -58,14 +58,14 @@ async def test_ticked_jobs_are_moved_without_scripts(client: AsyncClient, make: 
     }
 
 
-async def test_a_queue_without_workers_is_told(client: AsyncClient, make: Make, htmx: Htmx) -> None:
+async def test_a_queue_without_workers_warns(client: AsyncClient, make: Make, htmx: Htmx) -> None:
     job_id = await make.job("scheduled")
     data = {"ids": str(job_id), "confirmed": "1", "queue": "nobody", "next": f"/jobs/{job_id}"}
     answer = await client.post("/jobs/move", data=data, headers=htmx("x", f"/jobs/{job_id}"))
     notice = parse(answer.text).one(class_="notice")
     assert "n-warning" in notice.attributes["class"]
     assert "1 job moved to queue nobody" in notice.text
-    assert "No client has served queue nobody lately" in notice.text
+    assert "No client has served queue nobody recently" in notice.text
     assert notice.link(f"Job {job_id}") == f"/jobs/{job_id}"
     # What was not moved is not warned about.
     answer = await client.post("/jobs/move", data=data, headers=htmx("x", f"/jobs/{job_id}"))
@@ -85,7 +85,7 @@ async def test_the_form_warns_of_the_queue(client: AsyncClient, make: Make, htmx
     assert form.one(id="ask-caution").children == []
     address = field.attributes["hx-get"]
     for name, told in {
-        "nobody": "No client has served queue nobody lately: jobs wait there until one does.",
+        "nobody": "No client has served queue nobody recently: jobs wait there until one does.",
         "held": "Queue held is paused: jobs wait there until it is resumed.",
         "served": "",
         "No name": "",
@@ -166,7 +166,7 @@ async def test_all_that_match(app: Starlette, client: AsyncClient, make: Make) -
     answer = await client.post(form.attributes["action"], data=data)
     await finished(app)
     page = parse((await client.get(answer.headers["location"])).text)
-    assert "No client has served queue slow lately" in page.one(id="notices").text
+    assert "No client has served queue slow recently" in page.one(id="notices").text
     text = page.one(id="operation").text
     assert "3 of 3 processed" in text
     assert "Moved2" in text

@@ -253,7 +253,7 @@ def test_why_a_running_job_looks_stuck() -> None:
         ({"attempted_at": NOW - MINUTE}, served, ""),
         ({"attempted_at": NOW - 90 * MINUTE}, served, "running for 1 h 30 m"),
         (asked, served, "requested 2 m 0 s ago"),
-        ({"attempted_at": NOW - MINUTE}, silent, "may be gone"),
+        ({"attempted_at": NOW - MINUTE}, silent, "may have died"),
         ({"attempted_at": None}, served, ""),
     ]
     with cases() as case:

@@ -1,1 +1,1 @@
-"""Why a job is not running: what was read around it becomes ordered checks with evidence."""
+"""Explains why a job is not running: facts become ordered checks with evidence."""

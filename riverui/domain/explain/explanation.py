@@ -1,4 +1,4 @@
-"""Why a job is not running: its checks in order, and those of its own row and client."""
+"""Explains why a job is not running: all checks in order, and those of its row and client."""
 
 from __future__ import annotations
 
@@ -49,28 +49,28 @@ _NO_LEADER = "There is no leader at the moment, and only the leader"
 
 
 def explain(facts: JobFacts) -> Diagnosis:
-    """Return the checks that fit the job's state, and the first reason that they found."""
+    """Return the checks that fit the job's state, and the first reason found."""
     return diagnose("explain", examine(facts, _checks(facts)), Finding(headline=_calm(facts)))
 
 
 def stuck(job: JobShowRow, queue: QueueRow | Unread | None, now: datetime) -> str | None:
-    """Return why a running job looks stuck, in words; None when it does not."""
+    """Return why a running job looks stuck, in words; None if it does not."""
     if job.state is not JobState.RUNNING or job.attempted_at is None:
         return None
     if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > CANCEL_UNHEARD_AFTER:
         return (
-            f"Cancellation was requested {duration(since)} ago, but it is still running: "
-            "its worker may be gone or not listening, or the job may be ignoring the cancellation."
+            f"Cancellation was requested {duration(since)} ago, but it is still running: its worker"
+            " may have died or may not be listening, or the job may be ignoring the cancellation."
         )
-    gone = "The worker of this job may be gone; River's leader rescues such jobs after an hour."
+    rescue = "The worker of this job may have died; River's leader rescues such jobs after an hour."
     if isinstance(queue, QueueRow) and queue.updated_at is None:
-        return f"No client has ever served its queue. {gone}"
+        return f"No client has ever served its queue. {rescue}"
     if isinstance(queue, QueueRow) and queue.updated_at and now - queue.updated_at > SILENT_AFTER:
-        return f"No client has served its queue for {duration(now - queue.updated_at)}. {gone}"
+        return f"No client has served its queue for {duration(now - queue.updated_at)}. {rescue}"
     if (running := now - job.attempted_at) > RESCUED_AFTER:
         return (
             f"It has been running for {duration(running)}. Unless it has a long timeout of its own,"
-            " its worker may be gone; River's leader rescues such jobs after an hour by default."
+            " its worker may have died; River's leader rescues such jobs after an hour by default."
         )
     return None
 
@@ -87,7 +87,7 @@ def _calm(facts: JobFacts) -> str:
     unseen = not isinstance(facts.work, Unread) and facts.work.kind_at is None
     if unseen and facts.now - job.scheduled_at > STARVED_AFTER:
         return (
-            f"It is next in line, but no job of kind {job.kind} was taken lately: perhaps no"
+            f"It is next in line, but no job of kind {job.kind} was taken recently: perhaps no"
             " client of its queue has a worker for it."
         )
     return "It is next in line, and nothing was found that holds it up."
@@ -146,7 +146,7 @@ def _due_in(facts: JobFacts) -> Finding:
 
 
 def _leader(facts: JobFacts) -> Finding | None:
-    """Return whether a client makes due jobs available, and rescues lost ones."""
+    """Return whether there is a leader, which makes due jobs available and rescues lost ones."""
     job = facts.job
     if job.state not in (JobState.SCHEDULED, JobState.RETRYABLE, JobState.RUNNING):
         return None
@@ -179,7 +179,7 @@ def _client(facts: JobFacts) -> Finding | None:
     later = taken is not None and (job.attempted_at is None or taken > job.attempted_at)
     if taken is not None and later and now - taken < REPORTED_WITHIN:
         return passed(f"{name} runs it, and took another job {duration(now - taken)} ago.")
-    return unknown(f"{name} runs it, and has given no other sign of life in this queue lately.")
+    return unknown(f"{name} runs it, and has given no other sign of life in this queue recently.")
 
 
 def _lock(facts: JobFacts) -> Finding | None:
@@ -202,7 +202,7 @@ def _lock(facts: JobFacts) -> Finding | None:
     doing = f", which is {lock.state}" if lock.state else ""
     since = f" for {duration(facts.now - lock.since)}" if lock.since else ""
     kept = (
-        "clients pass it over" if job.state is JobState.AVAILABLE else "nobody else can change it"
+        "clients pass it over" if job.state is JobState.AVAILABLE else "nothing else can change it"
     )
     return failed(f"Its row is locked by the transaction of {who}{doing}{since}: {kept}.")
 
@@ -221,13 +221,13 @@ CHECKS: Sequence[Check[JobFacts]] = (
     ("line", "Next in line", next_in_line),
     ("slots", "Free slots", slots),
 )
-"""What may keep a job from running, but for features. What holds up all jobs comes before what
-holds up one; the first check that fails is the headline.
+"""The checks for what may keep a job from running, without those of features. Causes that hold up
+all jobs come first; the first check that fails gives the headline.
 """
 
 
 def _checks(facts: JobFacts) -> Iterator[Check[JobFacts]]:
-    """Yield all checks, those of features where they belong."""
+    """Yield all checks, with those of features in their places."""
     for check in CHECKS:
         yield check
         for hold, found in facts.holds.items():

@@ -1,4 +1,4 @@
-"""What is read around a job that does not run: the facts of its explanation."""
+"""The facts from which a job's explanation is made."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ REPORTED_WITHIN = timedelta(minutes=12)
 minutes, and a report may be slow.
 """
 SILENT_AFTER = timedelta(minutes=25)
-"""How long nobody has reported a queue before a running job's worker is taken for lost: two reports
-missed, and a little.
+"""How long a queue may go unreported before the worker of its running job counts as lost: two
+missed reports, and a little.
 """
 RESCUED_AFTER = timedelta(hours=1)
-"""River's default of RescueStuckJobsAfter: the leader takes jobs that run longer for lost."""
+"""River's default of RescueStuckJobsAfter: jobs that run longer count as lost to the leader."""
 CANCEL_UNHEARD_AFTER = timedelta(minutes=1)
 """How long a worker may take to end a job that it was asked to cancel: it hears of the request
 within seconds, and the job may have to clean up.
@@ -41,18 +41,18 @@ class JobHolder(NamedTuple):
 
     id: int
     client: str
-    """Who works it; empty if the row names nobody."""
+    """The client that works it; empty if the row names none."""
 
 
 class ShareLine(NamedTuple):
-    """The keys of the jobs that wait in a queue with fair shares, as far as they were read."""
+    """The keys of the waiting jobs of a queue with fair shares, as far as they were read."""
 
     key: str | None
     """The job's own; None if the job was deleted."""
     before: int
     """Jobs of the same key that come before it."""
     reached: bool
-    """Whether the job itself was among those looked at."""
+    """Whether the job itself was among those read."""
     keys: int
     """Other keys with waiting jobs."""
     others: Mapping[str, int]
@@ -62,7 +62,7 @@ class ShareLine(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Return whether all that wait were looked at, and are named."""
+        """Return whether all waiting jobs were read and their keys are named."""
         return self.looked_at < self.window and len(self.others) == self.keys
 
 
@@ -71,33 +71,33 @@ class JobLine(Struct, frozen=True, kw_only=True):
 
     before: int
     more_urgent: int
-    """Those among them with a lower priority number."""
+    """Those of them with a lower priority number."""
     cap: int
 
 
 class QueueWork(Struct, frozen=True, kw_only=True):
-    """What a queue's clients were seen to do, among its running and newest attempted jobs."""
+    """The work of a queue's clients, as seen from its running and newest attempted jobs."""
 
     running: int
     """Exact below `cap`."""
     cap: int
     clients: Mapping[str, datetime]
-    """When each client took a job of this queue last; the newest few."""
+    """When each client last took a job of this queue; the newest few."""
     started: Mapping[int, datetime]
-    """When a job of each priority was taken last."""
+    """When a job of each priority was last taken."""
     kind_at: datetime | None
-    """When a job of the kind in question was taken last, by a client that has a worker for it."""
+    """When a job of the kind in question was last taken by a client with a worker for it."""
     unknown_at: datetime | None
     """When a job of the kind was last taken by a client without a worker for it, and failed."""
     kind_running: Sequence[str]
     """Clients that run a job of the kind."""
     ends: Sequence[datetime]
-    """When jobs completed, in any order; all that did since `ends_since`."""
+    """When jobs completed, in any order: all since `ends_since`."""
     ends_since: datetime
 
 
 class Overtaking(Struct, frozen=True, kw_only=True):
-    """Jobs of other kinds that come after a job in its queue and were taken before it, since it was
+    """Jobs of other kinds that come after a job in its queue but were taken before it, since it was
     due and since a job of its own kind was taken.
     """
 
@@ -105,29 +105,29 @@ class Overtaking(Struct, frozen=True, kw_only=True):
     """Exact below `cap`."""
     cap: int
     kind_at: datetime | None
-    """When a job of its own kind was taken last, among more jobs than `QueueWork` looks at."""
+    """When a job of its own kind was last taken, among more jobs than `QueueWork` reads."""
     kind_by: str | None
-    """Which client took that."""
+    """The client that took it."""
 
 
 class KindReports(Struct, frozen=True, kw_only=True):
-    """What the clients of a queue report of a kind with their signs of life."""
+    """What the clients of a queue report about a kind with their heartbeats."""
 
     working: Sequence[str]
     """Live clients that work it."""
     others: frozenset[str]
-    """Live clients that do not."""
-    gone: frozenset[str]
-    """Clients that stopped giving signs of life."""
+    """Live clients that do not work it."""
+    stopped: frozenset[str]
+    """Clients whose heartbeats stopped."""
     complete: bool
-    """Whether all live clients that give signs of life report their kinds."""
+    """Whether all live clients report their kinds."""
 
 
 class JobLock(Struct, frozen=True, kw_only=True):
-    """What Postgres knows of the lock on a job's row."""
+    """Postgres's data about the lock on a job's row."""
 
     transaction: int
-    """The last that locked or changed it and has not been forgotten; 0 for none."""
+    """The last one that locked or changed the row, as far as Postgres remembers it; 0 for none."""
     pid: int | None
     """The server process of that transaction, while it runs."""
     client: str | None
@@ -157,13 +157,13 @@ class Hold(Generic[_Found]):
     """A feature's reason why a job is not running: the check that its explanation has for it."""
 
     name: str
-    """The check's."""
+    """The name of the check."""
     label: str
-    """What is true if it passes."""
+    """What is true if the check passes."""
     after: str
     """The check that it comes after: `state` if it holds pending jobs, `lock` if waiting ones."""
     check: Callable[[JobFacts, _Found], Finding | None]
-    """Return what the feature's fact says; None for nothing."""
+    """Return the finding of the feature's fact; None if there is nothing to say."""
     pending: str = ""
     """What makes a pending job available, in words that follow “It is pending: ”."""
     reorders: bool = False
@@ -171,7 +171,7 @@ class Hold(Generic[_Found]):
 
 
 class JobFacts(Struct, kw_only=True):
-    """A job and what was read around it, filled as it is read."""
+    """A job and the facts read about it, filled in one by one."""
 
     job: JobShowRow
     now: datetime
@@ -183,17 +183,16 @@ class JobFacts(Struct, kw_only=True):
     slots: QueueSlots | None = None
     """None if no client reports them."""
     overtaking: Overtaking | Unread | None = None
-    """Who overtook it; None if it has not been due for long, or a client reports its kind."""
+    """Jobs that overtook it; None if it was not due for long, or a client reports its kind."""
     kind_reports: KindReports | None = None
-    """None if no client of its queue gives signs of life."""
+    """None if no client of its queue sends heartbeats."""
     terms: QueueTerms = field(default_factory=QueueTerms)
     """The rules by which most clients work its queue, as far as they report them."""
     holds: dict[Hold[Any], Any] = field(default_factory=dict)
-    """What features found of it, each a fact of the feature's own or Unread; those that found
-    nothing are left out.
+    """The facts that features found about it, or Unread; features that found nothing are left out.
     """
     batch: BatchTerms | None = None
-    """How jobs of its kind are batched; None if they are worked one by one, as far as is known."""
+    """How jobs of its kind are batched; None if they are worked one by one, as far as known."""
 
     @property
     def reordered(self) -> bool:

@@ -32,9 +32,9 @@ def limits_link(facts: JobFacts) -> Link:
 
 def origin(override: bool) -> str:
     """Return where a limit comes from, as part of a sentence."""
-    return "set here" if override else "as its clients are configured"
+    return "set for the queue" if override else "as its clients are configured"
 
 
 def of_key(key: str) -> str:
-    """Return of which key something is, with a space before it; empty for no key."""
+    """Return the key as part of a sentence, with a space before it; empty for no key."""
     return f" of {cut(key)}" if key else ""

@@ -1,4 +1,4 @@
-"""Whether a job's queue is worked, its kind known, and which jobs come before it."""
+"""Checks of a job's queue: whether it is worked, its kind is known, and which jobs come first."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from riverui.domain.text import counted
 from riverui.domain.time import duration
 
 _FEWEST_ENDS = 20
-"""Ends from which a pace is known: with fewer, chance makes half of it."""
+"""Fewest ended jobs for a pace: with fewer, half of it is chance."""
 _STEADY = 2.0
-"""How many times as many jobs one half of the time may have ended as the other, for a pace."""
+"""Largest ratio between the jobs ended in the two halves of the time, for a steady pace."""
 
 
 def pace(work: QueueWork, now: datetime) -> float | None:
-    """Return how many jobs of the queue end in a second; None if they are few or uneven."""
+    """Return how many jobs of the queue end per second; None if too few, or at an uneven pace."""
     span = now - work.ends_since
     if len(work.ends) < _FEWEST_ENDS or span <= timedelta(0):
         return None
@@ -55,7 +55,7 @@ def not_paused(facts: JobFacts) -> Finding | None:
 
 
 def served(facts: JobFacts) -> Finding | None:
-    """Return who has given a sign of serving the queue: by a report, or by taking a job."""
+    """Return whether a client serves the queue, as shown by a report or by taking a job."""
     if _begun(facts):
         return None
     name, now, work = facts.job.queue, facts.now, facts.work
@@ -67,13 +67,13 @@ def served(facts: JobFacts) -> Finding | None:
         if now - taken < REPORTED_WITHIN:
             return passed(f"{client} took a job of this queue {duration(now - taken)} ago.")
     if isinstance(facts.queue, Unread):
-        return unknown("Whether any client serves the queue cannot be told without its row.")
+        return unknown("Without the queue's row it is unknown whether a client serves it.")
     if facts.queue.updated_at is None:
-        return unknown(f"Queue {name} has a row that says nothing of when it was served.")
+        return unknown(f"Queue {name} has a row that does not say when it was last served.")
     silent = now - facts.queue.updated_at
     if silent > REPORTED_WITHIN:
         return failed(
-            f"Nobody serves queue {name}: no client has reported it for {duration(silent)}."
+            f"No client serves queue {name}: no client has reported it for {duration(silent)}."
         )
     return passed(
         f"A client reported this queue {duration(silent)} ago; clients do so every 10 minutes."
@@ -98,7 +98,7 @@ def kind_known(facts: JobFacts) -> Finding | None:
             f"A job of kind {job.kind} was taken {duration(now - work.unknown_at)} ago, and failed:"
             " its client has no worker for it."
         )
-    others = reports.others | reports.gone if reports is not None else frozenset()
+    others = reports.others | reports.stopped if reports is not None else frozenset()
     if running := [client for client in work.kind_running if client not in others]:
         return passed(f"{running[0]} runs a job of kind {job.kind}.")
     if (unworked := _unworked(facts, work, known(facts.overtaking))) is not None:
@@ -109,20 +109,20 @@ def kind_known(facts: JobFacts) -> Finding | None:
             f" {duration(now - work.kind_at)} ago."
         )
     return unknown(
-        f"No job of kind {job.kind} is among those of this queue that were taken lately; which"
+        f"No job of kind {job.kind} is among those of this queue that were taken recently; which"
         " kinds its clients work is not in the database."
     )
 
 
 def _unworked(facts: JobFacts, work: QueueWork, passed: Overtaking | None) -> Finding | None:
-    """Return that nobody seems to work the job's kind, by what clients report and by the jobs that
-    overtook it; None if neither says so.
+    """Return a finding if no client seems to work the job's kind, judging by the kinds that clients
+    report and by the jobs that overtook it; else None.
     """
     job, now, reports = facts.job, facts.now, facts.kind_reports
     overtaken = passed is not None and passed.jobs > 0
     if reports is not None and reports.complete and reports.others:
-        reporting = reports.others | reports.gone
-        # Clients that do not report may have ended, or be Go's.
+        reporting = reports.others | reports.stopped
+        # Clients that do not report may have ended, or may be Go clients.
         silent = [
             client
             for client, at in work.clients.items()
@@ -151,13 +151,13 @@ def _unworked(facts: JobFacts, work: QueueWork, passed: Overtaking | None) -> Fi
 
 
 def _held_back(facts: JobFacts) -> bool:
-    """Return whether clients may pass the job over for another reason than its kind."""
+    """Return whether clients may skip the job for another reason than its kind."""
     locked = isinstance(facts.lock, JobLock) and facts.lock.pid is not None
     return locked or bool(facts.holds)
 
 
 def starved(facts: JobFacts) -> Finding | None:
-    """Return whether more urgent jobs take all that the clients can do."""
+    """Return whether more urgent jobs take all of the clients' capacity."""
     job = facts.job
     if not facts.in_line or facts.reordered:
         return None
@@ -177,7 +177,7 @@ def starved(facts: JobFacts) -> Finding | None:
         )
     waited = facts.now - job.scheduled_at
     if urgent is not None and facts.now - urgent <= STARVED_AFTER and waited > STARVED_AFTER:
-        last = f"for {duration(facts.now - own)}" if own is not None else "lately"
+        last = f"for {duration(facts.now - own)}" if own is not None else "recently"
         return failed(
             f"More urgent jobs keep it waiting: {ahead}, and none of priority {job.priority} or"
             f" less was taken {last}."

@@ -1,6 +1,5 @@
-"""The health report: is work flowing, is it succeeding, can the figures be trusted.
-
-Each answer comes with its evidence, the causes that were ruled out, and one action.
+"""The health report: is work flowing, is it succeeding, can the figures be trusted. Each answer has
+its evidence, the causes that were ruled out, and one action.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from riverui.domain.findings import Diagnosis, Level
 
 
 class Cause(StrEnum):
-    """What was found to be behind the trouble."""
+    """The cause of a problem."""
 
     NONE = ""
     NOBODY_WORKS = "nobody_works"
-    """No client takes jobs: of any queue, or of one."""
+    """No client takes jobs, of one queue or of any."""
     LOST_CLIENT = "lost_client"
     """A client holds jobs and gives no sign of life."""
     PAUSED = "paused"
-    """Jobs wait in queues that somebody paused."""
+    """Jobs wait in paused queues."""
     LEADERLESS = "leaderless"
     """No client leads: due jobs are not made available."""
     BLOCKED = "blocked"
@@ -32,17 +31,17 @@ class Cause(StrEnum):
     NOTIFICATIONS = "notifications"
     """Postgres's queue of notifications fills up."""
     RETRY_STORM = "retry_storm"
-    """Most of what waits has failed before, and takes the place of new jobs."""
+    """Most waiting jobs have failed before, and delay new ones."""
     FLOOD = "flood"
-    """One kind came in such numbers that it owns most of what waits."""
+    """Most waiting jobs are of one kind, of which unusually many were inserted."""
     SLOW_KIND = "slow_kind"
     """A kind takes far longer than usual, and holds most of the slots."""
     UNKNOWN_KIND = "unknown_kind"
-    """Jobs of a kind wait that no client seems to work."""
+    """Jobs wait of a kind that no client seems to work."""
     LATE = "late"
     """Jobs wait for longer than usual, and the cause could not be read."""
     LIMITS = "limits"
-    """More jobs come than the clients can do: all are busy."""
+    """More jobs come than the clients can work: all are busy."""
     DEPLOY = "deploy"
     """Failures rise since a deploy."""
     FAILURES = "failures"
@@ -83,5 +82,5 @@ class HealthReport(Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
-        """Return what the worst answer says, in two sentences."""
+        """Return the words of the worst answer, in two sentences."""
         return f"{self.worst.title} {self.worst.headline}"

@@ -44,11 +44,11 @@ from riverui.domain.text import counted
 from riverui.domain.time import duration
 
 FLOOD_TIMES = 3.0
-"""How many times as many jobs of a kind as usual are a flood rather than a busy hour."""
+"""How many times the usual number of jobs of a kind is a flood rather than a busy hour."""
 SLOW_TIMES = 3.0
-"""How many times as long as usual a kind's runs may take: other args explain less than that."""
+"""How many times the usual run time a kind may take: different args explain less than that."""
 _NEWEST = 5
-"""Minutes of runs that say how slow a kind is now: trouble is minutes old when somebody looks."""
+"""Minutes of runs that show how slow a kind is now: problems are minutes old when seen."""
 
 
 class _Backlog(Struct, frozen=True, kw_only=True):
@@ -79,30 +79,30 @@ class _Backlog(Struct, frozen=True, kw_only=True):
         return Link(label=label, page="jobs", state=state, queue=self.name, kind=kind)
 
     def usual(self, kind: str) -> Usual | None:
-        """Return what is usual of a kind."""
+        """Return what is usual for a kind."""
         return usual(self.facts.kind_hours.get(kind), self.facts.kind_weeks.get(kind), self.facts)
 
 
 def backlog(facts: HealthFacts, late: LateQueue, others: str) -> list[Finding]:
-    """Return what keeps a queue behind whose clients take jobs: one cause is found, those before it
-    are ruled out or unknown. `others` is a sentence about further queues.
+    """Return why a queue is behind although its clients take jobs. The last finding is the cause;
+    those before it are ruled out or unknown. `others` is a sentence about further queues.
     """
     queue = _Backlog(facts=facts, late=late)
     causes: list[Finding] = []
     for check in _CHECKS:
         causes += examine(queue, [check])
         if causes[-1].result is Result.FAILED:
-            # It brings about what the checks after it would find.
+            # It causes what the following checks would find.
             break
     causes[-1] = replace(causes[-1], detail=f"{causes[-1].detail} {others}".strip())
     return causes
 
 
 def _worked(queue: _Backlog) -> Finding:
-    """Return whether all kinds that wait are worked."""
+    """Return whether all waiting kinds are worked."""
     facts, waiting = queue.facts, queue.waiting
     if not waiting.kinds:
-        return passed("Nothing of it waits any more.")
+        return passed("None of its jobs wait any more.")
     orphans = unworked(facts, queue.name)
     if not orphans:
         kind, owned = _most(waiting)
@@ -134,7 +134,7 @@ def _worked(queue: _Backlog) -> Finding:
 
 
 def _retries(queue: _Backlog) -> Finding:
-    """Return whether most of what waits has been tried before."""
+    """Return whether most waiting jobs have been tried before."""
     kinds, total = queue.waiting.kinds, queue.waiting.looked_at
     count = sum(found.retries for found in kinds.values())
     if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
@@ -155,10 +155,10 @@ def _retries(queue: _Backlog) -> Finding:
 
 
 def _flood(queue: _Backlog) -> Finding:
-    """Return whether one kind owns what waits, and came in far greater numbers than usual."""
+    """Return whether most waiting jobs are of one kind, and far more than usual were inserted."""
     facts, waiting = queue.facts, queue.waiting
     if not waiting.kinds:
-        return passed("Nothing of it waits any more.")
+        return passed("None of its jobs wait any more.")
     kind, owned = _most(waiting)
     share = owned.jobs / waiting.looked_at
     if share < CULPRIT_SHARE:
@@ -170,7 +170,7 @@ def _flood(queue: _Backlog) -> Finding:
     if usually := queue.usual(kind):
         normal = max(usually.tally.inserted, usually.tally.ended) * (RECENT / usually.span)
     else:
-        # So few ended before that there is nothing to compare with: the kind is new.
+        # The kind is new: too few ended before to compare with.
         normal = _before(facts, kind)
     numbers = f"{came:,} came in {SPAN}, usually {normal:,.0f}."
     if came < FEWEST_ENDS or came < max(normal, 1.0) * FLOOD_TIMES:
@@ -226,7 +226,7 @@ def _slow(queue: _Backlog) -> Finding:
 
 
 def _limits(queue: _Backlog) -> Finding:
-    """Return that all clients of a queue are busy: the cause that is left if jobs are taken."""
+    """Return that all clients of a queue are busy: the remaining cause if jobs are taken."""
     facts, waiting = queue.facts, queue.facts.waiting_in(queue.name)
     unread = isinstance(waiting, Unread)
     finding = Finding(
@@ -261,7 +261,7 @@ _CHECKS: Sequence[Check[_Backlog]] = (
 
 
 def _most(waiting: QueueWaiting) -> tuple[str, WaitingKind]:
-    """Return the kind of which most jobs wait."""
+    """Return the kind with most waiting jobs."""
     return max(waiting.kinds.items(), key=lambda item: item[1].jobs)
 
 
@@ -273,11 +273,11 @@ def _slots(queue: _Backlog) -> str:
     most, taken = (
         sum(numbers) for numbers in zip(*(c.slots[queue.name] for c in reports), strict=True)
     )
-    return f" ({taken:,} of {most:,} slots of the clients that tell theirs)"
+    return f" ({taken:,} of {most:,} slots of the clients that report theirs)"
 
 
 def _before(facts: HealthFacts, kind: str) -> float:
-    """Return the mean of how many jobs of a kind ended within RECENT, however few they were."""
+    """Return the usual number of jobs of a kind that end within RECENT, even if few."""
     hour = facts.kind_hours.get(kind)
     if hour is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Who works: whether somebody takes the jobs of every queue, and whether a client is lost."""
+"""Checks of clients: whether the jobs of every queue are taken, and whether a client is lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from riverui.domain.time import duration
 LOST_AFTER = timedelta(minutes=5)
 """How long a client that holds jobs may give no other sign of life: many rounds of polling."""
 OVERRUN_TIMES = 10.0
-"""How many times as long as the slowest of its kind a job may run before its client is doubted."""
+"""How many times as long as the slowest of its kind a job may run before its client is suspect."""
 NOT_TAKEN_AFTER = timedelta(minutes=1)
 """How long jobs of a queue may wait without any being taken: clients poll every second."""
 
@@ -44,8 +44,8 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]]:
     """Return the clients that seem to be lost, with the jobs that they hold. Raise Unread if the
     running jobs could not be read.
 
-    A client is lost if it reports itself and stopped, or if it has taken no job for a while and
-    holds one that runs far longer than the slowest of its kind.
+    A client is lost if its heartbeats stopped, or if it has taken no job for a while and holds one
+    that runs far longer than the slowest of its kind.
     """
     running = known(facts.running)
     held: dict[str, list[RunningJob]] = {}
@@ -75,7 +75,7 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]]:
 
 
 def unserved(facts: HealthFacts) -> list[LateQueue]:
-    """Return the late queues of which nobody takes jobs, as far as is known."""
+    """Return the late queues whose jobs no client takes, as far as known."""
     if isinstance(facts.running, Unread):
         return []
     lost = lost_clients(facts)
@@ -87,7 +87,7 @@ def unserved(facts: HealthFacts) -> list[LateQueue]:
         if late.name in busy or isinstance(waiting, Unread):
             continue
         if only_unworked(facts, late.name):
-            # Its clients live, and have no worker for what waits.
+            # Its clients are alive, but have no worker for the waiting kinds.
             continue
         if facts.running.full and late.row.running and late.name not in seen:
             # Its running jobs are not among those that were read.
@@ -98,7 +98,7 @@ def unserved(facts: HealthFacts) -> list[LateQueue]:
 
 
 def served(facts: HealthFacts) -> Finding:
-    """Return whether somebody takes the jobs of every queue that waits."""
+    """Return whether a client takes the jobs of every queue with waiting jobs."""
     queues, late = known(facts.queues), late_queues(facts)
     if not late and len(queues) >= facts.queue_limit:
         return unknown(f"Only the first {facts.queue_limit:,} queues were looked at.")
@@ -115,7 +115,7 @@ def served(facts: HealthFacts) -> Finding:
         return passed(f"Jobs of {among(busy)} are being taken.")
     if any(job.queue == idle[0].name for job in running.jobs):
         # Its clients are known and lost: `clients` reports that.
-        return passed("Clients serve every queue that waits, or did until lately.")
+        return passed("Clients serve every queue that waits, or did until recently.")
     lost = lost_clients(facts)
     alive = any(job.client not in lost for job in running.jobs)
     if alive or facts.leads or isinstance(facts.leader, Unread):
@@ -127,20 +127,20 @@ def served(facts: HealthFacts) -> Finding:
         cause=Cause.NOBODY_WORKS,
         title="No client works.",
         headline=f"{total}, the oldest for {idle[0].words}.",
-        detail="Start workers, or look why they ended.",
+        detail="Start workers, or find out why they ended.",
         link=Link(label="See the queues", page="queues"),
     )
 
 
 def _nobody_works(facts: HealthFacts, idle: Sequence[LateQueue]) -> Finding:
-    """Return that nobody works the first of these queues."""
+    """Return that no client works the first of these queues."""
     worst = idle[0]
     waiting = known(facts.waiting_in(worst.name))
     count = sum(q.row.available for q in idle)
     kinds = [*waiting.kinds]
     only = f"Or its clients have no worker for {cut(kinds[0])}." if len(kinds) == 1 else ""
     at = waiting.taken_at
-    since = f"the last one {duration(facts.now - at)} ago" if at else "none lately"
+    since = f"the last one {duration(facts.now - at)} ago" if at else "none recently"
     waits = capital(wait(available([worst.row], facts)))
     return Finding(
         level=worst.level,
@@ -171,7 +171,7 @@ def clients(facts: HealthFacts) -> Finding:
         silent = f"has taken no job for {duration(facts.now - max(signs))}"
     else:
         silent = "gives no sign of life"
-    others = f"{len(lost) - 1:,} more seem to be gone as well. " if len(lost) > 1 else ""
+    others = f"{len(lost) - 1:,} more seem to be lost as well. " if len(lost) > 1 else ""
     stands = {late.name for late in unserved(facts)} & {job.queue for job in own}
     kinds = Counter(job.kind for job in own)
     holds = counted(len(own), "job")

@@ -1,4 +1,4 @@
-"""Whether the database is well, as far as jobs suffer from it."""
+"""Checks of the database, as far as it affects jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riverui.domain.time import duration
 BLOCKED_WARN_AFTER = timedelta(seconds=30)
 """How long a statement on River's tables may wait for a lock: theirs take milliseconds."""
 BLOCKED_CRITICAL_AFTER = timedelta(minutes=2)
-"""How long such a wait may last before nobody can have meant it."""
+"""How long such a wait may last before it cannot be intended."""
 OPEN_WARN_AFTER = timedelta(minutes=10)
 """How long a transaction may be open: dead rows pile up from then on, and fetching slows down."""
 OPEN_CRITICAL_AFTER = timedelta(hours=1)
@@ -21,7 +21,7 @@ OPEN_CRITICAL_AFTER = timedelta(hours=1)
 NOTIFICATIONS_WARN = 0.5
 """How full (0 to 1) the queue of notifications may be; Postgres itself warns from there on."""
 NOTIFICATIONS_CRITICAL = 0.9
-"""How full (0 to 1) it may be before inserts are about to fail: they do once it is full."""
+"""How full (0 to 1) it may be before inserts are about to fail, as they do when it is full."""
 
 _ABOUT = Link(label="See the database", page="about")
 
@@ -91,7 +91,7 @@ def notifications(facts: HealthFacts) -> Finding:
 
 
 def primary(facts: HealthFacts) -> Finding:
-    """Return whether what was read comes from the primary server."""
+    """Return whether the facts were read from the primary server."""
     if known(facts.database).standby:
         return unknown("They are read from a standby, which may lag behind.")
     return passed("They are read from the primary server.")

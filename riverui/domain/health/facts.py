@@ -1,4 +1,4 @@
-"""What is read of a database's jobs as a whole: the facts of the health report."""
+"""The facts from which the health report is made."""
 
 from __future__ import annotations
 
@@ -37,48 +37,48 @@ class RunningJobs(Struct, frozen=True, kw_only=True):
 
 
 class WaitingKind(Struct, frozen=True, kw_only=True):
-    """Jobs of one kind among those that come next in a queue."""
+    """Jobs of one kind among the next jobs of a queue."""
 
     jobs: int
     retries: int
-    """Those among them that have been tried before."""
+    """Those of them that have been tried before."""
     since: datetime | None = None
     """Since when the first of them has been due; None if unknown."""
     taken_at: datetime | None = None
-    """When a job of the kind was taken last, among the newest of the queue."""
+    """When a job of the kind was last taken, among the newest of the queue."""
     overtaken: int = 0
-    """Jobs of other kinds that come after the first of them and were taken before it, later than
-    the last job of the kind; among the newest of the queue.
+    """Jobs of other kinds that come after the first of them but were taken before it, and later
+    than the last job of the kind; among the newest of the queue.
     """
 
 
 class QueueWaiting(Struct, frozen=True, kw_only=True):
-    """The due jobs that come next in one queue, and who took jobs of it lately."""
+    """The next due jobs of one queue, and the clients that took jobs of it recently."""
 
     jobs: int
     """How many are due; exact below `cap`."""
     cap: int
     kinds: Mapping[str, WaitingKind]
-    """By kind, of those that come next; a few hundred were looked at."""
+    """The next jobs by kind; a few hundred were read."""
     takers: Mapping[str, datetime]
-    """When each client took a job of this queue last; the newest few."""
+    """When each client last took a job of this queue; the newest few."""
 
     @property
     def looked_at(self) -> int:
-        """Return how many of the due jobs were looked at."""
+        """Return how many of the due jobs were read."""
         return sum(kind.jobs for kind in self.kinds.values())
 
     @property
     def taken_at(self) -> datetime | None:
-        """Return when a job of this queue was taken last; None if unknown."""
+        """Return when a job of this queue was last taken; None if unknown."""
         return max(self.takers.values(), default=None)
 
 
 class ReportingClient(Struct, frozen=True, kw_only=True):
-    """A client that gives signs of life."""
+    """A client that sends heartbeats."""
 
     seen_at: datetime
-    """When it gave the last one."""
+    """When it sent the last one."""
     lost: bool
     """Whether it has been silent for so long that it counts as dead."""
     slots: Mapping[str, tuple[int, int]]
@@ -98,7 +98,7 @@ class OverdueJobs(Struct, frozen=True, kw_only=True):
 
 
 class LostJob(Struct, frozen=True, kw_only=True):
-    """A job that was rescued from a lost worker again and again, and is not done."""
+    """An unfinished job that was rescued from a lost worker several times."""
 
     id: int
     queue: str
@@ -108,18 +108,18 @@ class LostJob(Struct, frozen=True, kw_only=True):
 
 
 class LostJobs(Struct, frozen=True, kw_only=True):
-    """The lost jobs among those that were looked at."""
+    """The lost jobs among those that were read."""
 
     jobs: Sequence[LostJob]
     whole: bool
-    """Whether all jobs that may be tried again were looked at."""
+    """Whether all jobs that may be retried were read."""
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
-    """A transaction of somebody else in the same database."""
+    """Another session's transaction in the same database."""
 
     pid: int | None
-    """None of a prepared transaction, which no process holds."""
+    """None for a prepared transaction, which belongs to no process."""
     client: str
     """The session's application name or user; empty if unknown."""
     state: str
@@ -128,18 +128,18 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
 
 
 class DatabaseState(Struct, frozen=True, kw_only=True):
-    """What Postgres reports of itself that matters to a queue."""
+    """Postgres's state, as far as it matters to a queue."""
 
     oldest: OpenTransaction | None
-    """The transaction that has been open longest, of those that keep Postgres from cleaning up."""
+    """The longest open transaction of those that keep Postgres from cleaning up."""
     hidden: int
-    """Sessions of which the role may see nothing."""
+    """Sessions that the role may not see."""
     blocked: int
     """Sessions that wait for a lock with a statement on River's tables."""
     blocked_since: datetime | None
     """When the first of those statements began."""
     blocker: OpenTransaction | None
-    """Who holds the lock that the first of them waits for; None if unknown."""
+    """The transaction that holds the lock the first of them waits for; None if unknown."""
     notifications: float
     """How full the queue of notifications is, from 0 to 1."""
     standby: bool
@@ -149,31 +149,31 @@ class DatabaseState(Struct, frozen=True, kw_only=True):
 
 
 class UsualHour(Struct, frozen=True, kw_only=True):
-    """What was done in this hour of the day, on the days before."""
+    """The figures of this hour of the day, on the days before."""
 
     tally: Tally
     days: int
-    """On how many of the last seven days something is known of that hour."""
+    """The number of the last seven days with figures of that hour."""
 
 
 class HealthFacts(Struct, kw_only=True):
-    """What was found at one time, filled as it is read; what could not be read is `Unread`."""
+    """The facts at one time, filled in one by one; those that could not be read are `Unread`."""
 
     now: datetime
     queues: Sequence[QueueListRow] | Unread
     queue_cap: int = 1_000
-    """Up to which jobs of a queue were counted."""
+    """The number up to which jobs of a queue were counted."""
     queue_limit: int = 200
-    """Up to how many queues were read."""
+    """The most queues that were read."""
     leader: LeaderRow | Unread | None
     running: RunningJobs | Unread
     overdue: OverdueJobs | Unread
     lost: LostJobs | Unread
     database: DatabaseState | Unread
     hour: Figures | Unread
-    """The figures of everything, in minutes."""
+    """The figures of all jobs, by minute."""
     week: UsualHour | None = None
-    """Of everything; None if figures are not stored."""
+    """Of all jobs; None if figures are not stored."""
     marks: Sequence[Mark] | Unread = ()
     """Those of the last hours."""
 
@@ -185,7 +185,7 @@ class HealthFacts(Struct, kw_only=True):
     kind_hours: dict[str, Figures] = {}
     kind_weeks: dict[str, UsualHour] = {}
     reporting: Mapping[str, ReportingClient] = {}
-    """Clients that give signs of life, by id."""
+    """Clients that send heartbeats, by id."""
     errors: Sequence[str] | Unread = ()
     """The newest errors of the kind that fails most, at most 300 characters of each."""
 
@@ -195,7 +195,7 @@ class HealthFacts(Struct, kw_only=True):
 
     @property
     def leads(self) -> str:
-        """Return the client that leads now; empty if none is known to."""
+        """Return the client that is the leader now; empty if none is known."""
         leader = self.leader
         return (
             leader.leader_id

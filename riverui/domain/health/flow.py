@@ -47,7 +47,7 @@ def flow(facts: HealthFacts) -> Diagnosis:
     """Return whether work is flowing, and what holds it up."""
     findings = examine(facts, _CHECKS)
     if not facts.leads and any(found.cause == Cause.NOBODY_WORKS for found in findings):
-        # If nobody works, nobody leads either.
+        # Without a working client there is no leader either.
         findings = [found for found in findings if found.name != "leader"]
     idle = {late.name for late in unserved(facts)}
     behind = [late for late in late_queues(facts) if late.name not in idle]
@@ -57,7 +57,7 @@ def flow(facts: HealthFacts) -> Diagnosis:
 
 
 def _calm(facts: HealthFacts) -> Finding:
-    """Return what to say if nothing was found: that all is calm, or that it is not known."""
+    """Return the finding if no cause was found: all is calm, or it is unknown."""
     unsure = Finding(level=Level.UNKNOWN, title="Cannot tell whether work is flowing.")
     for fact in (facts.queues, facts.running):
         if isinstance(fact, Unread):
@@ -80,7 +80,7 @@ def _calm(facts: HealthFacts) -> Finding:
 
 
 def _paused(facts: HealthFacts) -> Finding:
-    """Return whether jobs wait in queues that somebody paused."""
+    """Return whether jobs wait in paused queues."""
     queues = known(facts.queues)
     paused = [row for row in queues if row.queue.paused_at is not None]
     held = [row for row in paused if waited(row, facts) >= WAIT_WARN_FLOOR]

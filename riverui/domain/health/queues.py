@@ -1,4 +1,4 @@
-"""Which queues wait for longer than usual, and which of their kinds nobody works."""
+"""Find queues that wait longer than usual, and kinds in them that no client works."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from riverui.domain.text import counted
 from riverui.domain.time import duration
 
 _OVERTAKEN = 5
-"""Younger jobs taken before the oldest of a kind from which on nobody seems to work the kind: a
-locked row or a limit makes clients pass over fewer.
+"""How many younger jobs must be taken before the oldest of a kind until the kind counts as not
+worked: clients skip fewer for a locked row or a limit.
 """
 
 
 class LateQueue(Struct, frozen=True, kw_only=True):
-    """A queue whose oldest job has waited for longer than it should."""
+    """A queue whose oldest job has waited too long."""
 
     row: QueueListRow
     waited: timedelta
@@ -45,7 +45,7 @@ class LateQueue(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Return how long it waits, and how long it usually does."""
+        """Return in words how long it waits, and how long it usually does."""
         normal = self.known.tally.wait.quantile(0.95) if self.known else None
         return f"{duration(self.waited)}{usually(normal)}"
 
@@ -100,17 +100,17 @@ def available(rows: Iterable[QueueListRow], facts: HealthFacts) -> str:
 
 
 def wait(jobs: str) -> str:
-    """Return that so many jobs wait: "1 job waits", "17 jobs wait"."""
+    """Return a number of waiting jobs in words: "1 job waits", "17 jobs wait"."""
     return f"{jobs} wait{'s' if jobs == counted(1, 'job') else ''}"
 
 
 def waiting_too(names: Sequence[str]) -> str:
-    """Return that these queues wait as well: "mail waits too."; empty without names."""
+    """Return a sentence about further waiting queues: "mail waits too."; empty without names."""
     return f"{among(names)} wait{'s' if len(names) == 1 else ''} too." if names else ""
 
 
 def unworked(facts: HealthFacts, queue: str) -> frozenset[str]:
-    """Return the kinds that come next in a queue and that nobody works, as far as is known."""
+    """Return the kinds of the next jobs of a queue that no client works, as far as known."""
     waiting = facts.waiting_in(queue)
     if isinstance(waiting, Unread):
         return frozenset()
@@ -129,7 +129,7 @@ def only_unworked(facts: HealthFacts, queue: str) -> bool:
 
 
 def worked(facts: HealthFacts, queue: str) -> frozenset[str]:
-    """Return the kinds of a queue that a live client reports, or that run."""
+    """Return the kinds of a queue that a live client reports or that are running."""
     kinds = frozenset[str]().union(*(client.kinds or () for client in _live(facts, queue)))
     if isinstance(facts.running, Unread):
         return kinds
@@ -140,7 +140,7 @@ def worked(facts: HealthFacts, queue: str) -> frozenset[str]:
 
 
 def unreported(facts: HealthFacts, queue: str, waiting: QueueWaiting) -> bool:
-    """Return whether clients may work a queue that do not report their kinds, such as Go's."""
+    """Return whether a queue may have clients that do not report kinds, such as Go clients."""
     live = _live(facts, queue)
     if not live or any(client.kinds is None for client in live):
         return True

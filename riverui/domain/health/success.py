@@ -1,4 +1,4 @@
-"""Is work succeeding: which share of attempts fails, of which kinds, and since when."""
+"""Is work succeeding: the share of attempts that fails, of which kinds, and since when."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from riverui.domain.health.usual import (
 from riverui.domain.text import counted
 
 POISONED_FROM = 2
-"""Rescues from which a job is taken for what ends its workers: a first one may be bad luck."""
+"""Rescues after which a job is suspected of killing its workers: one may be bad luck."""
 POISONED_WITHIN = timedelta(hours=6)
-"""How long ago such a job may have been tried last: rescues come an hour apart by default."""
+"""How long ago the last attempt of such a job may be: rescues come an hour apart by default."""
 DEPLOYED_BEFORE = timedelta(minutes=10)
-"""How long before failures rise a deploy may be their cause: new code meets its jobs by then."""
+"""How long before a rise of failures a deploy may be its cause: new code runs its jobs by then."""
 _ERROR = 120
 """Characters of an error that a sentence takes."""
 
@@ -74,19 +74,19 @@ def success(facts: HealthFacts) -> Diagnosis:
 
 
 def _unsure(facts: HealthFacts) -> str:
-    """Return why the figures do not say whether work is succeeding; empty if they do."""
+    """Return why the figures do not show whether work is succeeding; empty if they do."""
     if isinstance(facts.hour, Unread):
         return facts.hour.why
     if facts.fresh is None or facts.fresh > STALE_AFTER:
         return "The figures are too old to say."
     if recent(facts.hour, facts) is None or not facts.hour.complete:
-        # Without the time before, nothing is usual, and all failures would be reported.
+        # Without the time before, nothing counts as usual, and all failures would be reported.
         return "The figures of the last hour have not all been read yet."
     return ""
 
 
 def _calm(facts: HealthFacts) -> Finding:
-    """Return what to say if no more fails than usual, or if that is not known."""
+    """Return the finding if no more fails than usual, or if that is unknown."""
     if why := _unsure(facts):
         title = "Cannot tell whether work is succeeding."
         return Finding(level=Level.UNKNOWN, title=title, headline=why)
@@ -136,7 +136,7 @@ def _failures(facts: HealthFacts) -> Finding:
 
 
 def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float) -> Finding:
-    """Return that a kind fails, which owns this share of the failures beyond the usual."""
+    """Return that a kind fails, which has this share of the failures beyond the usual."""
     began = _began(facts, kind)
     mark = _mark(facts, began)
     since = f", since {began:%H:%M}" if began else ""
@@ -158,7 +158,7 @@ def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float)
 
 
 def _kinds(facts: HealthFacts) -> list[_Failing]:
-    """Return the kinds of which attempts failed lately, of those whose figures were read."""
+    """Return the kinds with recently failed attempts, of those whose figures were read."""
     found = []
     for kind, hour in facts.kind_hours.items():
         now = recent(hour, facts)
@@ -195,7 +195,7 @@ def _began(facts: HealthFacts, kind: _Failing) -> datetime | None:
     for at, tally in reversed(columns):
         total += tally.failed - limit * tally.attempts
         if total > most + 0.5:
-            # Less than an attempt is nothing.
+            # Ignore less than one attempt.
             most, began = total, at
     return None if columns and began == columns[0][0] else began
 
@@ -246,7 +246,7 @@ def _poison(facts: HealthFacts) -> Finding:
             " and will be tried again."
         ),
         cause=Cause.POISON_JOB,
-        title="A job ends its workers.",
+        title="A job kills its workers.",
         detail=f"{others} {'was' if len(found) == 2 else 'were'} lost several times."
         if len(found) > 1
         else "",
@@ -257,7 +257,7 @@ def _poison(facts: HealthFacts) -> Finding:
 
 _CHECKS: Sequence[Check[HealthFacts]] = (
     ("failures", "Failures are as usual", _failures),
-    ("poison", "No job ends its workers", _poison),
+    ("poison", "No job kills its workers", _poison),
 )
 
 

@@ -1,4 +1,4 @@
-"""What is usual, and how far from it counts as trouble: the thresholds of the health report."""
+"""What is usual, and the thresholds of the health report for what is not."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from riverui.domain.health.facts import HealthFacts, UsualHour
 from riverui.domain.time import duration
 
 RECENT = timedelta(minutes=15)
-"""What counts as now: long enough for figures not to jump, short enough to leave out what happened
-this morning.
-"""
+"""What counts as now: long enough for steady figures, short enough to leave out earlier events."""
 SPAN = f"{RECENT // timedelta(minutes=1)} min"
 """RECENT in words."""
 STALE_AFTER = timedelta(minutes=5)
-"""How old figures may be before they say nothing about now; they are read every 10 seconds."""
+"""How old figures may be before they are useless; they are read every 10 seconds."""
 AGEING_AFTER = timedelta(minutes=1)
-"""How old figures may be before that is worth a warning: six rounds of the collector missed."""
+"""How old figures may be before a warning: the collector has then missed six rounds."""
 
 WAIT_WARN_TIMES = 3.0
-"""How many times as long as usual jobs may wait: below it lies what a busy hour makes of it."""
+"""How many times as long as usual jobs may wait: less than that is a busy hour."""
 WAIT_CRITICAL_TIMES = 10.0
 """How many times as long as usual is a standstill rather than a busy hour."""
 WAIT_WARN_FLOOR = timedelta(minutes=1)
-"""Shorter waits are never reported, even if they are usually shorter: 20 seconds hurt nobody."""
+"""Shorter waits are never reported, whatever is usual: they do no harm."""
 WAIT_CRITICAL_FLOOR = timedelta(minutes=10)
 """Shorter waits are never critical, however short they usually are."""
 WAIT_TRUSTED = timedelta(hours=1)
-"""The longest wait that counts as usual because it was so in the hour before: longer ones must have
-been so for a week.
+"""The longest wait that counts as usual by the hour before alone: longer ones must have been usual
+for a week.
 """
 
 FAILING_WARN_TIMES = 2.0
@@ -41,37 +39,37 @@ FAILING_WARN_TIMES = 2.0
 FAILING_CRITICAL_TIMES = 4.0
 """How many times the usual share of attempts is an outage rather than a bad moment."""
 FAILING_WARN_FLOOR = 0.02
-"""The share of attempts (0 to 1) below which failures are never reported: retries are for them."""
+"""The share of attempts (0 to 1) below which failures are never reported: retries handle them."""
 FAILING_CRITICAL_FLOOR = 0.05
 """The share of attempts (0 to 1) below which failures are never critical."""
 FAILING_TRUSTED = 0.20
-"""The largest share (0 to 1) that counts as usual because it was so in the hour before."""
+"""The largest share (0 to 1) that counts as usual by the hour before alone."""
 FEWEST_FAILURES = 10
-"""Failed attempts within RECENT beyond the usual number from which they are reported: the retries
-of a single job are fewer.
+"""Fewest failed attempts within RECENT, beyond the usual number, that are reported: the retries of
+a single job are fewer.
 """
 CHANCE = 5.0
-"""Times the square root of the failures that are usual within RECENT, by which there must be more:
-three would do for failures apart, but they come in clusters, since jobs that fail are tried again.
+"""How many times the square root of the usual failures within RECENT there must be more: three
+would do for independent failures, but retries make them come in clusters.
 """
 
 PENDING_WARN_TIMES = 2.0
-"""How many times as many waiting jobs as usual make a late queue worth a warning."""
+"""How many times the usual number of waiting jobs makes a late queue worth a warning."""
 PENDING_CRITICAL_TIMES = 10.0
-"""How many times as many waiting jobs as usual make a late queue critical."""
+"""How many times the usual number of waiting jobs makes a late queue critical."""
 PENDING_FLOOR = 1_000
-"""Waiting jobs below which their number alone says nothing: a worker does them in minutes."""
+"""Fewest waiting jobs that matter by their number alone: a worker does fewer in minutes."""
 
 FEWEST_ENDS = 20
-"""Jobs or attempts from which anything is called usual: with fewer, chance makes half of it."""
+"""Fewest jobs or attempts for anything usual: with fewer, half of it is chance."""
 FEWEST_DAYS = 2
-"""Days on which the hour must be known to be usual: a single one may have been odd."""
+"""Fewest days whose figures of the hour make it usual: a single day may have been odd."""
 FEWEST_RECENT = 5
-"""Runs of a kind from which its recent run time is reported: the median of fewer jumps."""
+"""Fewest runs of a kind for its recent run time: the median of fewer is not steady."""
 
 
 class Usual(Struct, frozen=True, kw_only=True):
-    """What was done in the time that now is compared with."""
+    """The figures that now is compared with."""
 
     tally: Tally
     span: timedelta
@@ -83,7 +81,7 @@ class Usual(Struct, frozen=True, kw_only=True):
 
 
 def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None:
-    """Return what was done within RECENT; None if nothing of that time is known."""
+    """Return the figures within RECENT; None if there are none."""
     if figures is None or isinstance(figures, Unread):
         return None
     since, total, known = facts.now - RECENT, Tally(), False
@@ -97,8 +95,8 @@ def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None
 def usual(
     hour: Figures | Unread | None, week: UsualHour | None, facts: HealthFacts
 ) -> Usual | None:
-    """Return what now is compared with: the same hour of the last days, else the hour before; None
-    if too little is known of both.
+    """Return the figures that now is compared with: of the same hour of the last days, else of the
+    hour before; None if there are too few of both.
     """
     return _weekly(week) or _before(hour, facts)
 
@@ -161,7 +159,7 @@ def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
         if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):
             return Level.WARN
     if known is not None and not known.weekly and share >= FAILING_TRUSTED:
-        # It may have been wrong all along, but not if it was far less before.
+        # Such a share may be normal, unless it was far smaller before.
         return Level.WARN if normal * FAILING_WARN_TIMES >= FAILING_TRUSTED else Level.OK
     return Level.OK
 

@@ -30,9 +30,7 @@ from riverui.domain.time import duration
 
 def judge(facts: HealthFacts) -> HealthReport:
     """Return whether work is flowing, whether it is succeeding, and whether the figures are good
-    enough to say so.
-
-    What could not be read is unknown, and never counts as good.
+    enough to say so. A fact that could not be read is unknown, and never counts as good.
     """
     return HealthReport(at=facts.now, flow=flow(facts), success=success(facts), data=_data(facts))
 
@@ -41,13 +39,13 @@ def _data(facts: HealthFacts) -> Diagnosis:
     """Return whether the figures are fresh and whole."""
     found = diagnose("data", examine(facts, _CHECKS), _calm(facts))
     if facts.fresh is not None and facts.fresh > STALE_AFTER:
-        # Figures that old say nothing, good or bad.
+        # Figures that old are neither good nor bad news.
         return replace(found, level=Level.UNKNOWN)
     return found
 
 
 def _calm(facts: HealthFacts) -> Finding:
-    """Return what to say of figures that are not old."""
+    """Return the finding for figures that are not old."""
     hour = facts.hour
     if isinstance(hour, Unread):
         return Finding(level=Level.UNKNOWN, title="There are no figures.", headline=hour.why)
@@ -65,7 +63,7 @@ def _calm(facts: HealthFacts) -> Finding:
 
 
 def _fresh(facts: HealthFacts) -> Finding:
-    """Return whether rows have been read lately."""
+    """Return whether rows have been read recently."""
     hour = known(facts.hour)
     trouble = f" {hour.trouble}" if hour.trouble else ""
     if facts.fresh is None:
@@ -83,7 +81,7 @@ def _fresh(facts: HealthFacts) -> Finding:
 
 
 def _whole(facts: HealthFacts) -> Finding:
-    """Return whether the figures are of the whole last hour."""
+    """Return whether the figures cover the whole last hour."""
     hour = facts.hour
     if isinstance(hour, Unread) or hour.read_at is None:
         return unknown("There are none yet.")

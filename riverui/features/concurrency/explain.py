@@ -51,12 +51,12 @@ async def _read(executor: Executor, facts: JobFacts) -> LimitHold | None:
     if limits is None or not limits.limits:
         return None
     key = await CandidateStore(executor).job_key_get(facts.job.id, limits.partition)
-    row, here = None, {}
+    row, running_by_client = None, {}
     if not found.missing:
         row = await LimitStore(executor).limit_get(queue.name, key)
         for producer in await concurrency.limited(executor, queue, now=now):
             running = read_object(producer.running).get(key, 0)
-            here[producer.client_id] = running if isinstance(running, int) else 0
+            running_by_client[producer.client_id] = running if isinstance(running, int) else 0
     jobs = await ExplanationStore(executor).job_holder_list(queue.name, limits.partition, key)
     return LimitHold(
         limits=limits,
@@ -64,14 +64,14 @@ async def _read(executor: Executor, facts: JobFacts) -> LimitHold | None:
         key=key,
         taken=row.taken if row else 0,
         clients=row.clients if row else {},
-        here=here,
+        running=running_by_client,
         jobs=jobs,
         missing=found.missing,
     )
 
 
 def _within(facts: JobFacts, hold: LimitHold) -> Finding | None:
-    """Return whether there is a slot for the job under its queue's limits of jobs at once."""
+    """Return whether there is a slot for the job under its queue's limits on jobs at once."""
     link, by = limits_link(facts), origin(hold.override)
     most, local, key = hold.limits.global_limit, hold.limits.local_limit, of_key(hold.key)
     if most and hold.missing:
@@ -86,8 +86,8 @@ def _within(facts: JobFacts, hold: LimitHold) -> Finding | None:
             f"{slots}{key} {verb} taken: that many run at once in all clients, {by}.{_held(hold)}"
         )
         return failed(evidence, link)
-    if local and hold.here and min(hold.here.values()) >= local:
-        clients = "Its client runs" if len(hold.here) == 1 else "Each of its clients runs"
+    if local and hold.running and min(hold.running.values()) >= local:
+        clients = "Its client runs" if len(hold.running) == 1 else "Each of its clients runs"
         evidence = (
             f"{clients} {counted(local, 'job')}{key}, and no more at once, {by}.{_held(hold)}"
         )
@@ -96,7 +96,7 @@ def _within(facts: JobFacts, hold: LimitHold) -> Finding | None:
         verb = "is" if hold.taken == 1 else "are"
         slots = f"{hold.taken:,} of {most:,} slots{key}"
         return passed(f"{slots} {verb} taken in all clients, {by}.", link)
-    if not hold.here:
+    if not hold.running:
         evidence = (
             f"Each client runs at most {local:,} jobs{key} at once, {by}; it is not"
             " known how many each runs."

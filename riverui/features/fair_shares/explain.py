@@ -31,14 +31,14 @@ class ShareHold(Struct, frozen=True, kw_only=True):
 
     @property
     def before(self) -> int:
-        """Return about how many of the jobs that wait now begin before this one."""
+        """Return about how many of the waiting jobs start before this one."""
         rounds = ceil((self.line.before + 1) / self._weight(self.line.key or ""))
         return self.line.before + sum(
             min(jobs, ceil(rounds * self._weight(key))) for key, jobs in self.line.others.items()
         )
 
     def _weight(self, key: str) -> float:
-        """Return how many jobs a key gets in a round: at least one."""
+        """Return how many jobs of a key start in a round: at least one."""
         share = self.share
         return share.weight_of(key) / min([*share.weights.values(), share.default_weight])
 
@@ -96,7 +96,7 @@ def _turn(facts: JobFacts, hold: ShareHold) -> Finding | None:
 
 
 def _index_command(partition: Partition) -> str:
-    """Return the command that makes a partition's index."""
+    """Return the command that creates a partition's index."""
     words = ["riverui partition-index"]
     if partition.by_args is not None:
         words += [f"--by-args {cut(name)}" for name in partition.by_args] or ["--by-all-args"]

@@ -13,11 +13,11 @@ from riverui.features.workflows.domain.pages import FAILED_TASKS, TaskNeighbour,
 from riverui.features.workflows.verbs.workflows import place_tx
 
 _NAMED = 3
-"""Tasks of a workflow that are named; the others are counted."""
+"""Most tasks of a workflow that are named; the others are counted."""
 
 
 def _in_workflow(facts: JobFacts, place: TaskPlace) -> Finding | None:
-    """Return what the tasks are doing that the job waits for as a task of a workflow."""
+    """Return the state of the tasks that the job waits for in its workflow."""
     workflow = f"its workflow {cut(place.workflow_name or place.workflow_id)}"
     link = Link(label="the workflow", page="workflow", name=place.workflow_id)
     if facts.job.state is JobState.CANCELLED:
@@ -38,7 +38,7 @@ def _in_workflow(facts: JobFacts, place: TaskPlace) -> Finding | None:
     else:
         evidence = (
             f"All that it waits for in {workflow} has completed: it becomes available when a client"
-            " that knows workflows looks next."
+            " that supports workflows looks next."
         )
     return failed(evidence, link)
 

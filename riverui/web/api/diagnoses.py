@@ -240,7 +240,7 @@ class JobExplanation(Model, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return the explanation of a job whose queue has no worker."""
-        headline = "Nobody serves queue mail: no client has reported it for 14 m 3 s."
+        headline = "No client serves queue mail: no client has reported it for 14 m 3 s."
         state = "It is available: any client that works its queue may take it."
         return cls(
             id=9381022,

@@ -85,7 +85,7 @@ async def test_numbers_set_in_the_database_count_in_place_of_the_clients(
         'update river_queue set metadata = \'{"riverui:rate_limit": {"limit": 5}}\''
     )
     found = (await checks(driver, waiting))["rate"]
-    assert "begin 5 an hour at most, set here: 5 of 5 tokens" in found.evidence
+    assert "begin 5 an hour at most, set for the queue: 5 of 5 tokens" in found.evidence
 
 
 @pytest.mark.parametrize(

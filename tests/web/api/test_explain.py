@@ -25,7 +25,7 @@ async def test_checks_come_with_their_evidence(get: Get, connection: Connection)
     answer = await get(f"jobs/{job_id}/explain")
     validate("JobExplanation", answer)
     assert (answer["id"], answer["state"], answer["blocked"]) == (job_id, "available", True)
-    assert answer["headline"].startswith("Nobody serves queue mail: no client has reported it")
+    assert answer["headline"].startswith("No client serves queue mail: no client has reported it")
     served = next(check for check in answer["checks"] if check["name"] == "served")
     assert served == {
         "name": "served",
