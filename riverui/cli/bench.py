@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     metavar="N",
     help="Insert N jobs, work them, and stop. Without it, insert and work continuously.",
 )
-@click.option(
-    "--yes", is_flag=True, help="Empty river_job, whatever is in it and whoever is using it."
-)
+@click.option("--yes", is_flag=True, help="Empty river_job, even if it holds jobs or is in use.")
 @click.pass_obj
 def bench(
     environ: Mapping[str, str], /, duration: str, num_total_jobs: int, yes: bool, **flags: Any
 ) -> int:
-    """Measure how many jobs per second can be worked here.
+    """Measure how many jobs per second this machine and database can work.
 
     EMPTIES river_job first. Fails if it has other jobs, or if a client is working on this database,
     unless --yes is given.

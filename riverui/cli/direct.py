@@ -1,4 +1,4 @@
-"""The database itself, for commands that need no dashboard to ask it."""
+"""Direct access to the database, for commands that need no dashboard."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _CONNECTIONS = 2
 
 
 def read(values: Values, environ: Mapping[str, str], ask: Callable[[Driver], Awaitable[T]]) -> T:
-    """Return what `ask` reads of the database that the settings name; raise as the database does if
-    it does not answer.
+    """Return what `ask` reads from the database in the settings. Raises DatabaseError if it does
+    not answer.
     """
     driver = connect(
         database_url(values, environ),
@@ -34,7 +34,7 @@ def read(values: Values, environ: Mapping[str, str], ask: Callable[[Driver], Awa
         finally:
             await driver.close()
 
-    # The answer says what could not be read; of the log only riverui's own faults are wanted.
+    # The answer says what could not be read: log only riverui's own errors.
     log = logging.getLogger("riverui")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -60,7 +60,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
 
 
 async def _report(driver: Driver) -> HealthReport:
-    """Return the report on a database whose figures nobody has read yet."""
+    """Return the report on a database, reading its figures first."""
     from riverui.actions.health import health_report
     from riverui.features.figures.reader.figure_reader import FigureReader
     from riverui.features.marks.reader import Marks

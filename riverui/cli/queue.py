@@ -57,7 +57,7 @@ def queue_list(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> in
 
 @queue.command("get")
 @click.argument("name", shell_complete=known_queues)
-@click.option("--json", "as_json", is_flag=True, help="The queue as the API has it.")
+@click.option("--json", "as_json", is_flag=True, help="The queue as JSON of the API.")
 @click.pass_obj
 def get(environ: Mapping[str, str], /, name: str, as_json: bool, **flags: Any) -> int:
     """Show the queue with this NAME. Exit code 1 if no client has registered it."""

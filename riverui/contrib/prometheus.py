@@ -186,7 +186,7 @@ class PrometheusPlugin(Plugin):
         kind = row.kind
         series = self._series.get((row.queue, kind))
         if series is None:
-            series = self._of(row.queue, kind if kind in known else OTHER)
+            series = self._new_series(row.queue, kind if kind in known else OTHER)
             if kind in known:
                 self._series[row.queue, kind] = series
         if event.kind is EventKind.JOB_COMPLETED:
@@ -197,7 +197,7 @@ class PrometheusPlugin(Plugin):
         series.run.observe(stats.run_duration.total_seconds())
         series.wait.observe(max(0.0, stats.queue_wait_duration.total_seconds()))
 
-    def _of(self, queue: str, kind: str) -> _Series:
+    def _new_series(self, queue: str, kind: str) -> _Series:
         return _Series(
             kind,
             self._attempts.labels(queue, kind, "completed"),

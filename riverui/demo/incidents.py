@@ -1,4 +1,4 @@
-"""Incidents for `riverui demo --incident NAME`: the hour before, and the continuing trouble."""
+"""Incidents for `riverui demo --incident NAME`: the hour before, and the continuing faults."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _TERM = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
-    """The trouble of a kind of job during the incident."""
+class Fault:
+    """How a kind of job misbehaves during the incident."""
 
     seconds: float = 0.0
     """Duration of each attempt; 0 for the usual one."""
@@ -131,8 +131,8 @@ class Incident:
     """Adds the jobs of the hour before."""
     loses_jobs: bool = False
     """Whether running jobs at its beginning were lost with their client."""
-    troubles: Mapping[str, Trouble] = field(default_factory=dict)
-    """The troubles by kind."""
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    """The faults by kind."""
 
 
 async def prepare(
@@ -262,7 +262,7 @@ INCIDENTS: Mapping[str, Incident] = {
             " behind them.",
             cause=Cause.SLOW_KIND,
             past=_slow_dependency,
-            troubles={"fraud_check": Trouble(seconds=_SLOW_SECONDS)},
+            faults={"fraud_check": Fault(seconds=_SLOW_SECONDS)},
         ),
         Incident(
             name="bad-deploy",
@@ -270,7 +270,7 @@ INCIDENTS: Mapping[str, Incident] = {
             " email_send fail with a TypeError.",
             cause=Cause.DEPLOY,
             past=_bad_deploy,
-            troubles={"email_send": Trouble(failing=0.8, failure=_BUG)},
+            faults={"email_send": Fault(failing=0.8, failure=_BUG)},
         ),
         Incident(
             name="poison-job",

@@ -239,7 +239,7 @@ def _client(
         },
         # In an incident lost jobs are found by the health report, not by the rescuer.
         rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
-        workers=shop_workers(incident.troubles if incident else {}),
+        workers=shop_workers(incident.faults if incident else {}),
         **(leader_settings(*periodic_jobs(rng)) if incident is None else {}),
     )
     return Client(driver, config)

@@ -16,7 +16,7 @@ from typing import Any
 from riverui.demo.attempts import Plan, plan, plan_failure
 from riverui.demo.failures import UpstreamError
 from riverui.demo.history import encode
-from riverui.demo.incidents import Trouble
+from riverui.demo.incidents import Fault
 from riverui.demo.payloads import Args
 from riverui.demo.shop import KINDS, Kind
 from riverui.engine.config import NO_LIMIT
@@ -62,11 +62,11 @@ def args_type(kind: Kind) -> type[ShopArgs]:
 class ShopWorker(Worker[Any]):
     """Works one kind of the shop's jobs."""
 
-    def __init__(self, kind: Kind, trouble: Trouble | None = None) -> None:
+    def __init__(self, kind: Kind, fault: Fault | None = None) -> None:
         self.kind = kind
         self.logger = logging.getLogger(f"shop.{kind.name}")
         self.timeout = NO_LIMIT if kind.unlimited else None
-        self._trouble = trouble
+        self._fault = fault
 
     async def work(self, job: Job[ShopArgs]) -> None:
         """Carry out the plan."""
@@ -87,13 +87,13 @@ class ShopWorker(Worker[Any]):
         metadata, args = json.loads(job.metadata), job.args.data
         fate = str(metadata.get("trace_id", job.id))
         made = plan(self.kind, args, fate, job.attempt, metadata.get("snoozes", 0))
-        trouble = self._trouble
-        if trouble is None:
+        fault = self._fault
+        if fault is None:
             return made
-        seconds = trouble.seconds or made.seconds
+        seconds = fault.seconds or made.seconds
         rng = Random(f"{job.id} {job.attempt}")
-        if trouble.failure and rng.random() < trouble.failing:
-            return plan_failure(self.kind, args, trouble.failure, seconds, rng)
+        if fault.failure and rng.random() < fault.failing:
+            return plan_failure(self.kind, args, fault.failure, seconds, rng)
         return replace(made, seconds=seconds)
 
     def log(self, line: str) -> None:
@@ -181,10 +181,10 @@ _WORKERS = {
 }
 
 
-def shop_workers(troubles: Mapping[str, Trouble]) -> Workers:
-    """Return a worker for each kind of the shop, with the troubles of an incident."""
+def shop_workers(faults: Mapping[str, Fault]) -> Workers:
+    """Return a worker for each kind of the shop, with the faults of an incident."""
     workers = Workers()
     for kind in KINDS:
         worker = _WORKERS.get(kind.name, ShopWorker)
-        workers.add(worker(kind, troubles.get(kind.name)), args_type=args_type(kind))
+        workers.add(worker(kind, faults.get(kind.name)), args_type=args_type(kind))
     return workers

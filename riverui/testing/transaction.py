@@ -94,7 +94,7 @@ class TransactionDriver:
 
     @property
     def read_only(self) -> str:
-        """Return why the database takes no changes; empty where it does."""
+        """Return why the database takes no changes; empty if it does."""
         return self._driver.read_only
 
     @property

@@ -16,7 +16,7 @@ from riverui.cli.job.wait import wait
 def job() -> None:
     """Look at jobs, and act on them.
 
-    The commands ask the database, or with --api a running dashboard; what they print is the same.
+    The commands read the database, or with --api a running dashboard, with the same output.
     """
 
 

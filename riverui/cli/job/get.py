@@ -41,7 +41,7 @@ _SHOWN_SEPARATELY = ("output", "river:log")
 @settings_options(settings=CLIENT_SETTINGS)
 @click.command("get")
 @click.argument("job_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="The job as the API has it.")
+@click.option("--json", "as_json", is_flag=True, help="The job as JSON of the API.")
 @click.pass_obj
 def get(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any) -> int:
     """Show the job with this ID: its state, why it waits, attempts, args, metadata and output.

@@ -35,9 +35,8 @@ _PORTS_TRIED = 100
 
 
 def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
-    """Serve until SIGINT or SIGTERM, then let requests end for up to 8 seconds.
-
-    Raise ListenError where the address cannot be listened on.
+    """Serve until SIGINT or SIGTERM, then let requests end for up to 8 seconds. Raise ListenError
+    if the address cannot be used.
     """
     with listen(config.bind_host, config.port) as sock:
         server = StoppableServer(configure(app, config))

@@ -209,7 +209,7 @@ class Top(App[int]):
     def _fail(self, message: str, *, reading: bool) -> None:
         """Report an error: of reading in place of the title, until it works again."""
         if reading:
-            self._show(self._overview, trouble=message)
+            self._show(self._overview, problem=message)
         else:
             self.notify(one_line(message), severity="error", markup=False)
 
@@ -217,10 +217,10 @@ class Top(App[int]):
         """Re-raise an unexpected error in the application's thread."""
         raise error
 
-    def _show(self, overview: Row, trouble: str = "") -> None:
+    def _show(self, overview: Row, problem: str = "") -> None:
         self._overview, screen = overview, Screen(colors=True)
         title = "  ".join(lines.title(self._place, overview))
-        head = [screen.style(one_line(trouble), "red") or screen.style(title, "bold")]
+        head = [screen.style(one_line(problem), "red") or screen.style(title, "bold")]
         if overview:
             head += [f"{mark} {text}" for mark, text in lines.verdicts(overview, screen)]
             states = lines.states(overview)

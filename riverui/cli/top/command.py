@@ -29,10 +29,10 @@ _FIGURES_SECONDS = 10.0
 @click.option("--once", is_flag=True, help="Print it once, and end.")
 @click.pass_obj
 def top(environ: Mapping[str, str], /, interval: float, once: bool, **flags: Any) -> int:
-    """Show in the terminal how the jobs are, and act on them.
+    """Show the state of all jobs in the terminal, and act on them.
 
-    Whether work flows and succeeds, the number of jobs in each state, queues, running jobs and
-    newest failures. The keys are shown at the bottom; ? explains them. It needs textual: pip
+    It shows whether work flows and succeeds, the number of jobs in each state, queues, running jobs
+    and newest failures. The keys are shown at the bottom; ? explains them. It needs textual: pip
     install 'riverui[top]'. With --once it does not.
     """
     from riverui.cli.terminal import Screen

@@ -12,7 +12,7 @@ from riverui.domain.time import aware_instant, two_units
 
 Row = Mapping[str, Any]
 
-TITLES = {"queues": "Queues", "running": "Running longest", "failures": "Failed lately"}
+TITLES = {"queues": "Queues", "running": "Running longest", "failures": "Failed recently"}
 """The tables, in their order."""
 FOUND = "found"
 """The table of a search's jobs."""
@@ -122,7 +122,7 @@ def states(overview: Row) -> Iterator[tuple[str, str]]:
 
 
 def missing(table: str, overview: Row) -> str:
-    """Return why a table has no rows; empty where it has some."""
+    """Return why a table has no rows; empty if it has some."""
     rows = overview.get(table)
     if rows is None:
         return one_line(overview["missing"] or "You may not see them.")

@@ -54,7 +54,7 @@ def check_tables(
     if line == OWN_LINE:
         return [
             CheckWarning(
-                "OWN_TABLES is on, but not all tables of riverui's own are there.",
+                "OWN_TABLES is on, but some of riverui's own tables are missing.",
                 hint="Run manage.py riverui migrate-up --line riverui.",
                 id="riverui.W001",
             )

@@ -99,7 +99,7 @@ class RiverBackend(BaseTaskBackend):  # type: ignore[misc]  # Django comes witho
                 words = f"TASKS: {self.alias!r}: {queue!r} is not a valid name of a queue"
                 found.append(Error(words, id="riverui.E003"))
             elif queue not in worked:
-                words = f"TASKS: {self.alias!r}: RIVERUI has no queue {queue!r}: nobody works it"
+                words = f"TASKS: {self.alias!r}: RIVERUI has no queue {queue!r}: no client works it"
                 found.append(CheckWarning(words, id="riverui.W002"))
         return found
 

@@ -1,4 +1,4 @@
-"""River's jobs as a model of Django's: for queries, and for the permissions of the dashboard."""
+"""River's jobs as a Django model, for queries and for the permissions of the dashboard."""
 
 from __future__ import annotations
 

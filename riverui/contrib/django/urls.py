@@ -7,7 +7,7 @@ from riverui.contrib.django import views
 
 app_name = "riverui"
 
-# The dashboard refuses by a check of its own what pages of other origins ask for.
+# The dashboard has its own check against requests of other sites' pages.
 urlpatterns = [
     path("sign-out", csrf_exempt(views.sign_out), name="sign_out"),
     path("", csrf_exempt(views.dashboard), name="dashboard"),

@@ -119,7 +119,7 @@ class WorkerProcess(ChildProcess[messages.Report]):
             self._finish()
 
     def over(self) -> None:
-        """Release everybody who waits for it."""
+        """Wake all tasks that wait for it."""
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_result(None)

@@ -1,7 +1,7 @@
 """River's tables as of its version 5.
 
-Version 4 gives an enum a value, which Postgres lets nobody use before that is committed. Version 6
-uses it, and so is a part of the next migration.
+Version 4 adds a value to an enum, which cannot be used before it is committed. Version 6 uses it,
+and so is a part of the next migration.
 """
 
 from django.db import migrations, models

@@ -1,4 +1,1 @@
-"""River's tables as Django migrations.
-
-A release that brings new versions of a line comes with a further Django migration.
-"""
+"""River's tables as Django migrations. A release with new versions of a line adds a migration."""
