@@ -33,8 +33,8 @@ class LimitHold(Struct, frozen=True, kw_only=True):
     """Slots of the key that clients have borrowed under a global limit."""
     clients: Mapping[str, int]
     """Client → its slots; those with the most slots."""
-    here: Mapping[str, int]
-    """Client of the queue → running jobs of the key, some seconds ago."""
+    running: Mapping[str, int]
+    """Client → running jobs of the key, some seconds ago."""
     jobs: Sequence[JobHolder]
     """The first of the running jobs."""
     missing: str

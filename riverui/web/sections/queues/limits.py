@@ -253,7 +253,9 @@ class RateForm:
         invalid.
         """
         if not self.limit:
-            raise ConfigError("Jobs that may begin: give a number; to have none, remove it here.")
+            raise ConfigError(
+                "Jobs that may begin: give a number; to have none, remove the override."
+            )
         if self.per not in map(str, PERS):
             raise ConfigError("In each: choose a second, a minute, an hour or a day.")
         return RateOverride(
