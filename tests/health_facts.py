@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,7 +72,7 @@ def figures(
         complete=True,
         source="all rows",
     )
-    return dataclasses.replace(made, **fields)
+    return replace(made, **fields)
 
 
 def queue(

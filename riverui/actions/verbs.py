@@ -8,8 +8,9 @@ and keys are made from the records, so that a new verb is a new record with its 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueRow
@@ -24,8 +25,7 @@ NOTHING: Given = {}
 """The parameters of a verb that has none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class VerbParameter:
+class VerbParameter(Struct, frozen=True, kw_only=True, eq=False):
     """One parameter of a verb: a field of its form, and of its body in the API."""
 
     name: str
@@ -62,8 +62,7 @@ class VerbParameter:
         raise BadRequest(self.refusal)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class JobVerb:
+class JobVerb(Struct, frozen=True, kw_only=True, eq=False):
     """An action on jobs: on one, on selected ones, on all that match."""
 
     name: str
@@ -155,8 +154,7 @@ class JobVerb:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class QueueVerb:
+class QueueVerb(Struct, frozen=True, kw_only=True, eq=False):
     """An action on a queue, or on every queue."""
 
     name: str

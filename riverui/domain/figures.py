@@ -5,8 +5,10 @@ charts, the health report and the pages of kinds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from riverui.domain.sketch import Sketch
 
@@ -16,8 +18,7 @@ name.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """A span of time up to now, and the columns that it is divided into."""
 
     name: str
@@ -55,8 +56,7 @@ COUNTS = ("completed", "cancelled", "discarded", "failed", "snoozed", "interrupt
 """The counts of a tally, by name."""
 
 
-@dataclass(kw_only=True, slots=True)
-class Tally:
+class Tally(Struct, kw_only=True):
     """Counts of what happened to a group of jobs in a span of time."""
 
     completed: int = 0
@@ -130,8 +130,7 @@ class Tally:
         self.wait.merge(other.wait)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FigureColumn:
+class FigureColumn(Struct, frozen=True, kw_only=True):
     """One column of a window."""
 
     at: datetime
@@ -152,8 +151,7 @@ class FigureColumn:
     """False for the newest column, which is not over."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """A window of figures of everything, of one queue, of one kind, or of a kind in a queue."""
 
     window: Window

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from riverui.domain.jobs import JsonText
 from riverui.domain.json import ODD_VALUE
 
@@ -152,8 +154,7 @@ _FURTHEST = timedelta(days=2)
 """Maximum forecast: nights and weekends differ from the last quarter of an hour."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueMinute:
+class QueueMinute(Struct, frozen=True, kw_only=True):
     """What a queue did in one minute."""
 
     ended: int

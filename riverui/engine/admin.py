@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from riverui.actions import jobs, queues
 from riverui.actions.job_verbs import CANCEL, MOVE, RETRY

@@ -6,10 +6,12 @@ import base64
 import binascii
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import replace
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.args import gojson

@@ -23,9 +23,11 @@ from collections.abc import (
 )
 from contextlib import aclosing, suppress
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.job_lists import MOST_COUNTED, JobListParams, count_jobs

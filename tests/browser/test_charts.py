@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
 from riverui.domain.figures import WINDOWS, FigureColumn, Figures, Tally, Window

@@ -11,12 +11,13 @@ import base64
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import psycopg
+from msgspec.structs import replace
 from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobState

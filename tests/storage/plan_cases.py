@@ -5,9 +5,10 @@ it may read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import cast
+
+from msgspec.structs import replace
 
 from riverui.domain.figures import OTHER, FigureColumn, Figures, Tally, Window
 from riverui.domain.queues import QueueMinute
@@ -23,7 +25,7 @@ def tally(
     **counts: int,
 ) -> Tally:
     """Return a tally whose jobs all waited and ran as long, in seconds."""
-    found = replace(Tally(completed=completed), **counts)  # type: ignore[arg-type]
+    found = replace(Tally(completed=completed), **counts)
     found.wait.add(timedelta(seconds=wait), max(found.ended, 1))
     if completed:
         found.run.add(timedelta(seconds=run), completed)
@@ -65,7 +67,7 @@ def figures(
         complete=True,
         source="the rows of jobs",
     )
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 @dataclass(kw_only=True, slots=True)

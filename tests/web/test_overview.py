@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.json import read_object
@@ -51,8 +52,7 @@ class LimitedProducer(NamedTuple):
     updated_at: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LeaseParams:
+class LeaseParams(Struct, frozen=True, kw_only=True):
     """How many slots a client wants of some keys of a queue."""
 
     life: ClientLife
@@ -67,8 +67,7 @@ class LeaseParams:
     """Whether the slots are granted in any case, because its jobs are running already."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LimitedFetchParams:
+class LimitedFetchParams(Struct, frozen=True, kw_only=True):
     """How a client fetches jobs of a limited queue and borrows their slots in the same
     statement.
     """

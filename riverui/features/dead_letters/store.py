@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from riverui.storage.postgres.executor import PostgresExecutor
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
 from riverui.domain.values import is_bigint
@@ -45,8 +46,7 @@ DeadJobPlace = tuple[datetime, int]
 """When a dead letter was moved, and its id: where a page starts or ends."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeadJobListParams:
+class DeadJobListParams(Struct, frozen=True, kw_only=True):
     """Which dead letters to list; those moved last come first. Empty texts filter nothing."""
 
     kind: str = ""
@@ -60,8 +60,7 @@ class DeadJobListParams:
     """Maximum number of rows searched for a text, so that a rare text does not cost more."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeptJobs:
+class KeptJobs(Struct, frozen=True, kw_only=True):
     """What happened to jobs that were to be kept before their deletion."""
 
     changes: JobChanges
@@ -69,8 +68,7 @@ class KeptJobs:
     """When they were kept, to the microsecond; the same for all jobs of one transaction."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeadJobPage:
+class DeadJobPage(Struct, frozen=True, kw_only=True):
     """One page of dead letters."""
 
     rows: Sequence[DeadJobListRow]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from riverui.actions import jobs
 from riverui.actions.job_part import merge

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from riverui.domain.figures import OTHER, Tally
 
@@ -49,8 +51,7 @@ Range = tuple[datetime, datetime]
 """A range of time, without its end."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True, kw_only=True):
     """The most jobs that were available at once."""
 
     jobs: int
@@ -73,8 +74,7 @@ class Waiting:
 NOTHING_WAITS = Waiting(jobs=0, capped=False, oldest=timedelta(0))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rollup:
+class Rollup(Struct, frozen=True, kw_only=True):
     """The figures of one span of time."""
 
     at: datetime

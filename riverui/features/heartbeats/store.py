@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.json import read_object
@@ -27,8 +28,7 @@ jobs before others start them.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientLife:
+class ClientLife(Struct, frozen=True, kw_only=True):
     """One client from its start, or from when it was last declared dead, to its end."""
 
     id: str
@@ -37,8 +37,7 @@ class ClientLife:
     """By the database's clock; every job that it took is newer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientParams:
+class ClientParams(Struct, frozen=True, kw_only=True):
     """What does not change while a client lives."""
 
     id: str
@@ -56,8 +55,7 @@ class ClientParams:
     """Id of each periodic job that has one → its schedule as a cron expression."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientStatus:
+class ClientStatus(Struct, frozen=True, kw_only=True):
     """A client's status, sent with each heartbeat."""
 
     queues: Mapping[str, tuple[int, int]]
@@ -74,8 +72,7 @@ class ClientStatus:
     """Bytes of the process (resident)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True, kw_only=True):
     """What a heartbeat returns to its client."""
 
     alive: bool
@@ -86,8 +83,7 @@ class Heartbeat:
     """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeadClient:
+class DeadClient(Struct, frozen=True, kw_only=True):
     """A client that was declared dead, and the jobs it left."""
 
     life: ClientLife
@@ -98,8 +94,7 @@ class DeadClient:
     """Jobs that were attempted later by the same id belong to a later life."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientRow:
+class ClientRow(Struct, frozen=True, kw_only=True):
     """A client's row."""
 
     id: str
@@ -148,8 +143,7 @@ class ClientRow:
         return self.heartbeat_at + DEAD_AFTER * self.heartbeat_interval
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeldJob:
+class HeldJob(Struct, frozen=True, kw_only=True):
     """A running job."""
 
     id: int
@@ -158,8 +152,7 @@ class HeldJob:
     attempted_at: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenClient:
+class SeenClient(Struct, frozen=True, kw_only=True):
     """A client as known from `attempted_by`: the jobs it holds, and the newest of those
     it worked.
     """
@@ -175,8 +168,7 @@ class SeenClient:
     """Queues of the jobs that were read, by name, the first few."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OtherLeader:
+class OtherLeader(Struct, frozen=True, kw_only=True):
     """A leader without a row in the table of clients."""
 
     leader_id: str

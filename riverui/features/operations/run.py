@@ -7,8 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from riverui.actions import jobs
 from riverui.actions.pilot import JobPilot

@@ -11,10 +11,12 @@ import json
 import operator
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from riverui.domain.json import ODD_VALUE, read_json
 from riverui.errors import OperationLost
@@ -45,8 +47,7 @@ class OperationStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(kw_only=True, slots=True)
-class Operation:
+class Operation(Struct, kw_only=True):
     """One verb applied to all jobs that match a query and are not newer than the cutoff."""
 
     id: str

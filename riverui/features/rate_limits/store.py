@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from riverui.features.rate_limits.buckets import PACE_SECONDS, SPARE, Rate, RateRow, pace_now
 from riverui.storage.postgres import array_literals
@@ -13,8 +14,7 @@ from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BucketParams:
+class BucketParams(Struct, frozen=True, kw_only=True):
     """How fast the buckets of one queue fill, and how much they hold."""
 
     queue: str

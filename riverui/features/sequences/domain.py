@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from riverui.domain.json import read_object
 
@@ -18,8 +19,7 @@ MOST_KEY = 200
 """Longest key, in characters; a kind and a hash are shorter."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SequenceJob:
+class SequenceJob(Struct, frozen=True, kw_only=True):
     """Another job of a sequence."""
 
     id: int
@@ -28,8 +28,7 @@ class SequenceJob:
     kind: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SequencePlace:
+class SequencePlace(Struct, frozen=True, kw_only=True):
     """A job's place in its sequence."""
 
     key: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from riverui.domain.jobs import JobState
 from riverui.domain.time import rfc3339_nano

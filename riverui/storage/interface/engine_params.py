@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import UniqueConflict
@@ -145,8 +146,7 @@ class JobScheduled(NamedTuple):
     conflict_discarded: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobDeleteBeforeParams:
+class JobDeleteBeforeParams(Struct, frozen=True, kw_only=True):
     """Which finished jobs the cleaner removes; None keeps that state forever."""
 
     cancelled_before: datetime | None
@@ -168,8 +168,7 @@ class JobDeleteBeforeParams:
     """Only jobs that were discarded after then."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobSelectParams:
+class JobSelectParams(Struct, frozen=True, kw_only=True):
     """River's JobListParams and JobDeleteManyParams: an empty tuple does not filter."""
 
     ids: tuple[int, ...] = ()

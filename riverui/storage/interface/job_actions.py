@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class SkipReason(StrEnum):
@@ -24,8 +25,7 @@ class SkipReason(StrEnum):
     """A waiting task whose workflow has continued without it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobChanges:
+class JobChanges(Struct, frozen=True, kw_only=True):
     """What an action on several jobs did. Every requested id is in exactly one of the three."""
 
     changed: tuple[int, ...] = ()

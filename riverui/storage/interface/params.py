@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from riverui.domain.jobs import JobListRow, JobState, JobTextRow
 
@@ -43,8 +44,7 @@ class Op(StrEnum):
     GE = ">="
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Term:
+class Term(Struct, frozen=True, kw_only=True):
     """One condition: any of `values`, or none of them when negated.
 
     Values by field: id, priority, attempt → int; created, scheduled, started, finished → aware
@@ -59,8 +59,7 @@ class Term:
     negated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobFilter:
+class JobFilter(Struct, frozen=True, kw_only=True):
     """Jobs in any of `states` (empty: every state) for which every term holds."""
 
     states: tuple[JobState, ...] = ()
@@ -88,8 +87,7 @@ class JobOrder(StrEnum):
         return self.value.startswith("-")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobCursor:
+class JobCursor(Struct, frozen=True, kw_only=True):
     """A place between two jobs: just after (or, for `before`, just before) the one with this time
     and id.
     """
@@ -100,8 +98,7 @@ class JobCursor:
     before: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobCutoff:
+class JobCutoff(Struct, frozen=True, kw_only=True):
     """Limits a set of jobs: none inserted, started, scheduled into the set or finished after
     this.
     """
@@ -110,8 +107,7 @@ class JobCutoff:
     at: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JsonPath:
+class JsonPath(Struct, frozen=True, kw_only=True):
     """A place in the args or in the metadata of a job."""
 
     field: Field
@@ -124,8 +120,7 @@ EVERY = 2**40
 """A window without an end: more rows than a table can hold."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobPageParams:
+class JobPageParams(Struct, frozen=True, kw_only=True):
     """Which page of which jobs."""
 
     filter: JobFilter = field(default_factory=JobFilter)
@@ -141,8 +136,7 @@ class JobPageParams:
     """The places from which each row's `values` are read."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchedWindow:
+class SearchedWindow(Struct, frozen=True, kw_only=True):
     """The filter had no index and the search stopped after `rows` rows: continue from `resume`."""
 
     rows: int
@@ -151,8 +145,7 @@ class SearchedWindow:
     resume: JobCursor
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobPage:
+class JobPage(Struct, frozen=True, kw_only=True):
     """Rows in display order, whichever way they were read."""
 
     rows: tuple[JobListRow, ...]
@@ -162,8 +155,7 @@ class JobPage:
     """Set if the window ended before the page was full; `more` is then unknown and False."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobTextPage:
+class JobTextPage(Struct, frozen=True, kw_only=True):
     """Like JobPage, of jobs with their args as text."""
 
     rows: tuple[JobTextRow, ...]
@@ -171,8 +163,7 @@ class JobTextPage:
     searched: SearchedWindow | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobJsonPage:
+class JobJsonPage(Struct, frozen=True, kw_only=True):
     """Like JobTextPage, of jobs in JSON."""
 
     jobs: str
@@ -200,8 +191,7 @@ class CountKind(StrEnum):
     ESTIMATED = "estimated"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Count:
+class Count(Struct, frozen=True, kw_only=True):
     """A number of jobs and how exact it is."""
 
     value: int
@@ -222,8 +212,7 @@ def total_count(counts: Iterable[Count]) -> Count:
     return Count(value=sum(count.value for count in found), kind=kind, at=oldest)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobProgress:
+class JobProgress(Struct, frozen=True, kw_only=True):
     """A group of jobs by state."""
 
     counts: Mapping[JobState, int]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from riverui.errors import BadRequest
 from riverui.storage.interface.migrations import MigrationRow
@@ -12,8 +13,7 @@ from riverui.storage.options import DASHBOARD_PREFIX
 from riverui.storage.store import Store
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReplicationRow:
+class ReplicationRow(Struct, frozen=True, kw_only=True):
     """One server at one moment."""
 
     standby: bool
@@ -28,8 +28,7 @@ class ReplicationRow:
     """Age of the newest change that a standby shows, by its own clock; None if it shows none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerRow:
+class ServerRow(Struct, frozen=True, kw_only=True):
     """The database server as the About page shows it."""
 
     version: str

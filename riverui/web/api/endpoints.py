@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from riverui.web.api.models import Body, Model
 from riverui.web.api.requests import MOST_ROWS
@@ -14,8 +13,7 @@ from riverui.web.http.routes import GuardedRoute, Handler
 JSON = "application/json"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter of an endpoint."""
 
     name: str
@@ -31,8 +29,7 @@ class Parameter:
     """Whether River UI lacks it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Description:
+class Description(Struct, frozen=True, kw_only=True):
     """What an endpoint does, takes and answers."""
 
     group: str

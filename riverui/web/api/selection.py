@@ -5,10 +5,10 @@ the pages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from riverui.actions.jobs import MAX_IDS
@@ -58,8 +58,7 @@ CHOICE = (
 """Parameters that choose jobs, besides their state."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Jobs in an order."""
 
     filter: JobFilter

@@ -113,7 +113,7 @@ def assert_same(one: Rollup | None, other: Rollup) -> None:
     assert one.waiting == other.waiting
     assert one.pairs.keys() == other.pairs.keys()
     for pair, tally in other.pairs.items():
-        for name in Tally.__slots__:
+        for name in Tally.__struct_fields__:
             found, expected = getattr(one.pairs[pair], name), getattr(tally, name)
             if isinstance(expected, Sketch):
                 assert found.counts == expected.counts

@@ -7,11 +7,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from psycopg import AsyncConnection
 
 from riverui.actions.job_verbs import CANCEL, DELETE, MOVE, RETRY

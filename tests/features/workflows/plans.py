@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from riverui.features.workflows.domain.pages import WorkflowPageParams
 from riverui.features.workflows.domain.tasks import TaskState

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 

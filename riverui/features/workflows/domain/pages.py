@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from riverui.domain.jobs import JobState
 
@@ -94,8 +95,7 @@ class WorkflowTaskRow(NamedTuple):
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkflowGraph:
+class WorkflowGraph(Struct, frozen=True, kw_only=True):
     """The tasks of a workflow and their dependencies."""
 
     tasks: Sequence[WorkflowTaskRow]
@@ -106,8 +106,7 @@ class WorkflowGraph:
     """Whether these are all of them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkflowPageParams:
+class WorkflowPageParams(Struct, frozen=True, kw_only=True):
     """Which workflows to list."""
 
     after: str = ""
@@ -127,8 +126,7 @@ class WorkflowPageParams:
     limit: int = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkflowPageList:
+class WorkflowPageList(Struct, frozen=True, kw_only=True):
     """One page of workflows, the highest id first."""
 
     rows: Sequence[WorkflowPageRow]
@@ -147,8 +145,7 @@ class TaskNeighbour(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskPlace:
+class TaskPlace(Struct, frozen=True, kw_only=True):
     """A job's place in its workflow."""
 
     workflow_id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from riverui.domain.jobs import JobState
 from riverui.engine.pilot import Inner

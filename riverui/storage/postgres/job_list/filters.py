@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.values import MAX_BIGINT, is_bigint
@@ -29,8 +31,7 @@ _JSON = {Field.ARGS: "args", Field.METADATA: "metadata"}
 _COMPARISONS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """One term in SQL: `sql` to test a row, `bound` for an index on `column`."""
 
     term: Term
@@ -43,8 +44,7 @@ class Condition:
     """The same condition in a form that an index serves; None without one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conditions:
+class Conditions(Struct, frozen=True, kw_only=True):
     """A filter ready for SQL. `states` None is every state; `impossible` when no job can match."""
 
     states: tuple[JobState, ...] | None

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.domain.time import FIRST, LAST
@@ -56,8 +57,7 @@ _TRY = 200
 """Milliseconds for each statement that reads a GIN index."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobListPlan:
+class JobListPlan(Struct, frozen=True, kw_only=True):
     """How one list is read: its scans, joined by UNION ALL."""
 
     scans: Fragment
@@ -87,8 +87,7 @@ class JobListPlan:
         return {"scans": self.scans, **order_slots(by_id=self.by_id, descending=self.descending)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True, kw_only=True):
     """The inputs of the scans of one list."""
 
     conditions: Conditions

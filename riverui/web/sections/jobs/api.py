@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
