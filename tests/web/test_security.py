@@ -23,8 +23,8 @@ from riverui.web.http.cookies import preferences, write_preferences
 from riverui.web.http.forms import form
 from riverui.web.http.gate import HEADERS, same_origin
 from riverui.web.http.proxy import TrustedProxy
+from riverui.web.http.request_context import local_path
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.urls import local_path
 from riverui.web.view.preferences import Preferences, choose
 from tests.cases import cases
 from tests.web.stand_ins import DeadDriver, browser

@@ -6,7 +6,7 @@ from typing import Any
 
 from riverui.errors import Forbidden
 from riverui.web.auth.rights import EVERYTHING, RIGHTS, Access
-from riverui.web.auth.viewer import reading
+from riverui.web.http.request_context import reading
 
 _PERMISSIONS = {
     "jobs.insert": "add_job",

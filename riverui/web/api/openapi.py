@@ -15,7 +15,7 @@ from riverui.web.api import serializers
 from riverui.web.api.endpoints import JSON, Endpoint, Parameter
 from riverui.web.api.models import Error, Model
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
-from riverui.web.http.urls import base_path
+from riverui.web.http.request_context import base_path
 
 _FAILS = (400, 401, 403, 429, 503)
 """Statuses that every endpoint may answer with."""

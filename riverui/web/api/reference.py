@@ -15,7 +15,7 @@ from riverui.web.api.models import Model
 from riverui.web.api.openapi import endpoints, example, right_words
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import base_path, url
+from riverui.web.http.request_context import base_path, url
 from riverui.web.view.render import respond
 
 

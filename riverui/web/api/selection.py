@@ -19,7 +19,7 @@ from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrd
 from riverui.web.api import requests
 from riverui.web.api.endpoints import Parameter
 from riverui.web.api.models import Id
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 from riverui.web.search import query
 from riverui.web.search.addresses import default_order
 from riverui.web.search.search_problems import search_problem

@@ -7,9 +7,8 @@ from dataclasses import replace
 from starlette.requests import HTTPConnection
 
 from riverui.errors import Forbidden, ReadOnlyDatabase
-from riverui.web.auth.viewer import NOBODY, Viewer, reading
 from riverui.web.http.context import dashboard
-from riverui.web.http.request_context import request_context
+from riverui.web.http.request_context import NOBODY, Viewer, reading, request_context
 
 SIGNED_IN = "signed in"
 """Marks a route that is open to every signed-in person."""

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from riverui.errors import ConfigError, Forbidden
-from riverui.web.auth.viewer import Viewer, reading
+from riverui.web.http.request_context import Viewer, reading
 from riverui.web.sections import SECTIONS
 
 RIGHTS = SECTIONS.rights

@@ -14,8 +14,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from riverui.web.http.context import Service, dashboard
-from riverui.web.http.request_context import request_context
-from riverui.web.http.urls import base_path
+from riverui.web.http.request_context import base_path, request_context
 from riverui.web.view.preferences import Preferences, choose
 
 _PURPOSE = "preferences"

@@ -22,10 +22,15 @@ from riverui.web.http import problems, refresh
 from riverui.web.http.admission import Admission
 from riverui.web.http.context import AppOptions, Dashboard, Service
 from riverui.web.http.deadline import Deadline
-from riverui.web.http.paths import Urls
-from riverui.web.http.request_context import CONTEXT, RequestContext
+from riverui.web.http.request_context import (
+    CONTEXT,
+    PATH_SAFE,
+    RequestContext,
+    Urls,
+    is_api,
+    own_path,
+)
 from riverui.web.http.routes import GuardedRoute, RouteTable
-from riverui.web.http.urls import PATH_SAFE, is_api, own_path
 from riverui.web.live.refreshes import Refreshes
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})

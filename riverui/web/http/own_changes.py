@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.web.http.cookies import cookie_name, set_cookie
 from riverui.web.http.gate import SAFE_METHODS
-from riverui.web.http.urls import PATH_SAFE, own_path
+from riverui.web.http.request_context import PATH_SAFE, own_path
 from riverui.web.live.read_replica import ReadReplica, on_primary
 
 _PURPOSE = "changed"

@@ -43,8 +43,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.admission import later
 from riverui.web.http.context import dashboard
 from riverui.web.http.error_pages import ErrorShow
-from riverui.web.http.request_context import request_context
-from riverui.web.http.urls import here, is_api, url
+from riverui.web.http.request_context import here, is_api, request_context, url
 from riverui.web.view import render
 
 log = logging.getLogger("riverui.web")

@@ -12,13 +12,18 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.errors import TooBusy
-from riverui.web.auth.viewer import Viewer
 from riverui.web.http import problems
 from riverui.web.http.admission import Admission, later
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
-from riverui.web.http.htmx import VARY, htmx
-from riverui.web.http.request_context import CONTEXT, RequestContext, request_context
+from riverui.web.http.request_context import (
+    CONTEXT,
+    VARY,
+    RequestContext,
+    Viewer,
+    htmx,
+    request_context,
+)
 from riverui.web.live.refreshes import Headers, Refreshes, RefreshKey, Rendering
 from riverui.web.view.preferences import LIVE_SECONDS
 

@@ -15,8 +15,7 @@ from starlette.websockets import WebSocketClose
 
 from riverui.errors import NotFound, SignInNeeded
 from riverui.web.auth.access import PUBLIC, SIGNED_IN, need
-from riverui.web.http.request_context import CONTEXT, RequestContext
-from riverui.web.http.urls import PATH_SAFE, base_path, own_path
+from riverui.web.http.request_context import CONTEXT, PATH_SAFE, RequestContext, base_path, own_path
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -25,7 +24,7 @@ class GuardedRoute(Route):
     """A route that checks the right it needs.
 
     Paths name their parameters as Starlette's do, `{id}`; `{id:river_bigint}`, `{name:river_queue}`
-    and `{path:river_rest}` are defined in paths.py.
+    and `{path:river_rest}` are defined in request_context.py.
     """
 
     def __init__(self, method: str, path: str, name: str, right: str, handler: Handler) -> None:

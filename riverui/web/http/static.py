@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from riverui.web import assets
 from riverui.web.http.bundles import ENTRIES, bundle
 from riverui.web.http.context import Service, dashboard
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",

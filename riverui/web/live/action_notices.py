@@ -18,7 +18,7 @@ from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.live.notices import Notice, NoticeForm
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, JsonPath, Term
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.search import grammar, query
 from riverui.web.search.columns import paths as json_paths, read as read_columns, text_of
 from riverui.web.search.query import Search

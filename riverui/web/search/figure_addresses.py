@@ -14,7 +14,7 @@ from riverui.domain.jobs import FINALIZED, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, Op, Term
 from riverui.web.auth.access import access
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 
 
 def new_job_url(request: Request, **params: str) -> str:

@@ -25,10 +25,8 @@ from riverui.web.auth.access import access as who
 from riverui.web.http.context import Service, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.error_pages import ErrorShow
-from riverui.web.http.htmx import VARY, htmx
-from riverui.web.http.request_context import request_context
+from riverui.web.http.request_context import VARY, here, htmx, linked, request_context, url
 from riverui.web.http.static import STATIC
-from riverui.web.http.urls import here, linked, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart

@@ -14,8 +14,8 @@ from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Model
 from riverui.web.http.context import Section
+from riverui.web.http.request_context import url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.urls import url
 from riverui.web.view.navigation import NavEntry, Shortcut
 from riverui.web.view.render import respond
 

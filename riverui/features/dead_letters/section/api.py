@@ -25,7 +25,7 @@ from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path,
 from riverui.web.api.job_models import EXAMPLE_JOB, Ids, Job
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 
 _GROUP = "Dead letters"
 _LIMIT = 100

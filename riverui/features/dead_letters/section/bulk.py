@@ -24,8 +24,8 @@ from riverui.features.operations.bulk_tokens import (
 from riverui.storage.interface.params import JobCutoff
 from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import local_path, only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.urls import local_path, only, url
 from riverui.web.search import query
 from riverui.web.view.format import count_text
 from riverui.web.view.render import respond

@@ -25,7 +25,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.view.format import plain
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond

@@ -25,7 +25,7 @@ from riverui.web.api.job_models import EXAMPLE_JOB, Digits, Job
 from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.api.selection import CHOICE
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 
 _GROUP = "River Pro"
 _LIMIT, _MOST = 20, 200

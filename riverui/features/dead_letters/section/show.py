@@ -24,7 +24,7 @@ from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.pieces import PIECE_BYTES, whole_text
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view import timeline

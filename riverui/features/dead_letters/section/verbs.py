@@ -19,7 +19,7 @@ from riverui.storage.interface.job_actions import JobChanges
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form
-from riverui.web.http.urls import local_path, url
+from riverui.web.http.request_context import local_path, url
 from riverui.web.live import action_notices
 from riverui.web.live.notices import Notice
 from riverui.web.view.render import done, respond

@@ -43,7 +43,7 @@ from riverui.storage.interface.params import JobFilter
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.models import Body, Count, Id, Model, NeededText, Refusal, Time
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 from riverui.web.search import time_terms
 
 _GROUP = "Errors"

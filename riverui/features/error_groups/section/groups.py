@@ -16,7 +16,7 @@ from riverui.features.error_groups.reader import ERROR_GROUPS, ErrorReading
 from riverui.features.error_groups.section.charts import SPARK, counted
 from riverui.features.error_groups.section.table import ErrorLine
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ALL = "all"

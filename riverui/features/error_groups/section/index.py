@@ -23,7 +23,7 @@ from riverui.features.error_groups.section.table import ErrorLine, error_table
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.view.format import plain
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond

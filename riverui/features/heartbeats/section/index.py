@@ -19,7 +19,7 @@ from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.page_parts import Problem

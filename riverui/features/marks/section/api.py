@@ -23,7 +23,7 @@ from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, NeededText, Refusal, Time
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 
 log = logging.getLogger("riverui.actions")
 

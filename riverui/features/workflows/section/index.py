@@ -24,7 +24,7 @@ from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.words import counts_parts, counts_words
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond

@@ -21,7 +21,7 @@ from riverui.features.workflows.verbs import workflows
 from riverui.storage.interface import SQL
 from riverui.storage.tables import installed
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

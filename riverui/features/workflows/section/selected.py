@@ -23,7 +23,7 @@ from riverui.features.workflows.section.words import counts_parts, counts_words,
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.search import query
 from riverui.web.view.facts import fact
 

@@ -9,7 +9,7 @@ from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.search import query

@@ -23,8 +23,7 @@ from riverui.storage.stores.server import ServerRow, ServerStore
 from riverui.web.auth.access import access
 from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.request_context import request_context
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import request_context, url
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond

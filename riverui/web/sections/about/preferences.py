@@ -10,8 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui.web.http import cookies
 from riverui.web.http.forms import form
-from riverui.web.http.htmx import htmx
-from riverui.web.http.urls import local_path, url
+from riverui.web.http.request_context import htmx, local_path, url
 from riverui.web.search import columns
 from riverui.web.view.preferences import choose
 

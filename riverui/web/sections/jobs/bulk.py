@@ -32,8 +32,8 @@ from riverui.storage.interface.params import (
 )
 from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.urls import local_path, url
 from riverui.web.search import addresses, query
 from riverui.web.search.addresses import Listing
 from riverui.web.search.search_problems import listing_problem

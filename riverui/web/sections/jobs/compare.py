@@ -18,8 +18,8 @@ from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.urls import only, url
 from riverui.web.search import query
 from riverui.web.view.redaction import Redaction
 from riverui.web.view.render import respond

@@ -20,9 +20,8 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Count, JobCursor, JobPage, JobPageParams
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
-from riverui.web.http.htmx import htmx
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import here, url
+from riverui.web.http.request_context import here, htmx, url
 from riverui.web.live import action_notices
 from riverui.web.live.counts import Snapshot
 from riverui.web.search import addresses

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.view.job_columns import COLUMNS, STANDARD
 from riverui.web.view.page_parts import Choice

@@ -16,7 +16,7 @@ from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path
 from riverui.web.api.models import Count, Id, Model
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 
 _PIECE_BYTES = 1_000_000
 """Most bytes of a log in an answer: most logs are shorter, and the JSON stays small."""

@@ -12,9 +12,8 @@ from riverui.domain.sealed_args import sealed_args
 from riverui.errors import DecryptionError, NotFound
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
-from riverui.web.http.request_context import request_context
+from riverui.web.http.request_context import only, request_context, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.http.urls import only, url
 from riverui.web.sections.jobs import show
 from riverui.web.sections.jobs.show import OpenedArgs
 

@@ -17,7 +17,7 @@ from riverui.web.api.job_models import States
 from riverui.web.api.models import Count, Model
 from riverui.web.api.selection import Q, searched
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 from riverui.web.search import json_terms, query
 
 _WINDOW = 500_000

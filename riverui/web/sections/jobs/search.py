@@ -17,7 +17,7 @@ from riverui.storage.interface.params import JobPage, JobPageParams, SearchedWin
 from riverui.web.auth.access import access
 from riverui.web.http.context import Service, dashboard
 from riverui.web.http.cookies import preferences
-from riverui.web.http.htmx import htmx
+from riverui.web.http.request_context import htmx
 from riverui.web.search import addresses, long_searches
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.columns import read_kept

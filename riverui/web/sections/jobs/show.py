@@ -34,7 +34,7 @@ from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.pieces import PIECE_BYTES, whole_text
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.live import action_notices
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url

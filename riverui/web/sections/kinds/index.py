@@ -15,7 +15,7 @@ from riverui.domain.figures import OTHER, Figures, Tally, Window
 from riverui.errors import BadRequest, DatabaseError
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.search.figure_addresses import (
     WindowChoice,
     read_window,

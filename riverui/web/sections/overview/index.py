@@ -22,7 +22,7 @@ from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.search.figure_addresses import (
     WindowChoice,
     jobs_link,

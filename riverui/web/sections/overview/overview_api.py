@@ -20,7 +20,7 @@ from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.urls import only
+from riverui.web.http.request_context import only
 from riverui.web.sections.overview import facts
 from riverui.web.sections.overview.facts import HEALTH
 from riverui.web.view.finding_links import page_url

@@ -20,7 +20,7 @@ from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import only, url
+from riverui.web.http.request_context import only, url
 from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url

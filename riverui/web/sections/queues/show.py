@@ -17,7 +17,7 @@ from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface.params import Count, Field
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import linked, url
+from riverui.web.http.request_context import linked, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.figure_addresses import (

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
-from riverui.web.http.urls import url
+from riverui.web.http.request_context import url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
