@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui import create_app
+from riverui.web.http.cookies import Notice
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.view.render import done
 from tests.factory import Make
 from tests.web.html import parse

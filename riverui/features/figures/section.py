@@ -19,10 +19,10 @@ from riverui.storage.tables import REMEDY
 from riverui.web.api import serializers
 from riverui.web.auth.access import access
 from riverui.web.http.context import Section, dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.search.figure_addresses import (
     FILES,
     WindowChoice,

@@ -22,10 +22,10 @@ from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import Section, dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.navigation import NavEntry

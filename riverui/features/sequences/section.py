@@ -22,10 +22,10 @@ from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import Id, Status
 from riverui.web.auth.access import access
 from riverui.web.http.context import Section, dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.contributions import JobCard

@@ -17,9 +17,9 @@ from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice, NoticeForm
 from riverui.web.http.forms import Form
 from riverui.web.http.request_context import url
-from riverui.web.live.notices import Notice, NoticeForm
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact

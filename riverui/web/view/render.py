@@ -22,13 +22,12 @@ from riverui.domain.jobs import JsonText
 from riverui.domain.sealed_args import args_preview, sealed_args
 from riverui.web import assets
 from riverui.web.auth.access import access as who
+from riverui.web.http import cookies
 from riverui.web.http.context import Service, dashboard
-from riverui.web.http.cookies import preferences
+from riverui.web.http.cookies import Notice, preferences
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import VARY, here, htmx, linked, request_context, url
 from riverui.web.http.static import STATIC
-from riverui.web.live import notices
-from riverui.web.live.notices import Notice
 from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
 from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.histogram import histogram
@@ -303,7 +302,7 @@ def respond(
         own_headers[_STANDBY] = f"{'!' if shell.replica_warns else ''}{quote(shell.replica)}"
     response = HTMLResponse(body, status_code=status, headers={**own_headers, **(headers or {})})
     if shell.notices:
-        notices.clear(request, response)
+        cookies.clear_notice(request, response)
     return response
 
 
@@ -324,7 +323,7 @@ def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> R
         response: Response = Response(status_code=200, headers={"HX-Redirect": next, **headers})
     else:
         response = RedirectResponse(next, status_code=303, headers=headers)
-    notices.keep(request, response, notice)
+    cookies.keep_notice(request, response, notice)
     return response
 
 
@@ -391,7 +390,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         database=board.driver.database,
         schema=board.driver.schema_in_use,
         preferences=preferences(request),
-        notices=notices.take(request) if whole else (),
+        notices=cookies.take_notices(request) if whole else (),
         here=here(request),
         now=datetime.now(UTC),
     )

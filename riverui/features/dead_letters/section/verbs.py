@@ -18,10 +18,10 @@ from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.live import action_notices
-from riverui.web.live.notices import Notice
 from riverui.web.view.render import done, respond
 
 log = logging.getLogger("riverui.actions")

@@ -22,9 +22,9 @@ from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, PeriodicVerb
 from riverui.storage.interface import Executor
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
-from riverui.web.live.notices import Notice
 from riverui.web.view.facts import fact
 from riverui.web.view.format import plain
 from riverui.web.view.render import done, respond

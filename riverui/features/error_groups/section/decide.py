@@ -21,9 +21,9 @@ from riverui.features.error_groups.verbs import MOST_REASON, MOST_RELEASE, Asked
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url
-from riverui.web.live.notices import Notice
 from riverui.web.view.format import plain
 from riverui.web.view.render import done, respond
 

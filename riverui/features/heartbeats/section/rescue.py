@@ -14,9 +14,9 @@ from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
-from riverui.web.live.notices import Notice
 from riverui.web.view.format import plain
 from riverui.web.view.render import done
 

@@ -38,10 +38,10 @@ from riverui.storage.interface import Executor
 from riverui.storage.tables import installed
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.view.format import number, plain
 from riverui.web.view.page_parts import Choice
 from riverui.web.view.render import done, respond

@@ -20,10 +20,10 @@ from riverui.features.workflows.verbs import workflows as actions
 from riverui.storage.tables import MISSING
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.view.format import number, plain
 from riverui.web.view.render import done, respond
 

@@ -8,10 +8,10 @@ from starlette.responses import RedirectResponse, Response
 from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
 from riverui.storage.tables import MISSING, REMEDY
+from riverui.web.http import cookies
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.request_context import url
-from riverui.web.live import notices
-from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 
@@ -40,5 +40,5 @@ def _redirect(request: Request, where: str, title: str, *details: str) -> Respon
     response = RedirectResponse(where, status_code=302)
     if SQL in dashboard(request).driver.capabilities:
         details += (f"The pages come with {MISSING}: run {REMEDY}.",)
-    notices.keep(request, response, Notice(level="info", title=title, details=details))
+    cookies.keep_notice(request, response, Notice(level="info", title=title, details=details))
     return response

@@ -21,10 +21,10 @@ from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.sections.jobs import new_form
 from riverui.web.sections.jobs.new_form import NewJobForm

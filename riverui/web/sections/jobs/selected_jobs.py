@@ -25,11 +25,11 @@ from riverui.features.dead_letters.verbs import UNDELETE
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice, NoticeForm
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.live import action_notices
-from riverui.web.live.notices import Notice, NoticeForm
 from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond
 

@@ -27,10 +27,10 @@ from riverui.features.rate_limits.buckets import RateRow
 from riverui.features.rate_limits.domain import RateLimit, RateOverride, number
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.sections.queues.index import short_name
 from riverui.web.view.render import done, respond
 

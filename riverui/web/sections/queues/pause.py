@@ -15,10 +15,10 @@ from riverui.domain.queues import ALL_QUEUES
 from riverui.errors import BadRequest
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.notices import Notice
 from riverui.web.sections.queues.index import short_name
 from riverui.web.view.render import done
 

@@ -10,9 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
+from riverui.web.http import cookies
+from riverui.web.http.cookies import Notice
 from riverui.web.http.request_context import url
-from riverui.web.live import notices
-from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 
@@ -62,5 +62,5 @@ async def dead_letter(request: Request) -> Response:
 
 def _redirect(request: Request, where: str, title: str, *details: str) -> Response:
     response = RedirectResponse(where, status_code=302)
-    notices.keep(request, response, Notice(level="info", title=title, details=details))
+    cookies.keep_notice(request, response, Notice(level="info", title=title, details=details))
     return response
