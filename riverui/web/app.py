@@ -30,8 +30,7 @@ from riverui.web.http.own_changes import OwnChanges
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, guarded, not_found
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
-from riverui.web.live.measured_driver import MeasuredDriver
-from riverui.web.live.metrics import Metrics
+from riverui.web.live.metrics import MeasuredDriver, Metrics
 from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.read_replica import ReadReplica
 from riverui.web.process_name import process_name

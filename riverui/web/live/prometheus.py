@@ -21,42 +21,27 @@ from riverui.domain.queues import QueueListRow
 from riverui.features.figures.domain import Pair
 from riverui.features.figures.reader import totals
 from riverui.web.live.counts import Snapshot
-from riverui.web.live.scraped import BOUNDS, Durations, Scraped, ScrapedStandby
+from riverui.web.live.metrics import BOUNDS, Durations, Metrics, Scraped, ScrapedStandby
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 _SPAN_BUCKETS = (*map(str, totals.BOUNDS), "+Inf")
 
 
-def text(
-    scraped: Scraped,
-    snapshot: Snapshot,
-    *,
-    ended: Mapping[Pair, Tally],
-    requests: Durations,
-    transactions: Durations,
-) -> bytes:
-    """Return all metrics as text."""
+async def text(metrics: Metrics) -> bytes:
+    """Return all metrics as text; those of the database are at most five seconds old."""
+    scraped, snapshot = await metrics.read()
     registry = CollectorRegistry()
-    registry.register(_Collected(scraped, snapshot, ended, requests, transactions))
+    registry.register(_Collected(metrics, scraped, snapshot))
     return generate_latest(registry)
 
 
 class _Collected:
     """A collector of the values read and counted; metrics without a value are left out."""
 
-    def __init__(
-        self,
-        scraped: Scraped,
-        snapshot: Snapshot,
-        ended: Mapping[Pair, Tally],
-        requests: Durations,
-        transactions: Durations,
-    ) -> None:
+    def __init__(self, metrics: Metrics, scraped: Scraped, snapshot: Snapshot) -> None:
+        self._metrics = metrics
         self._scraped = scraped
-        self._ended = ended
-        self._requests = requests
         self._snapshot = snapshot
-        self._transactions = transactions
 
     def collect(self) -> Iterator[Metric]:
         scraped, counts = self._scraped, self._snapshot.counts or {}
@@ -81,13 +66,15 @@ class _Collected:
             )
         if scraped.queues is not None:
             yield from _queue_families(scraped.queues)
-        yield from _ended_families(self._ended)
+        yield from _ended_families(self._metrics.ended.totals)
         yield _family("riverui_info", "Always 1.", ["version"], [([__version__], 1)])
-        yield _histograms("riverui_request_seconds", "Time to answer requests.", self._requests)
+        yield _histograms(
+            "riverui_request_seconds", "Time to answer requests.", self._metrics.requests
+        )
         yield _histograms(
             "riverui_database_seconds",
             "Time that transactions took, including the wait for a connection.",
-            self._transactions,
+            self._metrics.transactions,
         )
 
 

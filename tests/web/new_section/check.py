@@ -8,6 +8,7 @@ import asyncio
 
 import riverui
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS
+from riverui.web.live import prometheus
 from tests.web.stand_ins import DeadDriver, browser
 
 
@@ -44,7 +45,7 @@ async def check() -> None:
         assert "data" in document["components"]["schemas"]["Notes"]["properties"]
     metrics = app.state.dashboard.metrics
     app.state.dashboard.counts.expire()
-    assert b'route="notes.index"' in await metrics.text()
+    assert b'route="notes.index"' in await prometheus.text(metrics)
     await app.state.dashboard.close()
 
     others = sorted(EVERYTHING - {"notes.read"})

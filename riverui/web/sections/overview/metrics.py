@@ -13,8 +13,11 @@ from riverui.web.live.process_label import labelled
 
 async def show(request: Request) -> Response:
     """Answer with all metrics, in Prometheus's text format."""
+    # Imported on first use: most dashboards have no scraper.
+    from riverui.web.live import prometheus
+
     board = dashboard(request)
-    text = await board.metrics.text()
+    text = await prometheus.text(board.metrics)
     if board.workers > 1:
         text = labelled(text, board.name)
     return Response(text, media_type=MEDIA)
