@@ -15,8 +15,8 @@ from riverui.cli.main import riverui
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import RIGHTS
+from riverui.web.http.context import PUBLIC, SIGNED_IN
 from riverui.web.http.routes import guarded
 from riverui.web.sections import SECTIONS
 from tests import documents

@@ -20,11 +20,10 @@ from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.features.figures.reader.totals import EndedTotals
 from riverui.storage.interface import Driver
 from riverui.web.api import routes as api
-from riverui.web.auth.access import PUBLIC
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http import health, problems, static
-from riverui.web.http.context import AppOptions, Dashboard, Service
+from riverui.web.http.context import PUBLIC, AppOptions, Dashboard, Service
 from riverui.web.http.gate import ADMISSION, REFRESHES, GateMiddleware
 from riverui.web.http.own_changes import OwnChanges
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, guarded, not_found

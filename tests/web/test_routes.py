@@ -16,9 +16,9 @@ from starlette.routing import Match, Route
 from riverui import create_app
 from riverui.features.error_groups.domain.fingerprints import error_signature
 from riverui.storage.interface import Driver
-from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
+from riverui.web.http.context import PUBLIC, SIGNED_IN
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, guarded
 from tests.factory import Make
 from tests.own_tables import dead_letter

@@ -10,7 +10,7 @@ from filecmp import dircmp
 from pathlib import Path
 
 from riverui.web.assets import TEMPLATES
-from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.context import SIGNED_IN
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections import SECTIONS
 from tests.web import new_section

@@ -17,8 +17,7 @@ from riverui.errors import BadRequest, NotFound, NotSupported
 from riverui.features.figures.verbs import figures_delete
 from riverui.storage.tables import REMEDY
 from riverui.web.api import serializers
-from riverui.web.auth.access import access
-from riverui.web.http.context import Section, dashboard
+from riverui.web.http.context import Section, access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import only, url

@@ -24,8 +24,7 @@ from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path,
 from riverui.web.api.job_models import Query
 from riverui.web.api.models import Count, Id, Model, NeededText, Time
 from riverui.web.api.selection import searched, states
-from riverui.web.auth.access import access, need
-from riverui.web.http.context import Dashboard, dashboard
+from riverui.web.http.context import Dashboard, access, dashboard, need
 from riverui.web.search import query
 from riverui.web.view.facts import fact
 

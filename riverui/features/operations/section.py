@@ -20,8 +20,7 @@ from riverui.features.operations.store import Operation
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.auth.access import access, need
-from riverui.web.http.context import Section, dashboard
+from riverui.web.http.context import Section, access, dashboard, need
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, only, url

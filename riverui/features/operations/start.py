@@ -11,8 +11,7 @@ from riverui.features.operations.domain import Pace, Watch
 from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation
 from riverui.storage.interface.params import Count, JobCutoff, JobFilter, JobOrder
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.search import addresses, query
 
 

@@ -20,8 +20,7 @@ from riverui.storage.interface.params import Field
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import Id, Status
-from riverui.web.auth.access import access
-from riverui.web.http.context import Section, dashboard
+from riverui.web.http.context import Section, access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url

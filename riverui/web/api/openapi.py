@@ -14,7 +14,7 @@ from riverui import __version__
 from riverui.web.api import serializers
 from riverui.web.api.endpoints import JSON, Endpoint, Parameter
 from riverui.web.api.models import Error, Model
-from riverui.web.auth.access import PUBLIC, SIGNED_IN
+from riverui.web.http.context import PUBLIC, SIGNED_IN
 from riverui.web.http.request_context import base_path
 
 _FAILS = (400, 401, 403, 429, 503)

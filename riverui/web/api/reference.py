@@ -13,8 +13,7 @@ from starlette.responses import Response
 from riverui.web.api.endpoints import Endpoint, Parameter
 from riverui.web.api.models import Model
 from riverui.web.api.openapi import endpoints, example, right_words
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import base_path, url
 from riverui.web.view.render import respond
 

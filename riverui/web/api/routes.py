@@ -7,8 +7,8 @@ from typing import Literal
 from riverui.web.api import openapi, reference
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import Status
-from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.http import health
+from riverui.web.http.context import PUBLIC, SIGNED_IN
 from riverui.web.http.routes import GuardedRoute
 
 ROUTES = (

@@ -1,10 +1,12 @@
-"""The parts of a dashboard app: its sections, their services, and the state its requests share."""
+"""The parts of a dashboard app: its sections, their services, the state its requests share, and
+what the current user may do.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,9 +19,11 @@ from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.marks import Mark
+from riverui.errors import Forbidden, ReadOnlyDatabase
 from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.http.request_context import NOBODY, Viewer, reading, request_context
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
@@ -29,6 +33,11 @@ from riverui.web.view.contributions import AttemptsLink, JobCard, JobGroup, Kind
 from riverui.web.view.navigation import NavEntry, Shortcut
 
 T = TypeVar("T")
+
+SIGNED_IN = "signed in"
+"""Marks a route that is open to every signed-in person."""
+PUBLIC = "public"
+"""Marks a route that is open without sign-in."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
@@ -245,3 +254,25 @@ def dashboard(request: HTTPConnection) -> Dashboard:
     """Return the dashboard that serves this request (a host may mount several)."""
     found: Dashboard = request.app.state.dashboard
     return found
+
+
+def access(request: HTTPConnection) -> Viewer:
+    """Return who sent the request; NOBODY on public routes and before sign-in. On a read-only
+    database, the rights to change something are removed.
+    """
+    found = request_context(request).access or NOBODY
+    if dashboard(request).driver.read_only:
+        return replace(found, rights=reading(found.rights))
+    return found
+
+
+def need(request: HTTPConnection, right: str) -> None:
+    """Raise Forbidden unless the user holds the right (or the route needs none), ReadOnlyDatabase
+    if the database accepts no changes.
+    """
+    if right in (SIGNED_IN, PUBLIC) or access(request).may(right):
+        return
+    board = dashboard(request)
+    if (request_context(request).access or NOBODY).may(right):
+        raise ReadOnlyDatabase(board.driver.read_only)
+    raise Forbidden(f"You may not {board.sections.rights[right]}.")

@@ -18,12 +18,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.errors import BadRequest, DatabaseUnavailable, Forbidden
-from riverui.web.auth.access import PUBLIC
 from riverui.web.auth.rights import Authenticate, decide
 from riverui.web.auth.tokens import is_token
 from riverui.web.http import problems, refresh
 from riverui.web.http.admission import Admission
-from riverui.web.http.context import AppOptions, Dashboard, Service
+from riverui.web.http.context import PUBLIC, AppOptions, Dashboard, Service
 from riverui.web.http.request_context import (
     CONTEXT,
     PATH_SAFE,

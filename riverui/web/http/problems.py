@@ -39,9 +39,8 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.web.api.serializers import reply
-from riverui.web.auth.access import access
 from riverui.web.http.admission import later
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import here, is_api, request_context, url
 from riverui.web.view import render

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from riverui.errors import NotFound, SignInNeeded
-from riverui.web.auth.access import PUBLIC, SIGNED_IN, need
+from riverui.web.http.context import PUBLIC, SIGNED_IN, need
 from riverui.web.http.request_context import CONTEXT, PATH_SAFE, RequestContext, base_path, own_path
 
 Handler = Callable[[Request], Awaitable[Response]]

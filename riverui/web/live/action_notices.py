@@ -15,8 +15,7 @@ from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice, NoticeForm
 from riverui.web.http.forms import Form
 from riverui.web.http.request_context import url

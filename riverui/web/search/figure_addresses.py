@@ -13,7 +13,7 @@ from riverui.domain.figures import WINDOWS, Window
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, Op, Term
-from riverui.web.auth.access import access
+from riverui.web.http.context import access
 from riverui.web.http.request_context import url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url

@@ -6,8 +6,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import url
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from riverui.domain.findings import Finding, Link
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import access
+from riverui.web.http.context import access
 from riverui.web.http.request_context import url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url

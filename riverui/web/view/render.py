@@ -21,9 +21,8 @@ from riverui import __version__
 from riverui.domain.jobs import JsonText
 from riverui.domain.sealed_args import args_preview, sealed_args
 from riverui.web import assets
-from riverui.web.auth.access import access as who
 from riverui.web.http import cookies
-from riverui.web.http.context import Service, dashboard
+from riverui.web.http.context import Service, access as who, dashboard
 from riverui.web.http.cookies import Notice, preferences
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import VARY, here, htmx, linked, request_context, url

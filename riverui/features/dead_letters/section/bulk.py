@@ -22,8 +22,7 @@ from riverui.features.operations.bulk_tokens import (
     start_previewed,
 )
 from riverui.storage.interface.params import JobCutoff
-from riverui.web.auth.access import need
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import dashboard, need
 from riverui.web.http.request_context import local_path, only, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import query

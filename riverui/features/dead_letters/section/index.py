@@ -21,8 +21,7 @@ from riverui.features.dead_letters.section import places
 from riverui.features.dead_letters.store import DeadJobListParams, DeadJobPage, DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url

@@ -21,8 +21,7 @@ from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.pieces import PIECE_BYTES, whole_text
 from riverui.web.http.request_context import only, url
 from riverui.web.search import query

@@ -25,8 +25,7 @@ from riverui.storage.interface import Executor
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, Refusal, Time
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 
 log = logging.getLogger("riverui.actions")
 

@@ -20,8 +20,7 @@ from riverui.features.durable_periodic.domain import (
 from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, PeriodicVerb
 from riverui.storage.interface import Executor
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url

@@ -19,8 +19,7 @@ from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.features.error_groups.section.groups import find
 from riverui.features.error_groups.verbs import MOST_REASON, MOST_RELEASE, Asked, ErrorVerb
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url

@@ -18,8 +18,7 @@ from riverui.features.error_groups.domain.fingerprints import METADATA_KEY, erro
 from riverui.features.error_groups.domain.groups import ErrorGroup, ErrorState
 from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.storage.interface.params import Field, Term
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import url
 from riverui.web.search import query
 from riverui.web.view.contributions import AttemptsLink, JobGroup

@@ -22,8 +22,7 @@ from riverui.features.error_groups.section.table import ErrorLine
 from riverui.features.error_groups.verbs import ERROR_VERBS, RIGHT, ErrorVerb
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.request_context import only, url
 from riverui.web.search import query

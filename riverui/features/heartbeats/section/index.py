@@ -16,8 +16,7 @@ from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
 from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.search import query

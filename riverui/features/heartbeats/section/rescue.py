@@ -12,8 +12,7 @@ from riverui.errors import BadRequest, SchemaMissing
 from riverui.features.heartbeats.verbs import ClientRescue, rescue_client
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url

@@ -21,8 +21,7 @@ from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, NeededText, Refusal, Time
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import only
 
 log = logging.getLogger("riverui.actions")

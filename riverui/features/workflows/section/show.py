@@ -26,8 +26,7 @@ from riverui.features.workflows.section.graph import GraphView
 from riverui.features.workflows.section.selected import SelectedTask, selected_task
 from riverui.features.workflows.section.signals import SignalCard, signal_card
 from riverui.features.workflows.section.words import counts_parts, counts_words, task_words, worst
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import only, url
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Choice

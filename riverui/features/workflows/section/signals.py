@@ -36,8 +36,7 @@ from riverui.features.workflows.waits.store import (
 from riverui.storage import tables
 from riverui.storage.interface import Executor
 from riverui.storage.tables import installed
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import only, url

@@ -22,8 +22,7 @@ from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Body, NeededText, Refusal
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 
 log = logging.getLogger("riverui.actions")
 

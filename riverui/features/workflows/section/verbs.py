@@ -18,8 +18,7 @@ from riverui.features.workflows.domain.retry import retry_counts
 from riverui.features.workflows.section.show import read
 from riverui.features.workflows.verbs import workflows as actions
 from riverui.storage.tables import MISSING
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url

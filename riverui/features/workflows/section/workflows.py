@@ -30,8 +30,7 @@ from riverui.features.workflows.verbs import workflows as actions
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.job_models import JobMinimal
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 
 log = logging.getLogger("riverui.actions")
 

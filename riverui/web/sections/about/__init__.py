@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.web.auth.access import SIGNED_IN
-from riverui.web.http.context import Section
+from riverui.web.http.context import SIGNED_IN, Section
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections.about import help as help_page, index, preferences
 from riverui.web.view.navigation import NavEntry, Shortcut

@@ -20,8 +20,7 @@ from riverui.storage.interface.migrations import MigrationRow
 from riverui.storage.migrations import migration_sql
 from riverui.storage.stores.own_tables import OwnTableSize, OwnTableStore
 from riverui.storage.stores.server import ServerRow, ServerStore
-from riverui.web.auth.access import access
-from riverui.web.http.context import Dashboard, dashboard
+from riverui.web.http.context import Dashboard, access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import request_context, url
 from riverui.web.view.facts import fact

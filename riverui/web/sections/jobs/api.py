@@ -36,8 +36,7 @@ from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
 from riverui.web.api.models import Id, Model, Refusal, Status
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.api.time_limits import API_TIME_LIMITS
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.http.request_context import request_context
 from riverui.web.search import query

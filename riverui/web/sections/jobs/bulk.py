@@ -30,8 +30,7 @@ from riverui.storage.interface.params import (
     JobPageParams,
     total_count,
 )
-from riverui.web.auth.access import need
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import dashboard, need
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import addresses, query

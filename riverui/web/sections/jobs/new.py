@@ -19,8 +19,7 @@ from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError, JobRefused, NotFound, NotSupported
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
-from riverui.web.auth.access import access, need
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard, need
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import only, url

@@ -10,8 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from riverui.domain.jobs import JsonText
 from riverui.domain.sealed_args import sealed_args
 from riverui.errors import DecryptionError, NotFound
-from riverui.web.auth.access import access, need
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard, need
 from riverui.web.http.request_context import only, request_context, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections.jobs import show

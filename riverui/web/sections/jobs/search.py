@@ -14,8 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import JobPage, JobPageParams, SearchedWindow
-from riverui.web.auth.access import access
-from riverui.web.http.context import Service, dashboard
+from riverui.web.http.context import Service, access, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.request_context import htmx
 from riverui.web.search import addresses, long_searches

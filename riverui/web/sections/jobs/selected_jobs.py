@@ -23,8 +23,7 @@ from riverui.errors import BadRequest, DatabaseError, NotSupported
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.verbs import UNDELETE
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice, NoticeForm
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url

@@ -31,8 +31,7 @@ from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.pieces import PIECE_BYTES, whole_text
 from riverui.web.http.request_context import url
 from riverui.web.live import action_notices

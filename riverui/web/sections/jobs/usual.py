@@ -12,8 +12,7 @@ from riverui.domain.figures import WINDOWS
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.sketch import Sketch
 from riverui.features.figures.reader.figure_reader import promptly
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.view.job_columns import run_span, wait_span
 
 _FEWEST = 20

@@ -15,8 +15,7 @@ from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseError, NotFound, RiveruiError
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.live.periodic_runs import PERIODIC_HISTORIES

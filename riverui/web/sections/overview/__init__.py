@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.web.auth.access import SIGNED_IN
-from riverui.web.http.context import Section
+from riverui.web.http.context import SIGNED_IN, Section
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections.overview import api, facts, health, index, metrics, overview_api
 from riverui.web.view.navigation import NavEntry

@@ -14,8 +14,7 @@ from riverui.errors import DatabaseError
 from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
-from riverui.web.auth.access import access
-from riverui.web.http.context import Service, dashboard
+from riverui.web.http.context import Service, access, dashboard
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.view.facts import fact
 

@@ -19,8 +19,7 @@ from riverui.errors import DatabaseError
 from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation, OperationStatus
 from riverui.features.operations.verbs import OPERATION_VERBS
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.search.figure_addresses import (

@@ -18,8 +18,7 @@ from riverui.web.api import serializers
 from riverui.web.api.diagnoses import HealthReportAnswer
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import only
 from riverui.web.sections.overview import facts
 from riverui.web.sections.overview.facts import HEALTH

@@ -17,8 +17,7 @@ from riverui.features.durable_periodic.domain import DurablePeriodicRow
 from riverui.features.durable_periodic.section.table import read, verbs
 from riverui.features.durable_periodic.verbs import RIGHT, PeriodicVerb
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.live.periodic_runs import PERIODIC_HISTORIES

@@ -34,8 +34,7 @@ from riverui.web.api.models import (
     Time,
     without_nulls,
 )
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 
 log = logging.getLogger("riverui.actions")
 

@@ -17,8 +17,7 @@ from riverui.domain.queues import QueueListRow, QueueMinute, time_to_empty
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.search import query

@@ -25,8 +25,7 @@ from riverui.features.concurrency.store import LimitRow
 from riverui.features.rate_limits import verbs as rate_actions
 from riverui.features.rate_limits.buckets import RateRow
 from riverui.features.rate_limits.domain import RateLimit, RateOverride, number
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import only, url

@@ -13,8 +13,7 @@ from riverui.actions import queues as actions
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import ALL_QUEUES
 from riverui.errors import BadRequest
-from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url

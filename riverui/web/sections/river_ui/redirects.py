@@ -9,8 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import access
 from riverui.web.http import cookies
+from riverui.web.http.context import access
 from riverui.web.http.cookies import Notice
 from riverui.web.http.request_context import url
 from riverui.web.search import query
