@@ -21,8 +21,7 @@ from riverui.web.api.endpoints import Parameter
 from riverui.web.api.models import Id
 from riverui.web.http.request_context import only
 from riverui.web.search import query
-from riverui.web.search.addresses import default_order
-from riverui.web.search.search_problems import search_problem
+from riverui.web.search.addresses import default_order, search_problem
 
 _NAMES = {"kinds": Field.KIND, "queues": Field.QUEUE, "tags": Field.TAG}
 """Parameters that hold names, and the field that each filters."""

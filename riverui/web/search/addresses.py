@@ -1,4 +1,6 @@
-"""Read and write the address of a job list: its filter, order, position and columns."""
+"""The address of a job list: what it shows, in which order, from where; what is wrong with it; and
+its neighbours' addresses.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypedDict, Unpack
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -14,12 +16,14 @@ from starlette.requests import Request
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, JsonPath, Term
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import url
 from riverui.web.search import grammar, query
 from riverui.web.search.columns import paths as json_paths, read as read_columns, text_of
 from riverui.web.search.query import Search
 from riverui.web.view.format import plain
 from riverui.web.view.job_columns import STANDARD
+from riverui.web.view.page_parts import Problem
 from riverui.web.view.preferences import PAGE_SIZES
 
 _OURS = frozenset({"after", "before", "limit", "order", "q"})
@@ -316,3 +320,29 @@ def _cursor(params: QueryParams, order: JobOrder) -> JobCursor | None:
     if before := params.get("before"):
         return query.decode_cursor(before, order, before=True)
     return None
+
+
+def listing_problem(listing: Listing) -> Problem | None:
+    """Return the error message of a list's address; None if it is valid."""
+    if listing.problem:
+        return Problem(title="This address is not valid.", detail=listing.problem)
+    return search_problem(listing.search)
+
+
+def search_problem(search: query.Search) -> Problem | None:
+    """Return the error message of a search text; None if it is valid."""
+    if not search.errors:
+        return None
+    messages = []
+    for error in search.errors[:3]:
+        piece = search.text[error.start : error.end].strip()[:40]
+        clear = search.too_long or piece in error.message
+        messages.append(error.message if clear else f"“{piece}”: {error.message}")
+    return Problem(title="This search is not valid.", detail=plain(" ".join(messages)))
+
+
+def new_job_url(request: Request, **params: str) -> str:
+    """Return the address of the form; empty if the viewer cannot insert jobs."""
+    if dashboard(request).inserter is None or not access(request).may("jobs.insert"):
+        return ""
+    return url(request, "jobs.new") + (f"?{urlencode(params)}" if params else "")

@@ -34,8 +34,7 @@ from riverui.web.http.context import dashboard, need
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import addresses, query
-from riverui.web.search.addresses import Listing
-from riverui.web.search.search_problems import listing_problem
+from riverui.web.search.addresses import Listing, listing_problem
 from riverui.web.sections.jobs.selected_jobs import suggestions
 from riverui.web.view.contributions import JobGroup
 from riverui.web.view.format import jobs_by_state

@@ -25,11 +25,9 @@ from riverui.web.http.request_context import here, htmx, url
 from riverui.web.live import action_notices
 from riverui.web.live.counts import Snapshot
 from riverui.web.search import addresses
-from riverui.web.search.addresses import Listing, list_url
+from riverui.web.search.addresses import Listing, list_url, listing_problem, new_job_url
 from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
-from riverui.web.search.new_job_addresses import new_job_url
-from riverui.web.search.search_problems import listing_problem
 from riverui.web.sections.jobs.list_menus import ListMenus, hides_args, list_menus
 from riverui.web.view.job_columns import job_columns
 from riverui.web.view.job_table import JobTable

@@ -36,8 +36,7 @@ from riverui.web.http.pieces import PIECE_BYTES, whole_text
 from riverui.web.http.request_context import url
 from riverui.web.live import action_notices
 from riverui.web.search import query
-from riverui.web.search.addresses import jobs_url
-from riverui.web.search.new_job_addresses import new_job_url
+from riverui.web.search.addresses import jobs_url, new_job_url
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.view import timeline
 from riverui.web.view.contributions import AttemptsLink

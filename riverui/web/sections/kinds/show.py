@@ -20,14 +20,13 @@ from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
-from riverui.web.search.addresses import jobs_url
+from riverui.web.search.addresses import jobs_url, new_job_url
 from riverui.web.search.figure_addresses import (
     WindowChoice,
     read_window,
     window_choices,
     with_window,
 )
-from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
 from riverui.web.view.format import absolute, plain

@@ -22,8 +22,7 @@ from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
-from riverui.web.search.addresses import jobs_url
-from riverui.web.search.new_job_addresses import new_job_url
+from riverui.web.search.addresses import jobs_url, new_job_url
 from riverui.web.view.format import absolute
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
