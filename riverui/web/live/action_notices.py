@@ -7,15 +7,14 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
+from riverui.actions.job_verbs import SKIPPED
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import NOTHING, Given, JobVerb
-from riverui.domain.jobs import JobState
 from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import Field
-from riverui.web.http.context import access, dashboard
+from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import Notice, NoticeForm
 from riverui.web.http.forms import Form
 from riverui.web.http.request_context import url
@@ -28,18 +27,6 @@ _SHOWN = 5
 """Ids of skipped jobs that a notice names for each reason."""
 LINKED = 50
 """Jobs that the link of a notice can name: its address stays below 1,000 characters."""
-
-
-def allowed(request: Request, states: Sequence[JobState]) -> tuple[JobVerb, ...]:
-    """Return the verbs that fit any of these states (of all if none are given) and that the viewer
-    has the right to.
-    """
-    held, shown = access(request), states or JobState
-    return tuple(
-        verb
-        for verb in JOB_VERBS.values()
-        if verb.fits.intersection(shown) and held.may(verb.right)
-    )
 
 
 def selected_ids(posted: Form, noun: str = "job") -> tuple[int, ...]:

@@ -22,13 +22,12 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import here, htmx, url
-from riverui.web.live import action_notices
 from riverui.web.live.counts import Snapshot
 from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url, listing_problem, new_job_url
 from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
-from riverui.web.sections.jobs.list_menus import ListMenus, hides_args, list_menus
+from riverui.web.sections.jobs.list_menus import ListMenus, allowed, hides_args, list_menus
 from riverui.web.view.job_columns import job_columns
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_parts import Problem
@@ -325,8 +324,7 @@ def _actions(request: Request, listing: Listing) -> tuple[tuple[JobVerb, str], .
         quote_via=quote,
     )
     return tuple(
-        (verb, f"{preview}?verb={verb.name}&{fixed}")
-        for verb in action_notices.allowed(request, listing.states)
+        (verb, f"{preview}?verb={verb.name}&{fixed}") for verb in allowed(request, listing.states)
     )
 
 

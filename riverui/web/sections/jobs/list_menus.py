@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from riverui.web.http.context import dashboard
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.verbs import JobVerb
+from riverui.domain.jobs import JobState
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.request_context import url
 from riverui.web.search.addresses import Listing, list_url
@@ -112,4 +116,16 @@ def _chooser(request: Request, listing: Listing) -> Chooser:
         ),
         standard_url=None if shown == STANDARD else list_url(request, listing, standard),
         next_url=list_url(request, listing, listing.query(columns=listing.default_columns)),
+    )
+
+
+def allowed(request: Request, states: Sequence[JobState]) -> tuple[JobVerb, ...]:
+    """Return the verbs that fit any of these states (of all if none are given) and that the viewer
+    has the right to.
+    """
+    held, shown = access(request), states or JobState
+    return tuple(
+        verb
+        for verb in JOB_VERBS.values()
+        if verb.fits.intersection(shown) and held.may(verb.right)
     )

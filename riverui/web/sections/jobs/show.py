@@ -34,9 +34,9 @@ from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.pieces import PIECE_BYTES, whole_text
 from riverui.web.http.request_context import url
-from riverui.web.live import action_notices
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url, new_job_url
+from riverui.web.sections.jobs.list_menus import allowed
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.view import timeline
 from riverui.web.view.contributions import AttemptsLink
@@ -168,7 +168,7 @@ async def answer(
             too_large=too_large,
             open_url=_open_url(request, job),
             opened=opened,
-            actions=action_notices.allowed(request, (job.state,)),
+            actions=allowed(request, (job.state,)),
             stuck=why_stuck,
             waiting=explanation.headline if explanation and not why_stuck else None,
             explanation=explanation,
