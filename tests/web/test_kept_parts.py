@@ -6,7 +6,7 @@ import re
 
 from httpx2 import AsyncClient
 
-from riverui.web.view.kept_parts import KeptParts
+from riverui.web.view.render import KeptParts
 
 
 def test_a_part_is_drawn_once_for_each_key_and_the_oldest_make_room() -> None:

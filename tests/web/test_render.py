@@ -16,7 +16,7 @@ from starlette.responses import Response
 from riverui import create_app
 from riverui.web.http.cookies import Notice
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.view.render import done
+from riverui.web.view.notices import done
 from tests.factory import Make
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser

@@ -31,7 +31,8 @@ from riverui.web.search.figure_addresses import (
 )
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.figure_charts import CHARTS, FigureChart
-from riverui.web.view.render import done, respond
+from riverui.web.view.notices import done
+from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.actions")
 

@@ -26,8 +26,8 @@ from riverui.web.http.forms import form
 from riverui.web.http.request_context import url
 from riverui.web.live.action_notices import caution
 from riverui.web.search import query, time_terms
+from riverui.web.view.notices import done
 from riverui.web.view.page_parts import Problem
-from riverui.web.view.render import done
 
 _SALT = "riverui.bulk"
 SAMPLES = 5

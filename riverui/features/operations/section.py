@@ -28,7 +28,8 @@ from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.navigation import NavEntry
-from riverui.web.view.render import done, respond
+from riverui.web.view.notices import done
+from riverui.web.view.render import respond
 
 _ROWS = 50
 """Operations per page."""

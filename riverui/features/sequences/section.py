@@ -28,7 +28,7 @@ from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.contributions import JobCard
-from riverui.web.view.render import done
+from riverui.web.view.notices import done
 
 log = logging.getLogger("riverui.actions")
 

@@ -43,7 +43,7 @@ from riverui.web.http.admission import later
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import here, is_api, request_context, url
-from riverui.web.view import render
+from riverui.web.view import notices
 
 log = logging.getLogger("riverui.web")
 
@@ -180,7 +180,7 @@ async def answer(request: Request, error: Exception) -> Response:
         answer.headers.update(headers)
         return answer
     try:
-        return render.fail(request, page, status=status, headers=headers)
+        return notices.fail(request, page, status=status, headers=headers)
     except Exception:
         # The error page must not depend on what has just failed.
         log.exception("the error page itself failed", extra={"id": request_id})

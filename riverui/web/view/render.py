@@ -1,21 +1,20 @@
-"""Render a page's dataclass as a response: the whole page, the fragment that htmx names, or a
-notice.
-"""
+"""From a page's dataclass to an answer: the whole page, or the fragment that htmx named."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from riverui import __version__
 from riverui.domain.jobs import JsonText
@@ -24,14 +23,12 @@ from riverui.web import assets
 from riverui.web.http import cookies
 from riverui.web.http.context import Service, access as who, dashboard
 from riverui.web.http.cookies import Notice, preferences
-from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import VARY, here, htmx, linked, request_context, url
 from riverui.web.http.static import STATIC
 from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
 from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.histogram import histogram
 from riverui.web.view.job_table import JobTable
-from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.preferences import (
     LIVE_SECONDS,
@@ -42,6 +39,12 @@ from riverui.web.view.preferences import (
 )
 from riverui.web.view.run_bars import run_bars
 from riverui.web.view.tables import Table
+
+_LONGEST_PART = 64 * 1024
+"""Longest part that is cached, in characters: no menu is longer, unless its address is huge."""
+_ALL_PARTS = 4 * 1024 * 1024
+"""Most characters of all cached parts: a hundred addresses of lists, whose menus take some 30,000.
+"""
 
 
 class Page(Protocol):
@@ -305,61 +308,6 @@ def respond(
     return response
 
 
-def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> Response:
-    """Answer a POST that did its work.
-
-    htmx gets the notice and `HX-Trigger: <changed>-changed`, so that live regions refresh. A plain
-    form is redirected to `next` (checked by the caller), which shows the notice; so is htmx if
-    `next` is not the current page.
-    """
-    asked = htmx(request)
-    if asked.request and asked.current_path == urlsplit(next).path:
-        return _notice_response(
-            request, notice, headers={"HX-Trigger": f"{changed}-changed"} if changed else {}
-        )
-    headers = {"Vary": VARY}
-    if asked.request:
-        response: Response = Response(status_code=200, headers={"HX-Redirect": next, **headers})
-    else:
-        response = RedirectResponse(next, status_code=303, headers=headers)
-    cookies.keep_notice(request, response, notice)
-    return response
-
-
-def fail(
-    request: Request, page: ErrorShow, *, status: int, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Answer a failed request with an error page, or for htmx with a notice, which keeps the
-    current page.
-    """
-    if not htmx(request).request:
-        return respond(request, page, status=status, headers=headers)
-    details = tuple(text for text in (page.detail, page.command and f"Run {page.command}") if text)
-    if status == 404:
-        # htmx requests come from a page that was rendered while the row existed.
-        notice = Notice(level="warning", title="No longer exists", details=details, link=page.back)
-    else:
-        notice = Notice(level="error", title=page.title, details=details)
-    return _notice_response(request, notice, status=status, headers=headers or {})
-
-
-def _notice_response(
-    request: Request, notice: Notice, *, headers: Mapping[str, str], status: int = 200
-) -> Response:
-    template = dashboard(request).get(TEMPLATES).environment.get_template("_notice.html")
-    html = template.render(notice=notice)
-    # The notice goes into the shell, whatever target the form named. Only errors of a form in a
-    # dialog are shown in the form, because the dialog covers the shell.
-    inside = status >= 400 and htmx(request).target == "ask-problem"
-    place = {
-        "HX-Retarget": "#ask-problem" if inside else "#notices",
-        "HX-Reswap": "innerHTML" if inside else "beforeend",
-        "HX-Push-Url": "false",
-        "Vary": VARY,
-    }
-    return HTMLResponse(html, status_code=status, headers={**place, **headers})
-
-
 def _shell(request: Request, *, whole: bool) -> Shell:
     board, seen = dashboard(request), request_context(request)
     access = who(request)
@@ -420,3 +368,30 @@ def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
     # Encode piece by piece: in one string, a single "…" would widen every character of the page.
     pieces = templates.environment.get_template(template).generate(shell=shell, **more)
     return b"".join(map(str.encode, pieces))
+
+
+class KeptParts:
+    """The recently rendered parts of one dashboard's pages, by all their inputs."""
+
+    def __init__(self, *, most: int = _LONGEST_PART, all: int = _ALL_PARTS) -> None:
+        self._most, self._all = most, all
+        self._kept: OrderedDict[Hashable, str] = OrderedDict()
+        self.size = 0
+        """Characters of all cached parts."""
+
+    def part(self, key: Hashable, draw: Callable[[], str]) -> str:
+        """Return the cached part of this key, or the result of `draw`, which is then cached unless
+        too long.
+        """
+        known = self._kept.get(key)
+        if known is not None:
+            self._kept.move_to_end(key)
+            return known
+        drawn = draw()
+        if len(drawn) <= self._most:
+            self._kept[key] = drawn
+            self.size += len(drawn)
+            while self.size > self._all:
+                _, oldest = self._kept.popitem(last=False)
+                self.size -= len(oldest)
+        return drawn

@@ -26,7 +26,8 @@ from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.view.facts import fact
 from riverui.web.view.format import plain
-from riverui.web.view.render import done, respond
+from riverui.web.view.notices import done
+from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.actions")
 

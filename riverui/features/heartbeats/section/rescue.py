@@ -17,7 +17,7 @@ from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.view.format import plain
-from riverui.web.view.render import done
+from riverui.web.view.notices import done
 
 log = logging.getLogger("riverui.actions")
 

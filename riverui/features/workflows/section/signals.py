@@ -42,8 +42,9 @@ from riverui.web.http.forms import form
 from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.view.format import number, plain
+from riverui.web.view.notices import done
 from riverui.web.view.page_parts import Choice
-from riverui.web.view.render import done, respond
+from riverui.web.view.render import respond
 
 _LISTED = 50
 """Signals of a page."""

@@ -24,7 +24,8 @@ from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.view.format import number, plain
-from riverui.web.view.render import done, respond
+from riverui.web.view.notices import done
+from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.actions")
 

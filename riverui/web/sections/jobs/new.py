@@ -28,8 +28,9 @@ from riverui.web.search import query
 from riverui.web.sections.jobs import new_form
 from riverui.web.sections.jobs.new_form import NewJobForm
 from riverui.web.view.facts import fact
+from riverui.web.view.notices import done
 from riverui.web.view.redaction import Redaction
-from riverui.web.view.render import done, respond
+from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.actions")
 

@@ -30,7 +30,8 @@ from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.live import action_notices
 from riverui.web.view.facts import fact
-from riverui.web.view.render import done, respond
+from riverui.web.view.notices import done
+from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.actions")
 

@@ -31,7 +31,8 @@ from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import only, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections.queues.index import short_name
-from riverui.web.view.render import done, respond
+from riverui.web.view.notices import done
+from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.actions")
 

@@ -19,7 +19,7 @@ from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.sections.queues.index import short_name
-from riverui.web.view.render import done
+from riverui.web.view.notices import done
 
 log = logging.getLogger("riverui.actions")
 
