@@ -28,6 +28,7 @@ from riverui.web.http.request_context import (
     PATH_SAFE,
     RequestContext,
     Urls,
+    asks_by_itself,
     is_api,
     own_path,
 )
@@ -210,7 +211,7 @@ class GateMiddleware:
             if answer is None and context.access is not None and request.method in SAFE_METHODS:
                 context.answer_by = began + self._answer_seconds
                 async with deadline:
-                    if refresh.asks_by_itself(scope):
+                    if asks_by_itself(scope):
                         answer = await refresh.answer(
                             request, self._app, self._refreshes, self._admission
                         )

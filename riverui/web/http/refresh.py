@@ -18,6 +18,7 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.request_context import (
     CONTEXT,
+    LIVE_HEADER,
     VARY,
     RequestContext,
     Viewer,
@@ -27,23 +28,10 @@ from riverui.web.http.request_context import (
 from riverui.web.live.refreshes import Headers, Refreshes, RefreshKey, Rendering
 from riverui.web.view.preferences import LIVE_SECONDS
 
-HEADER = "riverui-live"
-"""The header in which a live region sends its interval in seconds. A person who opens the page, and
-a region that refreshes after an action, do not send it.
-"""
-
-_LIVE = HEADER.encode()
 _LONGEST = max(LIVE_SECONDS)
 _VARY = (b"vary", f"{VARY}, Accept-Encoding".encode())
 _OWN = frozenset({b"content-length", b"retry-after", b"vary"})
 """Headers that each response sets for itself, whatever the page set."""
-
-
-def asks_by_itself(scope: Scope) -> bool:
-    """Return whether the request is a refresh, for `answer`: a cheap check that spares other
-    requests its work.
-    """
-    return any(name == _LIVE for name, _ in scope["headers"])
 
 
 async def answer(
@@ -112,7 +100,7 @@ def _kept(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 def _seconds(request: Request) -> float | None:
     """Return a live region's interval in seconds; None if the header is missing or invalid."""
-    said = request.headers.get(HEADER)
+    said = request.headers.get(LIVE_HEADER)
     if said is None or request.method != "GET" or not said.isascii() or not said.isdecimal():
         return None
     if len(said) > 2 or not htmx(request).target:

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import HTTPConnection
 from starlette.routing import Route
+from starlette.types import Scope
 
 from riverui.errors import BadRequest
 from riverui.web.view.preferences import Preferences
@@ -81,6 +82,20 @@ def htmx(request: HTTPConnection) -> Htmx:
     except ValueError:
         current_path = ""
     return Htmx(request=asked, target=target if asked else "", current_path=current_path)
+
+
+LIVE_HEADER = "riverui-live"
+"""The header in which a live region sends its interval in seconds. A person who opens the page, and
+a region that refreshes after an action, do not send it.
+"""
+_LIVE = LIVE_HEADER.encode()
+
+
+def asks_by_itself(scope: Scope) -> bool:
+    """Return whether the request is a refresh, which `refresh.answer` may answer: a cheap
+    check that spares other requests its work.
+    """
+    return any(name == _LIVE for name, _ in scope["headers"])
 
 
 class BigintConvertor(Convertor[int]):
