@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from riverui.web.view.charts import STATE_ICONS, Icons, stacked_bar
+from riverui.web.view.charts import stacked_bar
+from riverui.web.view.format import STATE_ICONS, Icons
 from tests.web.html import parse
 
 

@@ -12,7 +12,8 @@ from riverui.domain.jobs import JobState
 from riverui.web.assets import STATIC, TEMPLATES
 from riverui.web.http.bundles import ENTRIES, bundle
 from riverui.web.sections import SECTIONS
-from riverui.web.view import charts, render
+from riverui.web.view import render
+from riverui.web.view.format import STATE_ICONS
 
 FILES = sorted(TEMPLATES.rglob("*.html"))
 
@@ -74,8 +75,8 @@ def test_every_icon_that_templates_name_is_in_the_sprite() -> None:
         }
     named |= {section.navigation.icon for section in SECTIONS if section.navigation}
     assert named
-    assert named | set(charts.STATE_ICONS.values()) <= sprite
-    assert charts.STATE_ICONS.keys() == set(JobState)
+    assert named | set(STATE_ICONS.values()) <= sprite
+    assert STATE_ICONS.keys() == set(JobState)
 
 
 def test_vendored_files_are_what_their_list_says() -> None:

@@ -8,19 +8,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from riverui.web.view.format import escaped, trusted
-
-STATE_ICONS = {
-    "pending": "hourglass",
-    "scheduled": "clock",
-    "available": "circle-dot",
-    "running": "play",
-    "retryable": "rotate-cw",
-    "completed": "check",
-    "discarded": "octagon-x",
-    "cancelled": "ban",
-}
-"""The icon of each state, by its name in the sprite."""
+from riverui.web.view.format import trusted
 
 _SLOTS = 20
 """Most slots drawn individually: more are drawn as one bar."""
@@ -80,36 +68,3 @@ def slot_bar(taken: int, most: int, label: str = "slots taken") -> Markup:
         f'<svg class="slots" viewBox="0 0 {left:.0f} {_SLOT:.0f}" width="{left:.0f}"'
         f' height="{_SLOT:.0f}" role="img" aria-label="{words}">{drawn}</svg>'
     )
-
-
-class Icons:
-    """Icons of the sprite at an address. Names and states are constants, never a job's text."""
-
-    def __init__(self, sprite: str) -> None:
-        self._sprite = escaped(sprite)
-
-    def icon(self, name: str) -> Markup:
-        """Return an icon for use beside a word with the same meaning."""
-        return trusted(
-            f'<svg class="icon" aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
-        )
-
-    def within(self, name: str, x: float, y: float, size: float) -> Markup:
-        """Return an icon at a position in a larger drawing."""
-        return trusted(
-            f'<svg class="icon" x="{x:.1f}" y="{y:.1f}" width="{size}" height="{size}"'
-            f' aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
-        )
-
-    def state_icon(self, state: str) -> Markup:
-        """Return the icon of a state alone, in its colour."""
-        return trusted(
-            f'<svg class="icon s-{state}" role="img" aria-label="{state}"><title>{state}</title>'
-            f'<use href="{self._sprite}#{STATE_ICONS[state]}"/></svg>'
-        )
-
-    def state_badge(self, state: str) -> Markup:
-        """Return a state as icon and word."""
-        return trusted(
-            f'<span class="badge s-{state}">{self.icon(STATE_ICONS[state])}{state}</span>'
-        )

@@ -309,3 +309,49 @@ def _iso(at: datetime) -> str:
     # msgspec is ten times as fast as isoformat.
     text: str = msgspec.to_builtins(at.astimezone(UTC))
     return text[:23] if "." in text else f"{text[:19]}.000"
+
+
+STATE_ICONS = {
+    "pending": "hourglass",
+    "scheduled": "clock",
+    "available": "circle-dot",
+    "running": "play",
+    "retryable": "rotate-cw",
+    "completed": "check",
+    "discarded": "octagon-x",
+    "cancelled": "ban",
+}
+"""The icon of each state, by its name in the sprite."""
+
+
+class Icons:
+    """Icons of the sprite at an address. Names and states are constants, never a job's text."""
+
+    def __init__(self, sprite: str) -> None:
+        self._sprite = escaped(sprite)
+
+    def icon(self, name: str) -> Markup:
+        """Return an icon for use beside a word with the same meaning."""
+        return trusted(
+            f'<svg class="icon" aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
+        )
+
+    def within(self, name: str, x: float, y: float, size: float) -> Markup:
+        """Return an icon at a position in a larger drawing."""
+        return trusted(
+            f'<svg class="icon" x="{x:.1f}" y="{y:.1f}" width="{size}" height="{size}"'
+            f' aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
+        )
+
+    def state_icon(self, state: str) -> Markup:
+        """Return the icon of a state alone, in its colour."""
+        return trusted(
+            f'<svg class="icon s-{state}" role="img" aria-label="{state}"><title>{state}</title>'
+            f'<use href="{self._sprite}#{STATE_ICONS[state]}"/></svg>'
+        )
+
+    def state_badge(self, state: str) -> Markup:
+        """Return a state as icon and word."""
+        return trusted(
+            f'<span class="badge s-{state}">{self.icon(STATE_ICONS[state])}{state}</span>'
+        )

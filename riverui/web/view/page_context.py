@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from riverui.web.view.charts import Icons
-from riverui.web.view.format import Times
+from riverui.web.view.format import Icons, Times
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -153,7 +153,7 @@ def _job_rows(table: JobTable) -> Iterator[str]:
     return job_table.draw_rows(table, _CONTEXT.get())
 
 
-def icons() -> charts.Icons:
+def icons() -> shown.Icons:
     """Return the icons of the page that is rendered."""
     return _CONTEXT.get().icons
 
@@ -210,7 +210,7 @@ def environment(names: Mapping[str, Any]) -> Environment:
         "run_bars": run_bars,
         "slot_bar": charts.slot_bar,
         "stacked_bar": charts.stacked_bar,
-        "state_icons": charts.STATE_ICONS,
+        "state_icons": shown.STATE_ICONS,
         "sparkline": time_chart.sparkline,
         "time_chart": time_chart.time_chart,
     }
@@ -356,7 +356,7 @@ def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
     _CONTEXT.set(
         PageContext(
             times=shown.Times(now=shell.now, mode=shell.preferences.time),
-            icons=charts.Icons(static.url(request, "icons.svg")),
+            icons=shown.Icons(static.url(request, "icons.svg")),
             url=partial(url, request),
             linked=partial(linked, request),
             static=partial(static.url, request),

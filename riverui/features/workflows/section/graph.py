@@ -20,8 +20,7 @@ from riverui.features.workflows.section.words import (
     worst,
 )
 from riverui.web.view import render
-from riverui.web.view.charts import Icons
-from riverui.web.view.format import number, plain, trusted
+from riverui.web.view.format import Icons, number, plain, trusted
 
 _MARGIN = 10.0
 """Pixels around the drawing."""

@@ -13,8 +13,7 @@ from riverui.features.workflows.domain.pages import (
     WORST_FIRST,
     WorkflowTaskRow,
 )
-from riverui.web.view.charts import STATE_ICONS
-from riverui.web.view.format import beyond_calendar, number
+from riverui.web.view.format import STATE_ICONS, beyond_calendar, number
 
 TASK_ICONS = {**STATE_ICONS, DELETED: "trash-2"}
 """The icon of each state of a task, as the sprite names them."""
