@@ -16,7 +16,7 @@ from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JsonPath
 from riverui.web.search import addresses, columns, json_terms
-from riverui.web.view.job_columns import COLUMNS, STANDARD
+from riverui.web.view.job_table import COLUMNS, STANDARD
 from tests.factory import Make
 from tests.web.html import Element, get, parse
 from tests.web.stand_ins import dashboard

@@ -22,7 +22,7 @@ from riverui.web.search import grammar, query
 from riverui.web.search.columns import paths as json_paths, read as read_columns, text_of
 from riverui.web.search.query import Search
 from riverui.web.view.format import plain
-from riverui.web.view.job_columns import STANDARD
+from riverui.web.view.job_table import STANDARD
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.preferences import PAGE_SIZES
 

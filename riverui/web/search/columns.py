@@ -11,7 +11,7 @@ from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JsonPath
 from riverui.web.search import grammar, json_terms
 from riverui.web.view.format import plain
-from riverui.web.view.job_columns import COLUMNS, STANDARD
+from riverui.web.view.job_table import COLUMNS, STANDARD
 
 MAX_COLUMNS = 20
 """Most columns of a table; there are some ten besides paths."""

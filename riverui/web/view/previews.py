@@ -1,14 +1,21 @@
-"""The args of a job in one line of a list, those that differ between rows first."""
+"""What a list shows of a job's args and tags, in one line: what tells it from the rows around it
+comes first.
+"""
 
 from __future__ import annotations
 
+import html
 from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
 
 from riverui.domain.jobs import JobListRow
-from riverui.domain.sealed_args import args_preview
+from riverui.domain.sealed_args import args_preview, sealed_args
+from riverui.web.view.format import escaped, plain
+from riverui.web.view.page_context import PageContext
+
+Rows = Sequence[JobListRow]
 
 _CHARS = 280
 """Most characters of a preview: what fits a wide screen."""
@@ -22,12 +29,20 @@ _SHORT = 40
 """Longest value, in characters, that is shown before longer ones."""
 _VALUE = 60
 """Most characters of a value that is followed by others."""
+_TAG_FITS = 10
+"""Characters of a tag that fit into the narrowest table; a longer one carries a tooltip."""
+_TAGS = 3
+"""Tags shown in a row; the rest are in a tooltip."""
+_TIP = 300
+"""Most characters of a job's args in the tooltip of its row."""
+_ATTRIBUTE = 2_000
+"""Most characters of a text in an attribute."""
 
 _decode = msgspec.json.Decoder(float_hook=str).decode
 """Numbers stay as they were written."""
 
 
-def args_previews(rows: Sequence[JobListRow]) -> list[str]:
+def args_previews(rows: Rows) -> list[str]:
     """Return the args of each row as `path: value` pairs, the most distinctive first, in some 280
     characters.
 
@@ -116,3 +131,50 @@ def _line(leaves: dict[str, str], paths: Sequence[str]) -> str:
             parts.append("…")
             break
     return ", ".join(parts)
+
+
+def args_cells(rows: Rows, context: PageContext) -> list[str]:
+    """Return the args of each row as markup, with its tags below them."""
+    lock = context.icons.icon("lock")
+    cells = []
+    for row, preview in zip(rows, args_previews(rows), strict=True):
+        sealed = sealed_args(row.args_preview)
+        args = sealed_cell(preview, lock) if sealed else _code(row, preview)
+        cells.append(f"<div>{args}{tags_html(row.tags) if row.tags else ''}</div>")
+    return cells
+
+
+def _code(row: JobListRow, preview: str) -> str:
+    tip = _tip(row.args_preview) if preview else ""
+    return f"<code {tip}><bdi>{escaped(preview)}</bdi></code>"
+
+
+def sealed_cell(words: str, lock: str) -> str:
+    """Return the markup of a value that is encrypted, with the icon of a lock before it."""
+    return f'<span class="sealed">{lock}{escaped(words)}</span>'
+
+
+def title(text: str, fits: int) -> str:
+    """Return a `title` attribute with the whole text if it is longer than `fits` characters; else
+    an empty string.
+    """
+    return f'title="{html.escape(plain(text, _ATTRIBUTE))}"' if len(text) > fits else ""
+
+
+def _tip(args: str) -> str:
+    """Return a tooltip with the args as stored, cut if they are long."""
+    return f'title="{html.escape(plain(args, _TIP))}"'
+
+
+def tags_html(tags: tuple[str, ...]) -> str:
+    """Return the first tags as markup, with all of them in a tooltip."""
+    parts = []
+    everything = f'title="{html.escape(plain(", ".join(tags)))}"'
+    for place, tag in enumerate(tags[:_TAGS]):
+        # On narrow screens only the first tag is visible: its tooltip lists all.
+        tip = everything if place == 0 and len(tags) > 1 else title(tag, _TAG_FITS)
+        parts.append(f'<span class="tag" {tip}><bdi>{escaped(tag)}</bdi></span>')
+    rest = len(tags) - _TAGS
+    if rest > 0:
+        parts.append(f'<span class="tag" {everything}>+{rest}</span>')
+    return "".join(parts)

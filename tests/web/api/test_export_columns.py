@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
-from riverui.web.view.job_columns import COLUMNS
+from riverui.web.view.job_table import COLUMNS
 from tests.cases import cases
 from tests.factory import Make
 from tests.web.html import parse

@@ -34,7 +34,7 @@ from riverui.web.api.job_models import JobMinimal, left_out
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.http.context import dashboard
 from riverui.web.search import columns
-from riverui.web.view.job_columns import job_columns
+from riverui.web.view.job_table import job_columns
 from riverui.web.view.redaction import REDACTED, Redaction
 
 _FIRST = 50

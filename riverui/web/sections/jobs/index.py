@@ -28,8 +28,7 @@ from riverui.web.search.addresses import Listing, list_url, listing_problem, new
 from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.sections.jobs.list_menus import ListMenus, allowed, hides_args, list_menus
-from riverui.web.view.job_columns import job_columns
-from riverui.web.view.job_table import JobTable
+from riverui.web.view.job_table import JobTable, job_columns
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 

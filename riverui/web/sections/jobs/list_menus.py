@@ -14,7 +14,7 @@ from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.request_context import url
 from riverui.web.search.addresses import Listing, list_url
-from riverui.web.view.job_columns import COLUMNS, STANDARD
+from riverui.web.view.job_table import COLUMNS, STANDARD
 from riverui.web.view.page_parts import Choice
 from riverui.web.view.preferences import PAGE_SIZES
 

@@ -13,7 +13,7 @@ from riverui.domain.jobs import JobShowRow
 from riverui.domain.sketch import Sketch
 from riverui.features.figures.reader.figure_reader import promptly
 from riverui.web.http.context import access, dashboard
-from riverui.web.view.job_columns import run_span, wait_span
+from riverui.web.view.job_table import run_span, wait_span
 
 _FEWEST = 20
 """Fewest jobs of a kind to compare with: of fewer, the 95th percentile is simply the longest."""
