@@ -24,14 +24,14 @@ from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http import health, problems, static
 from riverui.web.http.context import PUBLIC, AppOptions, Dashboard, Service
+from riverui.web.http.counts import Counts
 from riverui.web.http.gate import ADMISSION, REFRESHES, GateMiddleware
+from riverui.web.http.metrics import MeasuredDriver, Metrics
 from riverui.web.http.own_changes import OwnChanges
+from riverui.web.http.own_table import OwnTableWatch
+from riverui.web.http.read_replica import ReadReplica
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, guarded, not_found
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.counts import Counts
-from riverui.web.live.metrics import MeasuredDriver, Metrics
-from riverui.web.live.own_table import OwnTableWatch
-from riverui.web.live.read_replica import ReadReplica
 from riverui.web.process_name import process_name
 from riverui.web.sections import SECTIONS
 from riverui.web.view import render

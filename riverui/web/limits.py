@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from riverui.features.figures.reader.limits import FigureLimits
 from riverui.web.http.admission import AdmissionLimits
+from riverui.web.http.counts import CountLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
-from riverui.web.live.counts import CountLimits
-from riverui.web.live.read_replica import ReplicaTimes
-from riverui.web.live.refreshes import RefreshLimits
+from riverui.web.http.read_replica import ReplicaTimes
+from riverui.web.http.refreshes import RefreshLimits
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.context import AppOptions
+from riverui.web.http.read_replica import ReplicaTimes
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.read_replica import ReplicaTimes
 from tests.browser.conftest import LOOP, Site, serving
 from tests.conftest import create_database, drop_database
 from tests.databases.conftest import caught_up

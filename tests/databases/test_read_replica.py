@@ -29,8 +29,8 @@ from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http.context import AppOptions
+from riverui.web.http.read_replica import OF_THE_PRIMARY, ReadReplica, ReplicaTimes
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.read_replica import OF_THE_PRIMARY, ReadReplica, ReplicaTimes
 from tests.databases.conftest import caught_up
 from tests.databases.streaming import Servers
 from tests.drivers import connect

@@ -18,7 +18,7 @@ from riverui.errors import DatabaseError, QueryTimeout
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobFilter
 from riverui.web.config import DashboardConfig
-from riverui.web.live.counts import CountLimits, Counts, Snapshot
+from riverui.web.http.counts import CountLimits, Counts, Snapshot
 from tests.factory import Make
 
 EXACT = Count(value=3)

@@ -21,7 +21,7 @@ from riverui.features.figures.reader.totals import EndedTotals, up_to_bounds
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.config import DashboardConfig
-from riverui.web.live.metrics import MEDIA
+from riverui.web.http.metrics import MEDIA
 from tests import factory
 from tests.factory import Make
 from tests.web.stand_ins import DeadDriver, Later, browser, dashboard

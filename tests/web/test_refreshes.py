@@ -29,7 +29,7 @@ from riverui.web.config import DashboardConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.http.context import AppOptions
 from riverui.web.http.gate import REFRESHES
-from riverui.web.live.refreshes import Refreshes, RefreshKey, RefreshLimits, Rendering
+from riverui.web.http.refreshes import Refreshes, RefreshKey, RefreshLimits, Rendering
 from riverui.web.view.preferences import Preferences
 from tests.factory import Make
 from tests.test_together import until

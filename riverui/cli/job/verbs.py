@@ -72,7 +72,7 @@ class JobResult:
     def lines(self, verb: JobVerb, given: Mapping[str, Any]) -> list[str]:
         """Return the numbers in words, as on the pages."""
         from riverui.storage.interface.job_actions import SkipReason
-        from riverui.web.live.action_notices import jobs, skipped
+        from riverui.web.http.action_notices import jobs, skipped
 
         parts = []
         if self.changed:
@@ -149,7 +149,7 @@ def verb_command(
 
 def _by_ids(api: Api, action: JobAction) -> int:
     """Apply the verb to jobs by id, in one transaction for each chunk."""
-    from riverui.web.live.action_notices import jobs
+    from riverui.web.http.action_notices import jobs
 
     result, answers = JobResult(), []
     if action.verb.confirms and "-" in action.ids and not action.yes:

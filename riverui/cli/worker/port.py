@@ -17,7 +17,7 @@ from starlette.routing import Route
 from riverui.cli.serve.server import listen
 from riverui.cli.worker.health import HEALTHY, Check, Metrics
 from riverui.web.http.connections import server_config
-from riverui.web.live.metrics import MEDIA
+from riverui.web.http.metrics import MEDIA
 
 _GRACE_SECONDS = 1
 """Seconds for requests to end: a health check is answered at once."""

@@ -26,9 +26,9 @@ from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.error_groups.store import ErrorGroupStore
 from riverui.storage.interface import SQL, Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.http.cancelling import cancel_all
 from riverui.web.http.context import Service
-from riverui.web.live.cancelling import cancel_all
-from riverui.web.live.own_table import OwnTableWatch
+from riverui.web.http.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.errors")
 

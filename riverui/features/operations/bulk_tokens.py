@@ -20,11 +20,11 @@ from riverui.errors import BadRequest
 from riverui.features.operations.start import new_id, start
 from riverui.features.operations.verbs import pace_parameters, read_pace
 from riverui.storage.interface.params import Count, CountKind, JobCutoff
+from riverui.web.http.action_notices import caution
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import url
-from riverui.web.live.action_notices import caution
 from riverui.web.search import query, time_terms
 from riverui.web.view.notices import done
 from riverui.web.view.page_parts import Problem

@@ -32,9 +32,9 @@ from riverui.features.operations.store import (
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL, Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.http.cancelling import cancel_all
 from riverui.web.http.context import Service
-from riverui.web.live.cancelling import cancel_all
-from riverui.web.live.own_table import OwnTableWatch
+from riverui.web.http.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.operations")
 

@@ -23,12 +23,12 @@ from riverui.errors import Forbidden, ReadOnlyDatabase
 from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.http.counts import Counts
+from riverui.web.http.metrics import Metrics
+from riverui.web.http.own_table import OwnTableWatch
+from riverui.web.http.read_replica import ReadReplica
 from riverui.web.http.request_context import NOBODY, Viewer, reading, request_context
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.counts import Counts
-from riverui.web.live.metrics import Metrics
-from riverui.web.live.own_table import OwnTableWatch
-from riverui.web.live.read_replica import ReadReplica
 from riverui.web.view.contributions import AttemptsLink, JobCard, JobGroup, KindCard
 from riverui.web.view.navigation import NavEntry, Shortcut
 

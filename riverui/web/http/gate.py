@@ -23,6 +23,7 @@ from riverui.web.auth.tokens import is_token
 from riverui.web.http import problems, refresh
 from riverui.web.http.admission import Admission
 from riverui.web.http.context import PUBLIC, AppOptions, Dashboard, Service
+from riverui.web.http.refreshes import Refreshes
 from riverui.web.http.request_context import (
     CONTEXT,
     PATH_SAFE,
@@ -33,7 +34,6 @@ from riverui.web.http.request_context import (
     own_path,
 )
 from riverui.web.http.routes import GuardedRoute, RouteTable
-from riverui.web.live.refreshes import Refreshes
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 

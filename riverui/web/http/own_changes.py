@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.web.http.cookies import cookie_name, set_cookie
 from riverui.web.http.gate import SAFE_METHODS
+from riverui.web.http.read_replica import ReadReplica, on_primary
 from riverui.web.http.request_context import PATH_SAFE, own_path
-from riverui.web.live.read_replica import ReadReplica, on_primary
 
 _PURPOSE = "changed"
 """The suffix of the cookie's name, and the salt of its signature."""

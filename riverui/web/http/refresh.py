@@ -16,6 +16,7 @@ from riverui.web.http import problems
 from riverui.web.http.admission import Admission, later
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
+from riverui.web.http.refreshes import Headers, Refreshes, RefreshKey, Rendering
 from riverui.web.http.request_context import (
     CONTEXT,
     LIVE_HEADER,
@@ -25,7 +26,6 @@ from riverui.web.http.request_context import (
     htmx,
     request_context,
 )
-from riverui.web.live.refreshes import Headers, Refreshes, RefreshKey, Rendering
 from riverui.web.view.preferences import LIVE_SECONDS
 
 _LONGEST = max(LIVE_SECONDS)

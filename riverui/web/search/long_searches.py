@@ -18,8 +18,8 @@ from starlette.requests import Request
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobOrder, SearchedWindow
+from riverui.web.http.counts import Snapshot
 from riverui.web.http.request_context import request_context, url
-from riverui.web.live.counts import Snapshot
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.view.format import count_text
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from riverui.web.http.counts import CountLimits
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.counts import CountLimits
 from tests.factory import Make
 from tests.river_ui_stage import difference, fill, outline, picture
 from tests.web.stand_ins import browser

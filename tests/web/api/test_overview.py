@@ -15,8 +15,8 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind
 from riverui.web.auth.rights import Access
 from riverui.web.config import DashboardConfig
+from riverui.web.http.counts import CountLimits
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.counts import CountLimits
 from riverui.web.sections.overview.api import CountedState
 from tests import factory
 from tests.own_tables import OWN_TABLES

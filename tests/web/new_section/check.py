@@ -8,7 +8,7 @@ import asyncio
 
 import riverui
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS
-from riverui.web.live import prometheus
+from riverui.web.http import prometheus
 from tests.web.stand_ins import DeadDriver, browser
 
 

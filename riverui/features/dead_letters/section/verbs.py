@@ -16,11 +16,11 @@ from riverui.errors import BadRequest
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.section.missing import missing_table_as
 from riverui.storage.interface.job_actions import JobChanges
+from riverui.web.http import action_notices
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
 from riverui.web.http.request_context import local_path, url
-from riverui.web.live import action_notices
 from riverui.web.view.notices import done
 from riverui.web.view.render import respond
 

@@ -36,8 +36,8 @@ from riverui.features.figures.store import (
 )
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.live.cancelling import cancel_all
-from riverui.web.live.own_table import OwnTableWatch
+from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.figures")
 

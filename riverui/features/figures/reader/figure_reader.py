@@ -24,7 +24,7 @@ from riverui.features.figures.reader.writer import FigureWriter
 from riverui.features.figures.store import RollupStore
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.live.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from riverui.features.figures.reader.limits import FigureLimits
 from riverui.features.figures.store import JobFigures, RollupStore
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.live.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all
 
 log = logging.getLogger("riverui.figures")
 

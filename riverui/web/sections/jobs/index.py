@@ -20,9 +20,9 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Count, JobCursor, JobPage, JobPageParams
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
+from riverui.web.http.counts import Snapshot
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import here, htmx, url
-from riverui.web.live.counts import Snapshot
 from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url, listing_problem, new_job_url
 from riverui.web.search.columns import read_kept

@@ -23,12 +23,12 @@ from riverui.errors import BadRequest, DatabaseError, NotSupported
 from riverui.features.dead_letters import verbs as dead_letters
 from riverui.features.dead_letters.verbs import UNDELETE
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
+from riverui.web.http import action_notices
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice, NoticeForm
 from riverui.web.http.forms import form
 from riverui.web.http.request_context import local_path, url
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live import action_notices
 from riverui.web.view.facts import fact
 from riverui.web.view.notices import done
 from riverui.web.view.render import respond

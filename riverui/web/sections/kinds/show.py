@@ -16,9 +16,9 @@ from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseError, NotFound, RiveruiError
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.web.http.context import access, dashboard
+from riverui.web.http.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
-from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url, new_job_url
 from riverui.web.search.figure_addresses import (

@@ -15,7 +15,7 @@ from riverui.features.figures.reader.figure_reader import promptly
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.http.context import Service, access, dashboard
-from riverui.web.live.kept_reading import KeptReading
+from riverui.web.http.kept_reading import KeptReading
 from riverui.web.view.facts import fact
 
 QUEUES_READ = 201

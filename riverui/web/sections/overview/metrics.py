@@ -7,14 +7,14 @@ from starlette.responses import Response
 
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.http.context import dashboard
-from riverui.web.live.metrics import MEDIA
-from riverui.web.live.process_label import labelled
+from riverui.web.http.metrics import MEDIA
+from riverui.web.http.process_label import labelled
 
 
 async def show(request: Request) -> Response:
     """Answer with all metrics, in Prometheus's text format."""
     # Imported on first use: most dashboards have no scraper.
-    from riverui.web.live import prometheus
+    from riverui.web.http import prometheus
 
     board = dashboard(request)
     text = await prometheus.text(board.metrics)

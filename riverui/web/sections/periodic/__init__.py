@@ -7,8 +7,8 @@ from functools import partial
 from riverui.features.durable_periodic.section import table as durable
 from riverui.features.durable_periodic.verbs import PERIODIC_VERBS, RIGHT
 from riverui.web.http.context import Section
+from riverui.web.http.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.sections.periodic import api, index
 from riverui.web.view.navigation import NavEntry
 

@@ -16,7 +16,7 @@ from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.http.context import dashboard
-from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
+from riverui.web.http.periodic_runs import PERIODIC_HISTORIES
 
 
 class SeenPeriodicJob(Model, frozen=True, kw_only=True):

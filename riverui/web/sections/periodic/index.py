@@ -18,9 +18,9 @@ from riverui.features.durable_periodic.section.table import read, verbs
 from riverui.features.durable_periodic.verbs import RIGHT, PeriodicVerb
 from riverui.storage.interface.params import Field
 from riverui.web.http.context import access, dashboard
+from riverui.web.http.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
-from riverui.web.live.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url, new_job_url
 from riverui.web.view.format import absolute

@@ -20,8 +20,8 @@ from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
 from riverui.features.figures.domain import Pair
 from riverui.features.figures.reader import totals
-from riverui.web.live.counts import Snapshot
-from riverui.web.live.metrics import BOUNDS, Durations, Metrics, Scraped, ScrapedStandby
+from riverui.web.http.counts import Snapshot
+from riverui.web.http.metrics import BOUNDS, Durations, Metrics, Scraped, ScrapedStandby
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 _SPAN_BUCKETS = (*map(str, totals.BOUNDS), "+Inf")

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from riverui.web.live.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all
 from riverui.web.view.preferences import LIVE_SECONDS, Preferences
 
 _SHARE = 0.95

@@ -29,7 +29,7 @@ from riverui.errors import (
 )
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.stores.server import ReplicationRow, ServerStore
-from riverui.web.live.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all
 
 log = logging.getLogger("riverui.replica")
 

@@ -16,7 +16,7 @@ from riverui.errors import DatabaseError, RiveruiError
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobFilter, total_count
 from riverui.web.config import DashboardConfig
-from riverui.web.live.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all
 
 log = logging.getLogger("riverui.counts")
 

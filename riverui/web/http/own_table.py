@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver
 from riverui.storage.tables import installed
-from riverui.web.live.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all
 
 _CACHED_SECONDS = 30.0
 """How long an answer is cached by default: a running dashboard notices new tables within

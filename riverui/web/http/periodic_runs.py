@@ -12,7 +12,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
 from riverui.storage.tables import installed
 from riverui.web.http.context import Service
-from riverui.web.live.kept_reading import KeptReading
+from riverui.web.http.kept_reading import KeptReading
 
 
 async def read_histories(driver: Driver) -> PeriodicHistories:

@@ -20,8 +20,8 @@ from riverui.features.figures.reader.totals import EndedTotals
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
-from riverui.web.live.counts import Counts, Snapshot
-from riverui.web.live.read_replica import ReadReplica
+from riverui.web.http.counts import Counts, Snapshot
+from riverui.web.http.read_replica import ReadReplica
 from riverui.web.view.facts import fact
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -1,1 +1,0 @@
-"""Live data: counts, notices, figures."""
