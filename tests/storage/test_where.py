@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from riverui.storage.postgres.job_list.select import where_fragment
+from riverui.storage.postgres.browse.job_select import where_fragment
 from riverui.storage.sql import Fragment, Placeholder, Queries, join
 from riverui.storage.where import Where
 

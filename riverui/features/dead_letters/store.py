@@ -32,12 +32,12 @@ from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Count, CountKind, TextPiece
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.admin.job_actions import job_changes
+from riverui.storage.postgres.browse.filters import is_storable
+from riverui.storage.postgres.browse.job_select import choice_terms
 from riverui.storage.postgres.browse.jobs import PREVIEW
+from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
-from riverui.storage.postgres.job_list.filters import is_storable
-from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.job_list.select import choice_terms
 from riverui.storage.postgres.statements import instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment, join

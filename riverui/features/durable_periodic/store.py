@@ -11,7 +11,7 @@ from riverui.features.durable_periodic.domain import (
     DurablePeriodicRow,
     PeriodicChange,
 )
-from riverui.storage.postgres.job_list.filters import is_storable
+from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.postgres.statements import instant
 from riverui.storage.sql import EMPTY, Fragment
 from riverui.storage.store import Store

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from riverui.domain.jobs import JobState
 from riverui.features.error_groups.domain.fingerprints import MOST_ERROR, MOST_TRACE
 from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
-from riverui.storage.postgres.job_list.rows import go_time
+from riverui.storage.postgres.browse.rows import go_time
 from riverui.storage.store import Store
 
 

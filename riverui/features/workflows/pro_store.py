@@ -14,8 +14,8 @@ from riverui.features.workflows.domain.workflows import (
     WorkflowRow,
 )
 from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
-from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.sql import Fragment, word
 from riverui.storage.store import Store
 

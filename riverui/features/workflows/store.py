@@ -16,9 +16,9 @@ from riverui.features.workflows.domain.tasks import ENDS, TaskState
 from riverui.features.workflows.waits.store import WaitNotices
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.browse.filters import is_storable
+from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
-from riverui.storage.postgres.job_list.filters import is_storable
-from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.statements import instant
 from riverui.storage.rows import Rows
 from riverui.storage.sql import Fragment

@@ -26,7 +26,6 @@ from riverui.storage.interface import CAPABILITIES, Capability
 from riverui.storage.migrations import MigrationFolder
 from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
-from riverui.storage.postgres.client_timeout import ClientTimeout, ServerSilent
 from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.executor import PostgresExecutor, PostgresTransaction
@@ -36,6 +35,8 @@ from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import HostPool, NoPool, OwnPool
 from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
 from riverui.storage.postgres.sessions import (
+    ClientTimeout,
+    ServerSilent,
     check_version,
     configure,
     is_closed_by_server,

@@ -24,7 +24,7 @@ from riverui.errors import (
     TooManyConnections,
     UniqueConflict,
 )
-from riverui.storage.postgres.client_timeout import ServerSilent
+from riverui.storage.postgres.sessions import ServerSilent
 
 # libpq keeps no SQLSTATE for a failed connection, only the message; in another language it falls
 # back to DatabaseUnavailable, which shows the server's message.

@@ -16,6 +16,7 @@ from riverui.storage.interface import (
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.admin.job_actions import JobActions
 from riverui.storage.postgres.browse.job_json import JobJson
+from riverui.storage.postgres.browse.job_select import JobSelect
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import JobReads
 from riverui.storage.postgres.browse.queues import PostgresQueues
@@ -23,7 +24,6 @@ from riverui.storage.postgres.engine.job_insert import JobInsert
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import PostgresLeader
-from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.statements import Statements
 
 if TYPE_CHECKING:

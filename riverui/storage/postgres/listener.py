@@ -12,10 +12,10 @@ from psycopg.pq import PGnotify
 from psycopg.rows import tuple_row
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
+from riverui.storage.postgres.sessions import ClientTimeout
 
 MOST_KEPT = 10_000
 """Notifications kept for a slow reader, some megabytes; the oldest are dropped first."""

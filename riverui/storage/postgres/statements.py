@@ -19,11 +19,11 @@ from riverui.domain.time import FIRST, LAST
 from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout, SchemaMissing
 from riverui.storage.options import Watch
 from riverui.storage.postgres import round_trips
-from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
+from riverui.storage.postgres.sessions import ClientTimeout
 from riverui.storage.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
 from riverui.storage.tables import OWN_TABLES, PRO_TABLES, KnownTables

@@ -8,8 +8,8 @@ import psycopg
 from psycopg import sql
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.errors import refused
+from riverui.storage.postgres.sessions import hang_up
 
 
 class PostgresSyncListener:

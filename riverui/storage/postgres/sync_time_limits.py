@@ -13,8 +13,8 @@ from typing import Any, Self
 import psycopg
 from psycopg import Connection
 
-from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.limits import LIMITS
+from riverui.storage.postgres.sessions import hang_up
 from riverui.storage.postgres.sync_executor import PsycopgConnection
 from riverui.storage.rows import Rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riverui.errors import BadRequest
-from riverui.storage.postgres.job_list.filters import contains_pattern
+from riverui.storage.postgres.browse.filters import contains_pattern
 from riverui.storage.sql import word
 from riverui.storage.store import Store
 

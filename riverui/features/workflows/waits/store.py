@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from riverui.features.workflows.domain.workflows import SignalRow, WorkflowRow
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.job_list.filters import is_storable
+from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.sql import Fragment, word
 from riverui.storage.store import Store
 

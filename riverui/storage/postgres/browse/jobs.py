@@ -1,7 +1,8 @@
-"""Read jobs: lists, counts, one job."""
+"""Read jobs: lists with the values at JSON paths, counts, one job."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobShowRow, JobState
@@ -10,30 +11,32 @@ from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
     Count,
     CountKind,
+    Field,
     JobCutoff,
     JobFilter,
     JobOrder,
     JobPage,
     JobPageParams,
     JobProgress,
+    JsonPath,
     TextPiece,
 )
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.job_list.filters import (
+from riverui.storage.postgres.browse.filters import (
     compile_filter,
     contains_pattern,
     is_storable,
     state_term,
 )
-from riverui.storage.postgres.job_list.paths import path_values
-from riverui.storage.postgres.job_list.plan import JobListPlans, read_page
-from riverui.storage.postgres.job_list.rows import (
+from riverui.storage.postgres.browse.job_list import JobListPlans, read_page
+from riverui.storage.postgres.browse.rows import (
+    MOST_VALUE,
     job_list_row,
     job_show_row,
     known_state,
 )
 from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment, join
+from riverui.storage.sql import Fragment, join, word
 
 PREVIEW = 300
 """Most characters in a list of an error, and of args other than an object."""
@@ -64,6 +67,13 @@ _MOST_KINDS = 5000
 """Distinct kinds that are read to find those that match."""
 _PROGRESS_MILLISECONDS = 1000
 """Time limit of a count by River's GIN indexes."""
+
+_STORED = 32_768
+"""Stored bytes of JSON above which a list reads no value from it: it would have to be decompressed
+whole for one value.
+"""
+MOST_JSON = 10_000
+"""Most characters of the JSON at a path, if programs read it."""
 
 
 class JobReads(JobListPlans):
@@ -246,3 +256,31 @@ class JobReads(JobListPlans):
 def storable_texts(names: Sequence[str]) -> str:
     """Return the names that Postgres can hold, as an array."""
     return array_literals.texts([name for name in names if is_storable(name)])
+
+
+def path_values(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
+    """Return the fragment for the slot `values` of `job_list`: a text to show for each path."""
+    limits = {"length": MOST_VALUE + 1, "stored": _STORED}
+    return _values(paths, "job_value_at_path", limits)
+
+
+def path_jsons(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
+    """Return the fragment for the slot `values` of `job_text_list`: the JSON at each path."""
+    return _values(paths, "job_json_at_path", {"length": MOST_JSON + 1, "stored": 2**30})
+
+
+def _values(
+    paths: Sequence[JsonPath], block: str, limits: Mapping[str, int]
+) -> dict[str, Fragment]:
+    if not paths:
+        return {}
+    values = join((_value(path, block) for path in paths), ", ")
+    return {"values": Fragment("job_list_values", limits, paths=values)}
+
+
+def _value(path: JsonPath, block: str) -> Fragment:
+    column = word("metadata" if path.field is Field.METADATA else "args")
+    if None not in path.keys:
+        return Fragment(block, {"path": list(path.keys)}, column=column)
+    steps = ("[*]" if key is None else f".{json.dumps(key)}" for key in path.keys)
+    return Fragment("job_values_at_path", {"path": f"${''.join(steps)}"}, column=column)

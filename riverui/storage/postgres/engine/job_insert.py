@@ -20,8 +20,8 @@ from riverui.storage.interface.engine_params import (
 )
 from riverui.storage.interface.insert_rows import columns
 from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.browse.rows import texts
 from riverui.storage.postgres.engine.job_rows import attempt_errors
-from riverui.storage.postgres.job_list.rows import texts
 from riverui.storage.postgres.statements import Part
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment

@@ -9,7 +9,7 @@ from typing import Any
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.domain.json import UnreadableJson, read_json, write_json
-from riverui.storage.postgres.job_list.rows import go_time, texts
+from riverui.storage.postgres.browse.rows import go_time, texts
 from riverui.storage.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
 

@@ -31,7 +31,7 @@ from riverui.storage.interface.params import (
     Op,
     SearchedWindow,
 )
-from riverui.storage.postgres.job_list.filters import (
+from riverui.storage.postgres.browse.filters import (
     Condition,
     Conditions,
     compile_filter,

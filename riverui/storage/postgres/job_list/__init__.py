@@ -1,1 +1,0 @@
-"""Lists of jobs: their plans, filters and rows."""
