@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import riverui
-from riverui.storage.sql import read_blocks
+from riverui.storage.interface.sql_blocks import read_blocks
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "riverui"

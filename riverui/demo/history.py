@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from riverui.demo.attempts import log_text, plan
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.jobs import FINALIZED, JobState
-from riverui.storage.sql import number, read_blocks
+from riverui.storage.interface.sql_blocks import number, read_blocks
 
 Row = dict[str, Any]
 """Names and values of columns, ready for `encode`."""

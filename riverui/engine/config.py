@@ -20,7 +20,7 @@ from riverui.engine.spans import NO_LIMIT as NO_LIMIT
 from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
-from riverui.storage.sql import check_schema
+from riverui.storage.options import check_schema
 
 if TYPE_CHECKING:
     from riverui.features.dead_letters.engine.config import DeadLetterConfig

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver, MigrationSource, SyncDriver
 from riverui.storage.interface.migrations import MigrationTexts
-from riverui.storage.options import ConnectOptions, Password, Watch
+from riverui.storage.options import ConnectOptions, Password, Watch, check_schema
 from riverui.storage.postgres import connect as postgres, conninfo
 from riverui.storage.postgres.admin.migrations import PostgresMigrationTexts
 from riverui.storage.postgres.driver import MIGRATIONS
-from riverui.storage.sql import check_schema
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool

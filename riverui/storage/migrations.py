@@ -16,7 +16,8 @@ from typing import Literal
 from riverui.errors import MigrationError
 from riverui.storage.interface import MIGRATIONS, MigrationSource, Offering
 from riverui.storage.interface.migrations import Direction, MigrationTexts
-from riverui.storage.sql import check_schema, qualify
+from riverui.storage.interface.sql_blocks import qualify
+from riverui.storage.options import check_schema
 
 _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
 """Matches SQL that changes nothing: comments, and `select 1` as a placeholder."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Sequence,
+)
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+from riverui.errors import ConfigError
 
 Watch = Callable[[str, str, Sequence[Any]], None]
 """Called before each statement with the block's name, the SQL as sent and its parameters."""
@@ -41,3 +48,28 @@ class ConnectOptions:
     """The name of a dashboard process, for others on the same database."""
     watch: Watch | None = None
     """Called before each statement."""
+
+
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_SCHEMA_LENGTH = 46
+"""Most characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside
+River's longest topic.
+"""
+
+
+def check_schema(schema: str | None) -> str | None:
+    """Return the schema name, None for the search path.
+
+    ConfigError if River would reject the name.
+    """
+    if not schema:
+        return None
+    if not _SCHEMA.fullmatch(schema):
+        raise ConfigError(
+            "The schema name may hold only letters, digits and underscores, and must not start with"
+            " a digit."
+        )
+    if len(schema) > _SCHEMA_LENGTH:
+        raise ConfigError(f"The schema name may be at most {_SCHEMA_LENGTH} characters long.")
+    return schema

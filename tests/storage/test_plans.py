@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 
+from riverui.storage.interface.sql_blocks import Pieces, number, parse, read_blocks
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import PostgresQueries
-from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.cases import cases
 from tests.conftest import create_database, drop_database, with_database
 from tests.drivers import connect

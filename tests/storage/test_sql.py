@@ -10,24 +10,24 @@ import psycopg
 import pytest
 
 from riverui.errors import ConfigError
-from riverui.storage import sql as module
-from riverui.storage.sql import (
+from riverui.storage.interface import sql_blocks as module
+from riverui.storage.interface.sql_blocks import (
     EMPTY,
     Block,
     Fragment,
     Queries,
     blocks_of,
-    check_schema,
     join,
     number,
     qualify,
     read_blocks,
     word,
 )
+from riverui.storage.options import check_schema
 from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 
-PACKAGE = Path(module.__file__).parents[1]
+PACKAGE = Path(module.__file__).parents[2]
 FILES = sorted(
     file
     for folder in ("storage/postgres", "storage/stores", "features")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from riverui.storage.interface.sql_blocks import Fragment, Placeholder, Queries, join
 from riverui.storage.postgres.browse.job_select import where_fragment
-from riverui.storage.sql import Fragment, Placeholder, Queries, join
 from riverui.storage.where import Where
 
 

@@ -21,7 +21,7 @@ from psycopg.pq import Conninfo
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
-from riverui.storage.sql import check_schema
+from riverui.storage.options import check_schema
 from riverui.web.config import DashboardConfig
 
 _OWN = frozenset({"queues", "schema", "workers"})

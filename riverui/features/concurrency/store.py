@@ -13,11 +13,10 @@ from riverui.domain.json import read_object
 from riverui.domain.partitions import Partition
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
 from riverui.storage.postgres.statements import instant
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment
 from riverui.storage.store import Store
 from riverui.storage.stores.candidates import key_of, which
 

@@ -30,6 +30,7 @@ from riverui.features.dead_letters.domain import (
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Count, CountKind, TextPiece
+from riverui.storage.interface.sql_blocks import Fragment, Rows, join
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.admin.job_actions import job_changes
 from riverui.storage.postgres.browse.filters import is_storable
@@ -39,8 +40,6 @@ from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.statements import instant
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment, join
 
 DeadJobPlace = tuple[datetime, int]
 """When a dead letter was moved, and its id: where a page starts or ends."""

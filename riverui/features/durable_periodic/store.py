@@ -11,9 +11,9 @@ from riverui.features.durable_periodic.domain import (
     DurablePeriodicRow,
     PeriodicChange,
 )
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment
 from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import EMPTY, Fragment
 from riverui.storage.store import Store
 
 _COLUMNS = Fragment("durable_periodic_columns")

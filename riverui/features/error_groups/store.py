@@ -13,8 +13,8 @@ from riverui.features.error_groups.domain.groups import (
     ErrorState,
     Reopening,
 )
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 _COLUMNS = Fragment("error_group_columns")

@@ -29,9 +29,9 @@ from riverui.features.figures.domain import (
     fold,
     from_rows,
 )
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 CLIENT_LATE = timedelta(seconds=100)

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from riverui.domain.jobs import JobRow
 from riverui.domain.json import read_object
 from riverui.domain.queues import QueueTerms
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 SILENT_AFTER = 1.5

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.domain.marks import Mark
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 

@@ -24,8 +24,8 @@ from riverui.features.operations.domain import Pace, Watch
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 T = TypeVar("T")

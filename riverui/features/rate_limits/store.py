@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from riverui.features.rate_limits.buckets import PACE_SECONDS, SPARE, Rate, RateRow, pace_now
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres import array_literals
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 

@@ -18,10 +18,10 @@ from riverui.features.workflows.domain.pages import (
     WorkflowPageRow,
     WorkflowTaskRow,
 )
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 _CAP = 5_000

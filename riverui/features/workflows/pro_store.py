@@ -13,10 +13,10 @@ from riverui.features.workflows.domain.workflows import (
     WorkflowListRow,
     WorkflowRow,
 )
+from riverui.storage.interface.sql_blocks import Fragment, word
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
-from riverui.storage.sql import Fragment, word
 from riverui.storage.store import Store
 
 _TASKS = 10_000

@@ -15,13 +15,12 @@ from riverui.domain.values import is_bigint
 from riverui.features.workflows.domain.tasks import ENDS, TaskState
 from riverui.features.workflows.waits.store import WaitNotices
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from riverui.storage.interface.sql_blocks import Fragment, Rows
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.filters import is_storable
 from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.statements import instant
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment
 
 
 class WorkflowInsertParams(NamedTuple):

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment
+from riverui.storage.interface.sql_blocks import Fragment, Rows
 
 
 class Sql(Protocol):

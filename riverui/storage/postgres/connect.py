@@ -7,7 +7,7 @@ from typing import Any
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from riverui.errors import ConfigError
-from riverui.storage.options import DASHBOARD_PREFIX, ConnectOptions
+from riverui.storage.options import DASHBOARD_PREFIX, ConnectOptions, check_schema
 from riverui.storage.postgres.conninfo import Address, conninfo
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.foreign_transactions import sqlalchemy_engine_of
@@ -15,7 +15,6 @@ from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import HostPool, OwnPool
 from riverui.storage.postgres.sqlalchemy_engine import EngineDriver, SyncEngineDriver
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
-from riverui.storage.sql import check_schema
 
 _MOST_NAME = 63
 """Characters of an `application_name` that Postgres keeps."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from riverui.storage.interface.sql_blocks import Rows
 from riverui.storage.options import Watch
 from riverui.storage.postgres.errors import translate_foreign
 from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.statements import PostgresQueries
-from riverui.storage.rows import Rows
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.conninfo import Connection

@@ -17,6 +17,7 @@ from psycopg.rows import tuple_row
 
 from riverui.domain.time import FIRST, LAST
 from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout, SchemaMissing
+from riverui.storage.interface.sql_blocks import Fragment, Queries, Row, Rows
 from riverui.storage.options import Watch
 from riverui.storage.postgres import round_trips
 from riverui.storage.postgres.conninfo import Connection
@@ -24,8 +25,6 @@ from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.sessions import ClientTimeout
-from riverui.storage.rows import Row, Rows
-from riverui.storage.sql import Fragment, Queries
 from riverui.storage.tables import OWN_TABLES, PRO_TABLES, KnownTables
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)

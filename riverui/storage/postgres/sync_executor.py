@@ -15,6 +15,7 @@ from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from riverui.storage.interface.sql_blocks import Rows
 from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
 from riverui.storage.postgres.engine.job_insert import instant_of
@@ -24,7 +25,6 @@ from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.statements import PostgresQueries, Statements, WideTimes
-from riverui.storage.rows import Rows
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.conninfo import Connection

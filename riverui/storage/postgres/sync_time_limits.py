@@ -13,10 +13,10 @@ from typing import Any, Self
 import psycopg
 from psycopg import Connection
 
+from riverui.storage.interface.sql_blocks import Rows
 from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.sessions import hang_up
 from riverui.storage.postgres.sync_executor import PsycopgConnection
-from riverui.storage.rows import Rows
 
 _LINGER = 10.0
 """Seconds that the idle thread stays, so that one serves many short statements."""

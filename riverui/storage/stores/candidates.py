@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from riverui.domain.jobs import JobRow
 from riverui.domain.partitions import Partition
 from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows, join
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment, join
 from riverui.storage.store import Store
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from riverui.domain.jobs import MOST_NAME
 from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.browse.rows import known_state
-from riverui.storage.sql import Fragment
 from riverui.storage.store import Store
 
 _TRY = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riverui.errors import BadRequest
+from riverui.storage.interface.sql_blocks import word
 from riverui.storage.postgres.browse.filters import contains_pattern
-from riverui.storage.sql import word
 from riverui.storage.store import Store
 
 _FIELDS = frozenset({"args", "metadata"})

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from riverui.features.workflows.domain.workflows import SignalRow, WorkflowRow
+from riverui.storage.interface.sql_blocks import Fragment, word
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.filters import is_storable
-from riverui.storage.sql import Fragment, word
 from riverui.storage.store import Store
 
 

@@ -11,10 +11,9 @@ from riverui.domain.time import rfc3339_nano
 from riverui.domain.values import is_bigint
 from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.interface.sql_blocks import Fragment, Rows
 from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.statements import Part
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment
 
 _PENDING = Fragment("job_retry_pending")
 _SKIP_LOCKED = Fragment("job_skip_locked")

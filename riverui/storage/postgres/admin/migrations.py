@@ -13,8 +13,8 @@ from psycopg.sql import Identifier, Literal
 
 from riverui.errors import DatabaseError, MigrationError
 from riverui.storage.interface.migrations import Ask
+from riverui.storage.interface.sql_blocks import number
 from riverui.storage.postgres.statements import PostgresQueries, Statements
-from riverui.storage.sql import number
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LOCK_KEY = 0x72697665727569

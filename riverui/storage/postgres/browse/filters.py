@@ -14,8 +14,8 @@ from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.values import MAX_BIGINT, is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCutoff, JobFilter, Op, Term
+from riverui.storage.interface.sql_blocks import Fragment, join, word
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Fragment, join, word
 
 _NUMBERS = {Field.ID: "id", Field.PRIORITY: "priority", Field.ATTEMPT: "attempt"}
 _TIMES = {

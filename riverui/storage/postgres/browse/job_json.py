@@ -5,10 +5,9 @@ from __future__ import annotations
 from riverui.domain.jobs import JobState
 from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
 from riverui.storage.postgres.browse.job_list import WHOLE_FINALIZED, JobListPlan, JobListPlans
 from riverui.storage.postgres.browse.job_texts import JOB_LIMITS
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment
 
 _STATES = [state.value for state in JobState]
 

@@ -31,6 +31,7 @@ from riverui.storage.interface.params import (
     Op,
     SearchedWindow,
 )
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows, join, word
 from riverui.storage.postgres.browse.filters import (
     Condition,
     Conditions,
@@ -40,8 +41,6 @@ from riverui.storage.postgres.browse.filters import (
     with_names,
 )
 from riverui.storage.postgres.statements import Part, instant
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment, join, word
 
 R = TypeVar("R")
 

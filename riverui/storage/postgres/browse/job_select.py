@@ -9,12 +9,11 @@ from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.domain.values import MAX_SMALLINT, is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.engine_params import JobSelectParams
+from riverui.storage.interface.sql_blocks import Fragment, Placeholder, Rows, join, word
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, JOB_METADATA, job_rows
 from riverui.storage.postgres.statements import Part, instant
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment, Placeholder, join, word
 from riverui.storage.where import Where
 
 _CONDITIONS_FAULT = ("22", "42")

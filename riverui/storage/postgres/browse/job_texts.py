@@ -9,10 +9,10 @@ from typing import Any
 from riverui.domain.jobs import CUT, ErrorText, JobState, JobTextRow
 from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import JobPageParams, JobTextPage
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.browse.job_list import JobListPlans, read_page
 from riverui.storage.postgres.browse.jobs import MOST_JSON, path_jsons
 from riverui.storage.postgres.browse.rows import known_state, texts, whole
-from riverui.storage.sql import Fragment
 
 JOB_TEXT_COLUMNS = {
     "columns": Fragment("job_text_columns"),

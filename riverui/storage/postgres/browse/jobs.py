@@ -21,6 +21,7 @@ from riverui.storage.interface.params import (
     JsonPath,
     TextPiece,
 )
+from riverui.storage.interface.sql_blocks import Fragment, Rows, join, word
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.filters import (
     compile_filter,
@@ -35,8 +36,6 @@ from riverui.storage.postgres.browse.rows import (
     job_show_row,
     known_state,
 )
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment, join, word
 
 PREVIEW = 300
 """Most characters in a list of an error, and of args other than an object."""

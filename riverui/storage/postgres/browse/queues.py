@@ -11,12 +11,11 @@ from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
+from riverui.storage.interface.sql_blocks import Fragment, Rows, word
 from riverui.storage.postgres.browse.filters import contains_pattern, is_storable
 from riverui.storage.postgres.browse.jobs import PREVIEW, storable_texts
 from riverui.storage.postgres.browse.rows import job_list_row, queue_list_row, queue_row
 from riverui.storage.postgres.statements import Part
-from riverui.storage.rows import Rows
-from riverui.storage.sql import Fragment, word
 
 _MOST_QUEUES = 2000
 """Most distinct queues of jobs to read in each state."""

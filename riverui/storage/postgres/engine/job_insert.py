@@ -19,12 +19,11 @@ from riverui.storage.interface.engine_params import (
     unique_conflict,
 )
 from riverui.storage.interface.insert_rows import columns
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.rows import texts
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.statements import Part
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment
 
 _NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing")}
 _NOT_UNIQUE = {"unique_values": EMPTY}

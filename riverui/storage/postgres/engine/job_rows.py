@@ -9,9 +9,8 @@ from typing import Any
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.domain.json import UnreadableJson, read_json, write_json
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
 from riverui.storage.postgres.browse.rows import go_time, texts
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment
 
 JOB_COLUMNS = Fragment("job_columns")
 """Columns for `job_rows`, of a table or a subquery called j."""

@@ -13,6 +13,7 @@ from riverui.storage.interface.engine_params import (
     JobRescueParams,
     JobScheduled,
 )
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import (
     JOB_COLUMNS,
@@ -22,8 +23,6 @@ from riverui.storage.postgres.engine.job_rows import (
     job_rows,
 )
 from riverui.storage.postgres.statements import Part
-from riverui.storage.rows import Rows
-from riverui.storage.sql import EMPTY, Fragment
 
 _FIRST_DUE = Fragment("job_first_due")
 _HELD = Fragment("workflow_holds_job")

@@ -17,6 +17,7 @@ from riverui.storage.interface.engine_params import (
     JobSetStateParams,
     RunningJob,
 )
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import (
     JOB_COLUMNS,
@@ -27,7 +28,6 @@ from riverui.storage.postgres.engine.job_rows import (
     job_rows,
 )
 from riverui.storage.postgres.statements import Part
-from riverui.storage.sql import EMPTY, Fragment
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
 _ALIKE = Fragment("job_fetch_alike")

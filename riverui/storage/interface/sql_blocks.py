@@ -12,12 +12,12 @@ of a parameter.
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from riverui.errors import ConfigError
 
 _BLOCK = re.compile(r"^-- (?:name: (\w+)|part: (\w+) \((\w+)\.(\w+)\))[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"[ \t]*--.*$", re.MULTILINE)
@@ -27,11 +27,6 @@ _TOKEN = re.compile(
 )
 _WORD = re.compile(r"[a-z_]+|[<>]=?|=")
 _SEPARATOR = re.compile(r"[a-z, ]*")
-_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SCHEMA_LENGTH = 46
-"""Most characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside
-River's longest topic.
-"""
 _MOST_FILES = 128
 """Files whose parsed blocks are cached, so that the next driver of the same process, also with
 another schema, need not parse them: three times the 37 of the Postgres driver.
@@ -43,22 +38,7 @@ _MOST_COLUMNS = 512
 run repeatedly, so that it is filled only by statements made for one filter.
 """
 
-
-def check_schema(schema: str | None) -> str | None:
-    """Return the schema name, None for the search path.
-
-    ConfigError if River would reject the name.
-    """
-    if not schema:
-        return None
-    if not _SCHEMA.fullmatch(schema):
-        raise ConfigError(
-            "The schema name may hold only letters, digits and underscores, and must not start with"
-            " a digit."
-        )
-    if len(schema) > _SCHEMA_LENGTH:
-        raise ConfigError(f"The schema name may be at most {_SCHEMA_LENGTH} characters long.")
-    return schema
+Row = tuple[Any, ...]
 
 
 def qualify(text: str, schema: str | None) -> str:
@@ -346,3 +326,51 @@ class Queries:
                 self._columns.clear()
             names = self._columns[text] = read()
         return names
+
+
+class Rows(list[Row]):
+    """The result of a statement. Columns are read by name, not by position."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, rows: Iterable[Row] = (), names: Iterable[str] = ()) -> None:
+        super().__init__(rows)
+        self.names = tuple(names)
+        """The columns in order; empty for a statement without a result."""
+
+    def records(self) -> list[Any]:
+        """Return the rows with their columns as attributes."""
+        return list(map(_record(self.names), self))
+
+    def first(self) -> Any:
+        """Return the first row with its columns as attributes, None if there is none."""
+        return _record(self.names)(self[0]) if self else None
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """Return each column's values in the order of the rows: the fastest way for many rows."""
+        columns = zip(*self, strict=True) if self else repeat((), len(self.names))
+        return dict(zip(self.names, columns, strict=True))
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column's values in the order of the rows."""
+        place = self.names.index(name)
+        return [row[place] for row in self]
+
+    def values(self) -> list[Any]:
+        """Return the values of the only column."""
+        return [value for (value,) in self]
+
+    def value(self) -> Any:
+        """Return the first of `values`, None without a row."""
+        if not self:
+            return None
+        (value,) = self[0]
+        return value
+
+
+@lru_cache(maxsize=512)
+def _record(names: tuple[str, ...]) -> Callable[[Row], Any]:
+    """Return a function that makes a row a named tuple; one class for each list of names."""
+    record: Any = namedtuple("Record", names)  # type: ignore[misc]
+    make: Callable[[Row], Any] = record._make
+    return make
