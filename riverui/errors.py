@@ -12,8 +12,8 @@ class RiveruiError(Exception):
         default = " ".join((type(self).__doc__ or "").partition("\n\n")[0].split())
         super().__init__(message or default)
         self.public: str = public or str(self)
-        """What those may be told who use the dashboard, where the message says more: a server's
-        address.
+        """The message for users of the dashboard; differs from the message if that has details for
+        operators only, such as a server's address.
         """
 
 
@@ -69,7 +69,7 @@ class DatabaseError(RiveruiError):
     """The database returned an error."""
 
     sqlstate: str | None = None
-    """Postgres's code of the error, where it told one that has no class of its own here."""
+    """Postgres's SQLSTATE; empty if the error has its own class or no code."""
 
 
 class DatabaseUnavailable(DatabaseError):
@@ -134,7 +134,7 @@ class UniqueConflict(DatabaseError):
     """Another active job has the same unique properties."""
 
     unique_key: bytes | None = None
-    """The key that is taken, where the database tells it."""
+    """The key that is taken; None if the database does not report it."""
 
 
 class JobRunning(RiveruiError):

@@ -68,7 +68,7 @@ def test_what_is_usual_comes_from_stored_figures(run: Run, database_url: str) ->
 
 async def store_a_week(database_url: str) -> None:
     """Store hours in which each job waited for eight minutes."""
-    wait = Sketch.of([timedelta(minutes=8)] * 100)
+    wait = Sketch.from_spans([timedelta(minutes=8)] * 100)
     now = begin(datetime.now(UTC), HOUR)
     driver = connect(database_url)
     async with driver.transaction() as db:

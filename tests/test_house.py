@@ -31,6 +31,12 @@ VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "util
 LONGEST = 750
 """Lines; most files are 100-400."""
 
+NOT_PLAIN = re.compile(
+    r"\b(told|telling|tells (?!apart)|of here|somebody|whoever|comes again|stands still|believed)\b",
+    re.IGNORECASE,
+)
+"""Words that the package and its pages use no more: they hide who does what."""
+
 # Where each may read what comes from outside, and why.
 OUTSIDE = {
     "cli/main.py": "it is the one that reads for all others",
@@ -115,6 +121,16 @@ def test_the_core_imports_no_feature() -> None:
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [name(path) for path in PYTHON if path.stem.strip("_") in VAGUE] == []
+
+
+def test_the_language_is_plain() -> None:
+    texts = [*sorted(PACKAGE.rglob("*.py")), *TEMPLATES]
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in texts
+        for match in NOT_PLAIN.finditer(path.read_text())
+    }
+    assert not found
 
 
 @pytest.mark.parametrize("folder", ["riverui", "templates", "static", "tests", "bench", "examples"])

@@ -49,7 +49,7 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
         )
         if explained is None:
             raise ConfigError(f"job not found: {job_id}")
-        found = JobExplanation.of(*explained)
+        found = JobExplanation.from_job(*explained)
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:

@@ -49,7 +49,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
         else:
             from riverui.cli.direct import read
 
-            report = HealthReportAnswer.of(read(values, environ, _report))
+            report = HealthReportAnswer.from_report(read(values, environ, _report))
     except RiveruiError as error:
         raise ConfigError(str(error)) from None
     if as_json:

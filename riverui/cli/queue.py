@@ -51,7 +51,7 @@ def queue_list(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> in
     if not found:
         click.echo("No client has registered a queue.", err=True)
         return 0
-    _print([msgspec.json.decode(each) for each in found], Screen.of(sys.stdout, environ))
+    _print([msgspec.json.decode(each) for each in found], Screen.from_stream(sys.stdout, environ))
     return 0
 
 
@@ -70,7 +70,7 @@ def get(environ: Mapping[str, str], /, name: str, as_json: bool, **flags: Any) -
     if as_json:
         click.echo(json_line(text))
     else:
-        _print([msgspec.json.decode(text)], Screen.of(sys.stdout, environ))
+        _print([msgspec.json.decode(text)], Screen.from_stream(sys.stdout, environ))
     return 0
 
 

@@ -55,7 +55,7 @@ class Screen:
     """Columns; None if it is not a terminal, where lines have no limit."""
 
     @classmethod
-    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Screen:
+    def from_stream(cls, stream: TextIO, environ: Mapping[str, str]) -> Screen:
         """Return the screen of a stream: colours only on a terminal and without NO_COLOR."""
         tty = stream.isatty()
         no_color = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"

@@ -34,7 +34,7 @@ class Sketch:
         self.max_us = max_us
 
     @classmethod
-    def of(cls, spans: Iterable[timedelta]) -> Sketch:
+    def from_spans(cls, spans: Iterable[timedelta]) -> Sketch:
         """Return a sketch of these spans."""
         sketch = cls()
         for span in spans:

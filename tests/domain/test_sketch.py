@@ -30,7 +30,7 @@ quantiles = st.sampled_from([0.0, 0.01, 0.5, 0.75, 0.95, 0.99, 1.0])
 
 
 def of(microseconds: list[int]) -> Sketch:
-    return Sketch.of(timedelta(microseconds=n) for n in microseconds)
+    return Sketch.from_spans(timedelta(microseconds=n) for n in microseconds)
 
 
 def same(one: Sketch, other: Sketch) -> bool:
@@ -75,11 +75,11 @@ def test_what_is_out_of_reach() -> None:
     assert of([]).quantile(0.5) is None
     assert of([]).longest is None
     assert of([0, 0]).quantile(0.99) == timedelta(0)
-    assert Sketch.of([timedelta(days=-3)]).longest == timedelta(0)
+    assert Sketch.from_spans([timedelta(days=-3)]).longest == timedelta(0)
     short = of([1, 5, 900]).quantile(0.5)
     assert short is not None
     assert short <= timedelta(microseconds=FLOOR)
-    long = Sketch.of([timedelta(days=400)]).quantile(0.5)
+    long = Sketch.from_spans([timedelta(days=400)]).quantile(0.5)
     assert long is not None
     assert timedelta(days=28) < long < timedelta(days=33)
 

@@ -94,7 +94,7 @@ async def _page(driver: PostgresDriver, params: JobPageParams) -> JobJsonPage | 
         page = await executor.jobs.json_list(params, args=ARGS)
         texts = await executor.jobs.text_list(params, args=ARGS)
     if page is not None:
-        written = msgspec.json.encode([JobMinimal.of(row) for row in texts.rows]).decode()
+        written = msgspec.json.encode([JobMinimal.from_row(row) for row in texts.rows]).decode()
         assert f"[{page.jobs}]" == written
         last = texts.rows[-1] if texts.more else None
         assert (page.last.id if page.last else None) == (last.id if last else None)

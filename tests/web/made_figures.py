@@ -36,7 +36,7 @@ def tally(
 
 def sketch(*seconds: float) -> Sketch:
     """Return a sketch of these spans."""
-    return Sketch.of(timedelta(seconds=each) for each in seconds)
+    return Sketch.from_spans(timedelta(seconds=each) for each in seconds)
 
 
 def figures(

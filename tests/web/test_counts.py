@@ -82,7 +82,7 @@ async def test_many_viewers_are_one_query(tally: Tally) -> None:
     counts = counter(tally)
     snapshots = await asyncio.gather(*(counts.get() for _ in range(50)))
     assert tally.asked == ["states"]
-    assert all(snapshot.of(JobState.RUNNING) == EXACT for snapshot in snapshots)
+    assert all(snapshot.count(JobState.RUNNING) == EXACT for snapshot in snapshots)
     await counts.get()
     assert tally.asked == ["states"]
 
@@ -92,7 +92,7 @@ async def test_after_an_action_it_counts_anew(tally: Tally) -> None:
     await counts.get()
     tally.counts = dict.fromkeys(JobState, Count(value=7))
     counts.expire()
-    assert (await counts.get()).of(JobState.RUNNING) == Count(value=7)
+    assert (await counts.get()).count(JobState.RUNNING) == Count(value=7)
 
 
 async def test_a_slow_count_shows_the_last_one_meanwhile(tally: Tally) -> None:
@@ -101,7 +101,7 @@ async def test_a_slow_count_shows_the_last_one_meanwhile(tally: Tally) -> None:
     tally.delay = 5
     counts.expire()
     async with asyncio.timeout(1):
-        assert (await counts.get()).of(JobState.RUNNING) == EXACT
+        assert (await counts.get()).count(JobState.RUNNING) == EXACT
     await counts.close()
 
 
@@ -116,7 +116,7 @@ async def test_failure_is_told_and_the_last_count_kept_for_a_while(tally: Tally)
     tally.error = QueryTimeout()
     counts.expire()
     snapshot = await counts.get()
-    assert snapshot.of(JobState.RUNNING) == EXACT
+    assert snapshot.count(JobState.RUNNING) == EXACT
     assert snapshot.error is tally.error
     now += 61
     assert (await counts.get()).counts is None
@@ -137,7 +137,7 @@ async def test_big_states_are_counted_exactly_in_the_background(tally: Tally) ->
     tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT, JobState.AVAILABLE: MANY}
     counts = counter(tally)
     first = await counts.get()
-    assert (first.of(JobState.COMPLETED), first.of(JobState.AVAILABLE)) == (ABOUT, MANY)
+    assert (first.count(JobState.COMPLETED), first.count(JobState.AVAILABLE)) == (ABOUT, MANY)
     await asyncio.sleep(0.05)
     # One state at a time, and at its own pace.
     assert len([what for what in tally.asked if what.startswith("exact")]) == 1
@@ -160,7 +160,7 @@ async def _exactly(counts: Counts, state: JobState) -> Count:
     """Return the count of a big state once it was counted in the background."""
     async with asyncio.timeout(5):
         while True:
-            found = (await counts.get()).of(state)
+            found = (await counts.get()).count(state)
             if found and found.at:
                 return found
             await asyncio.sleep(0.01)
@@ -180,7 +180,7 @@ async def test_exact_counts_stay_exact(
         while "exact completed" not in tally.asked[asked:]:
             await counts.get()
             await asyncio.sleep(0.01)
-    assert (await counts.get()).of(JobState.COMPLETED) == known
+    assert (await counts.get()).count(JobState.COMPLETED) == known
     # The database's own estimate has gone far from it: so have the jobs.
     tally.error = None
     tally.counts = {
@@ -188,7 +188,7 @@ async def test_exact_counts_stay_exact(
         JobState.COMPLETED: Count(value=6_000_000, kind=CountKind.ESTIMATED),
     }
     counts.expire()
-    seen = (await counts.get()).of(JobState.COMPLETED)
+    seen = (await counts.get()).count(JobState.COMPLETED)
     assert seen == Count(value=6_000_000, kind=CountKind.ESTIMATED)
     await counts.close()
 
@@ -222,18 +222,18 @@ def test_a_sum_is_as_trustworthy_as_its_worst_part() -> None:
         (JobState.RUNNING, JobState.PENDING)
     ) == Count(value=10_003, kind=CountKind.AT_LEAST)
     assert Snapshot().total() is None
-    assert Snapshot().of(JobState.RUNNING) is None
+    assert Snapshot().count(JobState.RUNNING) is None
 
 
 async def test_on_a_real_database(driver: Driver, make: Make) -> None:
     for _ in range(3):
         await make.job("discarded")
     counts = Counts(driver, DashboardConfig(count_cap=2))
-    assert (await counts.get()).of(JobState.DISCARDED) == Count(value=2, kind=CountKind.AT_LEAST)
+    assert (await counts.get()).count(JobState.DISCARDED) == Count(value=2, kind=CountKind.AT_LEAST)
     seen = Count(value=0)
     for _ in range(100):
         await asyncio.sleep(0.05)
-        seen = (await counts.get()).of(JobState.DISCARDED) or seen
+        seen = (await counts.get()).count(JobState.DISCARDED) or seen
         if seen.kind is CountKind.EXACT:
             break
     assert (seen.value, seen.at is not None) == (3, True)
@@ -271,10 +271,13 @@ async def test_of_many_jobs_programs_get_what_was_counted_last(tally: Tally) -> 
     tally.counts = dict.fromkeys(JobState, Count(value=5))
     now += 3
     second = await counts.thorough()
-    assert (first.of(JobState.RUNNING), second.of(JobState.RUNNING)) == (EXACT, Count(value=5))
+    assert (first.count(JobState.RUNNING), second.count(JobState.RUNNING)) == (
+        EXACT,
+        Count(value=5),
+    )
     tally.counts = dict.fromkeys(JobState, Count(value=6))
     counts.expire()
-    assert (await counts.thorough()).of(JobState.RUNNING) == Count(value=6)
+    assert (await counts.thorough()).count(JobState.RUNNING) == Count(value=6)
     tally.error = QueryTimeout()
     now += 70
     failed = await counts.thorough()

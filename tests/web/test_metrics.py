@@ -191,7 +191,11 @@ async def test_what_ended_since_the_start(app: Starlette, make: Make) -> None:
 def test_totals_of_further_pairs_are_told_together() -> None:
     totals = EndedTotals(pairs=2)
     for n in range(4):
-        cells = {("q", f"kind_{n}"): Tally(completed=n + 1, run=Sketch.of([timedelta(seconds=1)]))}
+        cells = {
+            ("q", f"kind_{n}"): Tally(
+                completed=n + 1, run=Sketch.from_spans([timedelta(seconds=1)])
+            )
+        }
         totals.add(cells)
     assert {pair: total.completed for pair, total in totals.totals.items()} == {
         ("q", "kind_0"): 1,
@@ -204,8 +208,8 @@ async def test_histograms_of_runs_and_waits(app: Starlette, client: AsyncClient)
     tally = Tally(
         completed=3,
         discarded=1,
-        run=Sketch.of([timedelta(seconds=n) for n in (2, 2, 90)]),
-        wait=Sketch.of([timedelta(milliseconds=3)] * 4),
+        run=Sketch.from_spans([timedelta(seconds=n) for n in (2, 2, 90)]),
+        wait=Sketch.from_spans([timedelta(milliseconds=3)] * 4),
     )
     ended = app.state.dashboard.metrics.ended
     ended.add({("mail", 'a"b'): tally})

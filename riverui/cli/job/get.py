@@ -57,7 +57,9 @@ def get(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: Any)
         if as_json:
             click.echo(job_line(text))
         else:
-            lines = job_lines(text, why_waiting(api, number), Screen.of(sys.stdout, environ))
+            lines = job_lines(
+                text, why_waiting(api, number), Screen.from_stream(sys.stdout, environ)
+            )
             click.echo("\n".join(lines))
     return 0
 

@@ -93,7 +93,7 @@ def job_list(
                 for job in page:
                     click.echo(job_line(bytes(job)))
             return 0
-        _print(api, selection, Screen.of(sys.stdout, environ))
+        _print(api, selection, Screen.from_stream(sys.stdout, environ))
     return 0
 
 

@@ -42,7 +42,9 @@ def top(environ: Mapping[str, str], /, interval: float, once: bool, **flags: Any
         with open_api(environ, flags) as api:
             api.read_figures(_FIGURES_SECONDS)
             lines = all_lines(
-                api.get("/api/overview"), _place(environ, flags), Screen.of(sys.stdout, environ)
+                api.get("/api/overview"),
+                _place(environ, flags),
+                Screen.from_stream(sys.stdout, environ),
             )
         click.echo("\n".join(lines))
         return 0

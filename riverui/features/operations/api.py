@@ -65,7 +65,7 @@ class Operation(Model, frozen=True, kw_only=True):
     error: str
 
     @classmethod
-    def of(cls, found: store.Operation) -> Self:
+    def from_operation(cls, found: store.Operation) -> Self:
         """Return the API's model of an operation."""
         return cls(
             id=found.id,
@@ -121,9 +121,9 @@ class OperationAnswer(Model, frozen=True, kw_only=True):
     operation: Operation
 
     @classmethod
-    def of(cls, found: store.Operation) -> Self:
+    def from_operation(cls, found: store.Operation) -> Self:
         """Return the API's model of an operation."""
-        return cls(operation=Operation.of(found))
+        return cls(operation=Operation.from_operation(found))
 
     @classmethod
     def example(cls) -> Self:
@@ -152,12 +152,12 @@ async def index(request: Request) -> Response:
             limit=requests.limit(request, _LIMIT, least=1),
         )
     )
-    return serializers.reply(Operations(data=[Operation.of(each) for each in found]))
+    return serializers.reply(Operations(data=[Operation.from_operation(each) for each in found]))
 
 
 async def show(request: Request) -> Response:
     """Return one operation."""
-    return serializers.reply(OperationAnswer.of(await find(request)))
+    return serializers.reply(OperationAnswer.from_operation(await find(request)))
 
 
 async def stop(request: Request) -> Response:
@@ -167,7 +167,7 @@ async def stop(request: Request) -> Response:
     need(request, OPERATION_VERBS[operation.verb].right)
     operations = dashboard(request).get(OPERATIONS)
     stopped = await operations.stop(operation, user=access(request).user)
-    return serializers.reply(OperationAnswer.of(stopped))
+    return serializers.reply(OperationAnswer.from_operation(stopped))
 
 
 async def find(request: Request) -> store.Operation:
@@ -225,7 +225,7 @@ async def start_matching(
     operation = await start(
         request, verb, matching, given=given, pace=pace, cutoff=cutoff, total=total
     )
-    return serializers.reply(OperationAnswer.of(operation), status=202)
+    return serializers.reply(OperationAnswer.from_operation(operation), status=202)
 
 
 ENDPOINTS = (

@@ -38,7 +38,7 @@ class HealthCheck(Model, frozen=True, kw_only=True):
     evidence: str
 
     @classmethod
-    def of(cls, check: Finding) -> Self:
+    def from_finding(cls, check: Finding) -> Self:
         """Return a finding as the API's model."""
         return cls(
             name=check.name, label=check.label, result=check.result.value, evidence=check.evidence
@@ -98,7 +98,9 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
     sections: list[HealthAnswer]
 
     @classmethod
-    def of(cls, report: HealthReport, address: Callable[[Link], str] | None = None) -> Self:
+    def from_report(
+        cls, report: HealthReport, address: Callable[[Link], str] | None = None
+    ) -> Self:
         """Return a report; `address` maps a link to a URL of this dashboard."""
         return cls(
             level=report.level.value,
@@ -179,7 +181,7 @@ def _section(section: Diagnosis, address: Callable[[Link], str] | None) -> Healt
         action=None
         if link is None
         else HealthStep(**asdict(link), url=UNSET if address is None else address(link)),
-        checks=[HealthCheck.of(check) for check in section.checks],
+        checks=[HealthCheck.from_finding(check) for check in section.checks],
     )
 
 
@@ -208,7 +210,7 @@ class JobExplanation(Model, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(
+    def from_job(
         cls, job: JobShowRow, found: Diagnosis, pages: Mapping[str, tuple[str, str]] | None = None
     ) -> Self:
         """Return the explanation of a job; `pages` maps names of checks to the address and label of
@@ -217,7 +219,9 @@ class JobExplanation(Model, frozen=True, kw_only=True):
         checks = []
         for check in found.checks:
             page = (pages or {}).get(check.name)
-            checks.append(replace(JobCheck.of(check), page=UNSET if page is None else page[0]))
+            checks.append(
+                replace(JobCheck.from_finding(check), page=UNSET if page is None else page[0])
+            )
         return cls(
             id=job.id,
             state=job.state,

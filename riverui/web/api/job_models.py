@@ -57,7 +57,7 @@ class JobMinimal(Model, frozen=True, kw_only=True):
     ) = UNSET
 
     @classmethod
-    def of(cls, row: JobTextRow, *, cut: bool = True) -> Self:
+    def from_row(cls, row: JobTextRow, *, cut: bool = True) -> Self:
         """Return the model of a database row; unless `cut` is off, it names the fields that were
         cut.
         """
@@ -67,7 +67,7 @@ class JobMinimal(Model, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return a running job."""
-        return cls.of(EXAMPLE_JOB)
+        return cls.from_row(EXAMPLE_JOB)
 
 
 class JobError(Model, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class JobError(Model, frozen=True, kw_only=True):
     trace: str
 
     @classmethod
-    def of(cls, row: ErrorText) -> Self:
+    def from_row(cls, row: ErrorText) -> Self:
         """Return an element of a row's errors."""
         at = _NO_TIME if row.at is None else row.at
         return cls(at=at, attempt=row.attempt, error=row.error, trace=row.trace)
@@ -96,7 +96,7 @@ class Job(JobMinimal, frozen=True, kw_only=True):
     def of_text(cls, row: JobTextRow, **more: Any) -> Self:
         """Return the model of a database row; `more` are the fields that a subclass adds."""
         metadata = left_out(row.id, "metadata") if "metadata" in row.cut else row.metadata
-        errors = [JobError.of(error) for error in row.errors]
+        errors = [JobError.from_row(error) for error in row.errors]
         return cls(**_minimal(row), errors=errors, metadata=Raw(metadata.encode()), **more)
 
     @classmethod
@@ -118,7 +118,7 @@ class States(Model, frozen=True, kw_only=True):
     scheduled: Count
 
     @classmethod
-    def of(cls, counts: Mapping[JobState, int]) -> Self:
+    def from_counts(cls, counts: Mapping[JobState, int]) -> Self:
         """Return the counts of all states."""
         return cls(**{state.value: counts[state] for state in JobState})
 
@@ -126,7 +126,7 @@ class States(Model, frozen=True, kw_only=True):
     def example(cls) -> Self:
         """Return the counts of a busy dashboard."""
         found = {JobState.AVAILABLE: 12, JobState.COMPLETED: 98_102, JobState.RUNNING: 3}
-        return cls.of(dict.fromkeys(JobState, 0) | found)
+        return cls.from_counts(dict.fromkeys(JobState, 0) | found)
 
 
 def _minimal(row: JobTextRow) -> dict[str, Any]:

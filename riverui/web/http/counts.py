@@ -73,7 +73,7 @@ class Snapshot:
     error: DatabaseError | None = None
     """Why they could not be updated."""
 
-    def of(self, state: JobState) -> Count | None:
+    def count(self, state: JobState) -> Count | None:
         """Return one state's count; None if it is unknown."""
         return self.counts.get(state) if self.counts else None
 

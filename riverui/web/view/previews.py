@@ -1,5 +1,5 @@
-"""What a list shows of a job's args and tags, in one line: what tells it from the rows around it
-comes first.
+"""What a list shows of a job's args and tags, in one line, beginning with what distinguishes it
+from the rows around it.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def worked(number: int, *, failed: int = 0, snoozed: int = 0, interrupted: int =
         failed=failed,
         snoozed=snoozed,
         interrupted=interrupted,
-        run=Sketch.of([2 * SECOND] * number),
-        wait=Sketch.of([SECOND] * number),
+        run=Sketch.from_spans([2 * SECOND] * number),
+        wait=Sketch.from_spans([SECOND] * number),
     )
 
 

@@ -55,9 +55,9 @@ async def test_ended_jobs_are_counted_by_minute_queue_kind_and_state(
     for pairs in found.values():
         for tally in pairs.values():
             two = [timedelta(seconds=2)]
-            assert same(tally.run, Sketch.of(two * tally.completed))
-            assert same(tally.failed_run, Sketch.of(two * tally.discarded))
-            assert same(tally.wait, Sketch.of([timedelta(seconds=1)] * tally.ended))
+            assert same(tally.run, Sketch.from_spans(two * tally.completed))
+            assert same(tally.failed_run, Sketch.from_spans(two * tally.discarded))
+            assert same(tally.wait, Sketch.from_spans([timedelta(seconds=1)] * tally.ended))
     assert halves.keys() == {AT}
     assert halves[AT]["default", "test_kind"].run.n == 2
 
@@ -77,7 +77,7 @@ async def test_postgres_finds_the_bins_that_python_finds(
     async with driver.reading() as db:
         found = await JobFigures(db).job_ended_tally_list(THIS)
     tally = found[AT]["default", "test_kind"]
-    expected = Sketch.of(timedelta(microseconds=span) for span in spans)
+    expected = Sketch.from_spans(timedelta(microseconds=span) for span in spans)
     assert same(tally.run, expected)
     assert same(tally.wait, expected)
 
@@ -98,7 +98,7 @@ async def test_odd_times_are_left_out_or_nothing(driver: Driver, connection: Con
     tally = found[AT]["default", "test_kind"]
     assert (tally.completed, tally.cancelled, tally.discarded) == (6, 1, 1)
     # Two whose due time is infinite ran for two seconds, one that began after its end for none.
-    assert same(tally.run, Sketch.of([timedelta(0), *[timedelta(seconds=2)] * 2]))
+    assert same(tally.run, Sketch.from_spans([timedelta(0), *[timedelta(seconds=2)] * 2]))
     assert tally.failed_run.counts == {287: 1}
     assert tally.wait.counts == {287: 1, 70: 1}
 

@@ -60,9 +60,9 @@ def rollup(
             failed=dice.randrange(3),
             inserted=dice.randrange(5),
             snoozed=n,
-            run=Sketch.of(runs),
-            failed_run=Sketch.of([timedelta(seconds=9)] * n),
-            wait=Sketch.of([*runs[::2], timedelta(days=1000)]),
+            run=Sketch.from_spans(runs),
+            failed_run=Sketch.from_spans([timedelta(seconds=9)] * n),
+            wait=Sketch.from_spans([*runs[::2], timedelta(days=1000)]),
         )
     waiting = Waiting(jobs=dice.randrange(100), capped=True, oldest=timedelta(seconds=3))
     idle = Waiting(jobs=2, capped=False, oldest=timedelta(0))

@@ -38,7 +38,7 @@ def _now() -> None:
 
 def rollup(at: datetime, span: timedelta, completed: int = 1, **waiting: int) -> Rollup:
     """Return a rollup with two kinds in two queues."""
-    run = Sketch.of([timedelta(seconds=1)] * completed)
+    run = Sketch.from_spans([timedelta(seconds=1)] * completed)
     return Rollup(
         at=begin(at, span),
         span=span,

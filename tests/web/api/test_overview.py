@@ -98,7 +98,7 @@ def test_what_is_not_exact_is_told_in_river_uis_words() -> None:
     told = [
         (count.accuracy, count.count, count.observed_at)
         for count in (
-            CountedState.of(Count(value=7, kind=kind, at=when), now)
+            CountedState.from_count(Count(value=7, kind=kind, at=when), now)
             for kind, when in (
                 (CountKind.EXACT, None),
                 (CountKind.EXACT, at),

@@ -55,7 +55,7 @@ class ListedDeadLetter(Model, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, row: DeadJobListRow) -> Self:
+    def from_row(cls, row: DeadJobListRow) -> Self:
         """Return the API's model of a row."""
         job = row.job
         return cls(
@@ -151,7 +151,7 @@ class DeadLetterChanges(Model, frozen=True, kw_only=True):
     skipped: list[SkippedDeadLetter]
 
     @classmethod
-    def of(cls, changes: JobChanges) -> Self:
+    def from_changes(cls, changes: JobChanges) -> Self:
         """Return the changes as the API shows them."""
         return cls(
             changed=list(changes.changed),
@@ -185,7 +185,7 @@ async def index(request: Request) -> Response:
     end = (page.rows[-1].died_at, page.rows[-1].job.id) if page.more else page.searched
     return serializers.reply(
         DeadLetterList(
-            data=[ListedDeadLetter.of(row) for row in page.rows],
+            data=[ListedDeadLetter.from_row(row) for row in page.rows],
             next_cursor=places.written(end) if end else None,
             kept=kept,
         )
@@ -215,7 +215,7 @@ async def retry(request: Request) -> Response:
         )
     board.counts.expire()
     log_changes(request, RETRY, changes)
-    return serializers.reply(DeadLetterChanges.of(changes))
+    return serializers.reply(DeadLetterChanges.from_changes(changes))
 
 
 async def delete(request: Request) -> Response:
@@ -226,7 +226,7 @@ async def delete(request: Request) -> Response:
     with missing_table_as(BadRequest):
         changes = await dead_letters.delete(board.driver, ids, time_limit=limit)
     log_changes(request, DELETE, changes)
-    return serializers.reply(DeadLetterChanges.of(changes))
+    return serializers.reply(DeadLetterChanges.from_changes(changes))
 
 
 ENDPOINTS = (

@@ -45,7 +45,7 @@ class ProDeadLetter(Model, frozen=True, kw_only=True):
     queue: str
 
     @classmethod
-    def of(cls, row: DeadJobListRow) -> Self:
+    def from_row(cls, row: DeadJobListRow) -> Self:
         """Return River UI's model of a row."""
         job = row.job
         return cls(
@@ -113,7 +113,7 @@ async def index(request: Request) -> Response:
         letters = DeadLetterStore(executor)
         with missing_table_as(BadRequest):
             rows = await letters.dead_job_select_list(params)
-    return serializers.reply(ProDeadLetters(data=[ProDeadLetter.of(row) for row in rows]))
+    return serializers.reply(ProDeadLetters(data=[ProDeadLetter.from_row(row) for row in rows]))
 
 
 async def autocomplete(request: Request) -> Response:

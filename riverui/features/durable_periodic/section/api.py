@@ -60,7 +60,7 @@ class DurablePeriodicJob(Model, frozen=True, kw_only=True):
     changed_by: str
 
     @classmethod
-    def of(cls, row: DurablePeriodicRow) -> Self:
+    def from_row(cls, row: DurablePeriodicRow) -> Self:
         """Return the API's model of a row."""
         return cls(
             id=row.id,
@@ -133,7 +133,7 @@ async def show(request: Request) -> Response:
         raise NotFound(tables.message("Durable periodic jobs need")) from None
     if row is None:
         raise NotFound(f"Durable periodic job not found: {job_id[:200]}.")
-    return serializers.reply(DurablePeriodicJob.of(row))
+    return serializers.reply(DurablePeriodicJob.from_row(row))
 
 
 async def act(verb: PeriodicVerb, request: Request) -> Response:
@@ -159,7 +159,7 @@ async def _change(request: Request, verb: PeriodicVerb, schedule: str = "") -> R
         time_limit=board.config.action_timeout,
     )
     log.info("periodic job %r: %s %r by %r", job_id, verb.name, schedule, user)
-    return serializers.reply(DurablePeriodicJob.of(row))
+    return serializers.reply(DurablePeriodicJob.from_row(row))
 
 
 async def _one(executor: Executor, id: str) -> DurablePeriodicRow | None:

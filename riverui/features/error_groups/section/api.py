@@ -101,7 +101,7 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, shown: ErrorLine) -> Self:
+    def from_line(cls, shown: ErrorLine) -> Self:
         """Return the API's model of a group."""
         group, row = shown.group, shown.group.row
         at = serializers.optional_instant
@@ -310,7 +310,7 @@ async def index(request: Request) -> Response:
     found, fitting = lines(request, seen, asked, limit=most)
     return serializers.reply(
         ErrorGroups(
-            data=[ErrorGroup.of(each) for each in found],
+            data=[ErrorGroup.from_line(each) for each in found],
             groups=fitting,
             looked_at=reading.looked_at,
             more=reading.more,
@@ -348,7 +348,7 @@ async def retry(request: Request) -> Response:
 async def _answer(request: Request) -> Response:
     seen, group = await find(request)
     found = line(request, seen, group, group.jobs)
-    return serializers.reply(ErrorGroupAnswer(error=ErrorGroup.of(found)))
+    return serializers.reply(ErrorGroupAnswer(error=ErrorGroup.from_line(found)))
 
 
 def _read(reading: ErrorReading) -> ErrorReading:

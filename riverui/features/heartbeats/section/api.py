@@ -41,7 +41,7 @@ class ClientJob(Model, frozen=True, kw_only=True):
     attempted_at: Time | None
 
     @classmethod
-    def of(cls, job: HeldJob) -> Self:
+    def from_job(cls, job: HeldJob) -> Self:
         """Return a held job."""
         return cls(
             id=job.id,
@@ -81,7 +81,7 @@ class Client(Model, frozen=True, kw_only=True):
     rescued: Annotated[Count, Meta(description="Jobs that were rescued from it.")]
 
     @classmethod
-    def of(cls, row: ClientRow, seen: SeenClient | None) -> Self:
+    def from_row(cls, row: ClientRow, seen: SeenClient | None) -> Self:
         """Return a client's row, with the jobs that it holds."""
         dead = row.declared_dead_at is not None
         return cls(
@@ -102,7 +102,7 @@ class Client(Model, frozen=True, kw_only=True):
                 for name, (most, taken) in sorted(row.queues.items())
             ],
             running=row.running,
-            jobs=[] if dead or seen is None else [ClientJob.of(job) for job in seen.held],
+            jobs=[] if dead or seen is None else [ClientJob.from_job(job) for job in seen.held],
             loop_lag=row.loop_lag,
             memory=row.memory,
             declared_dead_by=row.declared_dead_by,
@@ -147,14 +147,14 @@ class Seen(Model, frozen=True, kw_only=True):
     jobs: list[ClientJob]
 
     @classmethod
-    def of(cls, seen: SeenClient) -> Self:
+    def from_client(cls, seen: SeenClient) -> Self:
         """Return a client known only from its jobs."""
         return cls(
             id=seen.id,
             seen_at=serializers.optional_instant(seen.seen_at),
             queues=list(seen.queues),
             running=seen.running,
-            jobs=[ClientJob.of(job) for job in seen.held],
+            jobs=[ClientJob.from_job(job) for job in seen.held],
         )
 
 
@@ -189,7 +189,7 @@ class Rescue(Model, frozen=True, kw_only=True):
     cancelled: Count
 
     @classmethod
-    def of(cls, rescued: ClientRescue) -> Self:
+    def from_rescue(cls, rescued: ClientRescue) -> Self:
         """Return how many jobs are in which state."""
         return cls(
             client=rescued.client.life.id,
@@ -214,8 +214,8 @@ async def index(request: Request) -> Response:
     rows = (*found.living, *found.dead)
     return serializers.reply(
         Clients(
-            data=[Client.of(row, found.holding(row)) for row in rows],
-            seen=[Seen.of(client) for client in found.seen],
+            data=[Client.from_row(row, found.holding(row)) for row in rows],
+            seen=[Seen.from_client(client) for client in found.seen],
             heartbeats=found.has_table,
         )
     )
@@ -224,7 +224,9 @@ async def index(request: Request) -> Response:
 async def rescue(request: Request) -> Response:
     """Declare a silent client dead, rescue its jobs, and return what became of them."""
     await requests.payload(request)
-    return serializers.reply(Rescue.of(await carry_out(request, request.path_params["id"])))
+    return serializers.reply(
+        Rescue.from_rescue(await carry_out(request, request.path_params["id"]))
+    )
 
 
 ENDPOINTS = (

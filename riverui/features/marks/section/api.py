@@ -64,7 +64,7 @@ class Mark(Model, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, found: marks.Mark) -> Self:
+    def from_mark(cls, found: marks.Mark) -> Self:
         """Return the API's model of a mark."""
         return cls(
             at=serializers.instant(found.at),
@@ -122,7 +122,7 @@ async def index(request: Request) -> Response:
     async with board.driver.reading() as executor:
         if await installed(executor):
             rows = await MarkStore(executor).mark_list(since=since, until=until, limit=most)
-            found = [Mark.of(row) for row in rows]
+            found = [Mark.from_mark(row) for row in rows]
     return serializers.reply(Marks(data=found))
 
 
@@ -140,7 +140,7 @@ async def create(request: Request) -> Response:
     mark, made = await actions.mark_insert(board.driver, params)
     board.get(MARKS).expire()
     log.info("mark %r by %r%s", mark.label, user, "" if made else ", there already")
-    return serializers.reply(MarkAnswer(mark=Mark.of(mark), made=made))
+    return serializers.reply(MarkAnswer(mark=Mark.from_mark(mark), made=made))
 
 
 def _time(request: Request, name: str) -> datetime | None:

@@ -35,7 +35,7 @@ class PeriodicJob(Model, frozen=True, kw_only=True):
     updated_at: Time
 
     @classmethod
-    def of(cls, row: PeriodicJobRow) -> Self:
+    def from_row(cls, row: PeriodicJobRow) -> Self:
         """Return a row of the database."""
         return cls(
             id=row.id,
@@ -80,7 +80,7 @@ class Producer(Model, frozen=True, kw_only=True):
     updated_at: Time
 
     @classmethod
-    def of(cls, row: ProducerRow) -> Self:
+    def from_row(cls, row: ProducerRow) -> Self:
         """Return a row of the database; what runs by partition is beside its limits."""
         limits = read_object(row.metadata).get("concurrency") or {}
         running = limits.get("running") if isinstance(limits, dict) else None
@@ -144,7 +144,7 @@ class WorkflowListed(Model, frozen=True, kw_only=True):
     name: str | None
 
     @classmethod
-    def of(cls, row: WorkflowListRow) -> Self:
+    def from_row(cls, row: WorkflowListRow) -> Self:
         """Return a row of the database."""
         return cls(
             **{f"count_{state.value}": row.counts[state] for state in JobState},
@@ -280,7 +280,7 @@ class Signal(Model, frozen=True, kw_only=True):
     source: Any
 
     @classmethod
-    def of(cls, row: SignalRow) -> Self:
+    def from_row(cls, row: SignalRow) -> Self:
         """Return a row of the database."""
         return cls(
             attempt=row.attempt,

@@ -51,7 +51,7 @@ async def periodic_jobs(request: Request) -> Response:
         if ours:
             rows.extend(await _own(executor, limit))
     rows = sorted(rows, key=lambda row: row.id)[:limit]
-    return serializers.reply(PeriodicJobs(data=[PeriodicJob.of(row) for row in rows]))
+    return serializers.reply(PeriodicJobs(data=[PeriodicJob.from_row(row) for row in rows]))
 
 
 async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
@@ -83,7 +83,7 @@ async def producers(request: Request) -> Response:
             # River Pro's ids begin at one as well, and pages identify rows by them.
             taken = {row.id for row in rows}
             rows.extend(row._replace(id=-row.id) if row.id in taken else row for row in own)
-    return serializers.reply(Producers(data=[Producer.of(row) for row in rows]))
+    return serializers.reply(Producers(data=[Producer.from_row(row) for row in rows]))
 
 
 async def _own_producers(executor: Executor, queue: str) -> Sequence[ProducerRow]:

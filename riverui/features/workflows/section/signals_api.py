@@ -71,7 +71,7 @@ async def create(request: Request) -> Response:
         attempt=asked.attempt,
         idempotency_key=asked.idempotency_key,
     )
-    return serializers.reply(Signal.of(await send(request, params)))
+    return serializers.reply(Signal.from_row(await send(request, params)))
 
 
 async def send(request: Request, params: SignalInsertParams) -> SignalRow:

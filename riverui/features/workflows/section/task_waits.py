@@ -101,7 +101,7 @@ async def signals(request: Request) -> Response:
             has_more=more,
             next_cursor_id=rows[limit - 1].id if more else UNSET,
             scope=scope,
-            signals=[Signal.of(row) for row in rows[:limit]],
+            signals=[Signal.from_row(row) for row in rows[:limit]],
         )
     )
 

@@ -46,7 +46,7 @@ async def workflows(request: Request) -> Response:
         rows = await workflow_list(
             executor, after=requests.first(request, "after"), active=_STATES[state], limit=limit
         )
-    return serializers.reply(Workflows(data=[WorkflowListed.of(row) for row in rows]))
+    return serializers.reply(Workflows(data=[WorkflowListed.from_row(row) for row in rows]))
 
 
 async def workflow(request: Request) -> Response:
@@ -66,7 +66,7 @@ async def cancel(request: Request) -> Response:
         await readers(executor)
     rows = await actions.cancel(board.driver, workflow_id, time_limit=board.config.action_timeout)
     _note(request, "cancel", rows)
-    return serializers.reply(Cancelled(cancelled_jobs=[JobMinimal.of(row) for row in rows]))
+    return serializers.reply(Cancelled(cancelled_jobs=[JobMinimal.from_row(row) for row in rows]))
 
 
 async def retry(request: Request) -> Response:
@@ -83,7 +83,7 @@ async def retry(request: Request) -> Response:
         time_limit=board.config.action_timeout,
     )
     _note(request, f"retry {asked.mode}", rows)
-    return serializers.reply(Retried(retried_jobs=[JobMinimal.of(row) for row in rows]))
+    return serializers.reply(Retried(retried_jobs=[JobMinimal.from_row(row) for row in rows]))
 
 
 def _note(request: Request, verb: str, rows: Sequence[JobTextRow]) -> None:

@@ -106,7 +106,7 @@ class JobsDone(Status, frozen=True, kw_only=True):
     skipped: list[SkippedJob] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, changes: JobChanges) -> Self:
+    def from_changes(cls, changes: JobChanges) -> Self:
         """Return what became of each job."""
         return cls(
             changed=list(changes.changed),
@@ -196,7 +196,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
         len(changes.requested),
         ids[:50],
     )
-    return serializers.reply(JobsDone.of(changes) if asked.partial else JobsDone())
+    return serializers.reply(JobsDone.from_changes(changes) if asked.partial else JobsDone())
 
 
 def bodies(verb: JobVerb) -> tuple[type[JobIds], type[Query]]:
@@ -250,7 +250,9 @@ async def _list(
     limit = min(limit, dashboard(request).config.page_timeout + 2 * spent)
     rows, place = await _rows(request, selection, wanted, limit=limit, total=total)
     cursor = None if place is None else query.encode_cursor(place)
-    return serializers.reply(Jobs(data=[JobMinimal.of(row) for row in rows], next_cursor=cursor))
+    return serializers.reply(
+        Jobs(data=[JobMinimal.from_row(row) for row in rows], next_cursor=cursor)
+    )
 
 
 async def _written(

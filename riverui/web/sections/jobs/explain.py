@@ -26,7 +26,7 @@ async def index(request: Request) -> Response:
         raise NotFound(f"Job not found: {job_id}.")
     job, explanation = found
     links = check_links(request, explanation.checks)
-    return serializers.reply(JobExplanation.of(job, explanation, links))
+    return serializers.reply(JobExplanation.from_job(job, explanation, links))
 
 
 ENDPOINT = Endpoint(

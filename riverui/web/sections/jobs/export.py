@@ -81,7 +81,7 @@ class Contents:
             args = left_out(row.id, "args") if "args" in row.cut else redaction.text(row.args)
             row = row._replace(args=args, cut=())
         if not self.fields:
-            return JobMinimal.of(row)
+            return JobMinimal.from_row(row)
         if self.paths:
             row = row._replace(values=tuple(self._values(row, redaction)))
         return {name: _plain(value(row)) for name, value in self.fields.items()}

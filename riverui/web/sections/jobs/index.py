@@ -304,7 +304,7 @@ def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[State
                 label=state.value.capitalize(),
                 url=list_url(request, listing, listing.query(states=(state,))),
                 current=state in listing.states,
-                count=snapshot.of(state),
+                count=snapshot.count(state),
             )
             for state in _RAIL
         ),

@@ -55,7 +55,7 @@ class Progress(Model, frozen=True, kw_only=True):
             running=5,
             pending=2470,
             exact=True,
-            states=States.of(counts),
+            states=States.from_counts(counts),
         )
 
 
@@ -73,7 +73,7 @@ async def index(request: Request) -> Response:
             running=running,
             pending=total - completed - failed - running,
             exact=found.exact,
-            states=States.of(found.counts),
+            states=States.from_counts(found.counts),
         )
     )
 

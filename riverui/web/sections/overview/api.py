@@ -32,7 +32,7 @@ class CountedState(Model, frozen=True, kw_only=True):
     observed_at: Time | UnsetType = UNSET
 
     @classmethod
-    def of(cls, count: Count, now: datetime) -> Self:
+    def from_count(cls, count: Count, now: datetime) -> Self:
         """Return a count with River UI's name for its accuracy, and its time if known."""
         inexact = _INEXACT.get(count.kind)
         at = count.at or (None if inexact else now)
@@ -62,16 +62,18 @@ class CountedStates(Model, frozen=True, kw_only=True):
     scheduled: CountedState
 
     @classmethod
-    def of(cls, counts: Mapping[JobState, Count], now: datetime) -> Self:
+    def from_counts(cls, counts: Mapping[JobState, Count], now: datetime) -> Self:
         """Return the counts of all states."""
-        return cls(**{state.value: CountedState.of(counts[state], now) for state in JobState})
+        return cls(
+            **{state.value: CountedState.from_count(counts[state], now) for state in JobState}
+        )
 
     @classmethod
     def example(cls) -> Self:
         """Return the counts of a busy dashboard."""
         found = {JobState.AVAILABLE: 12, JobState.COMPLETED: 98_102, JobState.RUNNING: 3}
         counts = {state: Count(value=found.get(state, 0)) for state in JobState}
-        return cls.of(counts, datetime(2026, 11, 23, 8, 30, tzinfo=UTC))
+        return cls.from_counts(counts, datetime(2026, 11, 23, 8, 30, tzinfo=UTC))
 
 
 class Version(Model, frozen=True, kw_only=True):
@@ -84,7 +86,7 @@ class Version(Model, frozen=True, kw_only=True):
     go_version: str
 
     @classmethod
-    def of(cls, version: str, python: str) -> Self:
+    def from_versions(cls, version: str, python: str) -> Self:
         """Return these versions; a Python package has no commit to report."""
         return cls(
             version=f"riverui {version}",
@@ -97,7 +99,7 @@ class Version(Model, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return the first version of riverui."""
-        return cls.of("0.1.0", "3.13.0")
+        return cls.from_versions("0.1.0", "3.13.0")
 
 
 class Extensions(Model, frozen=True, kw_only=True):
@@ -111,7 +113,7 @@ class Extensions(Model, frozen=True, kw_only=True):
     workflow_queries: bool
 
     @classmethod
-    def of(cls, tables: frozenset[str]) -> Self:
+    def from_tables(cls, tables: frozenset[str]) -> Self:
         """Return the features that these tables support."""
         own = tables >= OWN_TABLES
         producers = own or "river_producer" in tables
@@ -134,7 +136,9 @@ class Features(Model, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return a dashboard without River Pro."""
-        return cls(extensions=Extensions.of(frozenset()), job_list_hide_args_by_default=False)
+        return cls(
+            extensions=Extensions.from_tables(frozenset()), job_list_hide_args_by_default=False
+        )
 
 
 async def autocomplete(request: Request) -> Response:
@@ -154,7 +158,8 @@ async def features(request: Request) -> Response:
         tables = await table_names(executor)
     return serializers.reply(
         Features(
-            extensions=Extensions.of(tables), job_list_hide_args_by_default=board.config.hide_args
+            extensions=Extensions.from_tables(tables),
+            job_list_hide_args_by_default=board.config.hide_args,
         )
     )
 
@@ -164,12 +169,12 @@ async def states(request: Request) -> Response:
     snapshot = await dashboard(request).counts.thorough()
     if snapshot.counts is None:
         raise snapshot.error or DatabaseUnavailable()
-    return serializers.reply(CountedStates.of(snapshot.counts, datetime.now(UTC)))
+    return serializers.reply(CountedStates.from_counts(snapshot.counts, datetime.now(UTC)))
 
 
 async def version(request: Request) -> Response:
     """Answer the versions of riverui and Python."""
-    return serializers.reply(Version.of(__version__, platform.python_version()))
+    return serializers.reply(Version.from_versions(__version__, platform.python_version()))
 
 
 ENDPOINTS = (

@@ -24,7 +24,7 @@ async def show(request: Request) -> Response:
     chosen = requests.first(request, "format") or "json"
     if chosen not in get_args(Format):
         raise BadRequest("format must be json or text.")
-    report = HealthReportAnswer.of(
+    report = HealthReportAnswer.from_report(
         await dashboard(request).get(HEALTH).get(), partial(page_url, request)
     )
     if chosen == "text":

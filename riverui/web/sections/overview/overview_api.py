@@ -33,7 +33,7 @@ class StateCount(Model, frozen=True, kw_only=True):
     precision: Literal["exact", "at_least", "estimated"]
 
     @classmethod
-    def of(cls, state: JobState, count: Counted) -> Self:
+    def from_count(cls, state: JobState, count: Counted) -> Self:
         """Return a count and how exact it is."""
         return cls(state=state, count=count.value, precision=count.kind.value)
 
@@ -56,7 +56,7 @@ class OverviewQueue(Model, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, row: QueueListRow, pace: float | None) -> Self:
+    def from_row(cls, row: QueueListRow, pace: float | None) -> Self:
         """Return a queue from its row and its jobs ended per minute."""
         return cls(
             name=row.queue.name,
@@ -84,7 +84,7 @@ class OverviewJob(Model, frozen=True, kw_only=True):
     error: Annotated[str | None, Meta(description="The first line of its last error.")]
 
     @classmethod
-    def of(cls, row: JobListRow) -> Self:
+    def from_row(cls, row: JobListRow) -> Self:
         """Return a job from a row of a list."""
         return cls(
             id=row.id,
@@ -166,14 +166,18 @@ async def index(request: Request) -> Response:
     return serializers.reply(
         Overview(
             at=serializers.instant(datetime.now(UTC)),
-            health=HealthReportAnswer.of(await board.get(HEALTH).get(), partial(page_url, request)),
+            health=HealthReportAnswer.from_report(
+                await board.get(HEALTH).get(), partial(page_url, request)
+            ),
             states=None
             if known is None
-            else [StateCount.of(state, known[state]) for state in JobState if state in known],
+            else [
+                StateCount.from_count(state, known[state]) for state in JobState if state in known
+            ],
             queues=None
             if queues is None or isinstance(queues, DatabaseError)
             else [
-                OverviewQueue.of(row, paces.get(row.queue.name))
+                OverviewQueue.from_row(row, paces.get(row.queue.name))
                 for row in queues[: facts.QUEUES_READ - 1]
             ],
             queue_cap=facts.queue_cap(request),
@@ -185,7 +189,7 @@ async def index(request: Request) -> Response:
 
 
 def _jobs(found: object) -> list[OverviewJob] | None:
-    return [OverviewJob.of(row) for row in found] if isinstance(found, list | tuple) else None
+    return [OverviewJob.from_row(row) for row in found] if isinstance(found, list | tuple) else None
 
 
 ENDPOINT = Endpoint(

@@ -46,7 +46,7 @@ class SeenPeriodicJob(Model, frozen=True, kw_only=True):
     missed: Annotated[Count, Meta(description="About how many of the newest 40 are missing.")]
 
     @classmethod
-    def of(cls, history: PeriodicHistory, now: datetime) -> Self:
+    def from_history(cls, history: PeriodicHistory, now: datetime) -> Self:
         """Return the history of a periodic job as of this time."""
         last, usual, overdue = history.runs[0], history.usual, history.overdue(now)
         return cls(
@@ -112,13 +112,13 @@ class SeenPeriodicJobs(Model, frozen=True, kw_only=True):
 async def periodic_jobs(request: Request) -> Response:
     """Answer the periodic jobs found in job rows, and the durable ones."""
     found, now = await dashboard(request).get(PERIODIC_HISTORIES).get(), datetime.now(UTC)
-    data = [SeenPeriodicJob.of(history, now) for history in found.histories]
+    data = [SeenPeriodicJob.from_history(history, now) for history in found.histories]
     durable = await durable_api.read_all(request)
     return serializers.reply(
         SeenPeriodicJobs(
             data=data,
             complete=found.complete,
-            durable=[DurablePeriodicJob.of(row) for row in durable or ()],
+            durable=[DurablePeriodicJob.from_row(row) for row in durable or ()],
             kept=durable is not None,
         )
     )

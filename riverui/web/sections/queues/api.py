@@ -57,7 +57,7 @@ class Queue(Model, frozen=True, kw_only=True):
     updated_at: Time
 
     @classmethod
-    def of(cls, row: QueueCountRow) -> Self:
+    def from_row(cls, row: QueueCountRow) -> Self:
         """Return a queue with its counts, and its limits from its metadata."""
         found = row.queue
         assert found.created_at is not None
@@ -149,12 +149,12 @@ async def index(request: Request) -> Response:
         except QueryTimeout:
             if cap == board.config.count_cap:
                 raise
-    return serializers.reply(Queues(data=[Queue.of(row) for row in rows]))
+    return serializers.reply(Queues(data=[Queue.from_row(row) for row in rows]))
 
 
 async def show(request: Request) -> Response:
     """Answer one queue."""
-    return serializers.reply(Queue.of(await _queue(request)))
+    return serializers.reply(Queue.from_row(await _queue(request)))
 
 
 async def act(verb: QueueVerb, request: Request) -> Response:
@@ -188,7 +188,7 @@ async def update(request: Request) -> Response:
             board.driver, name, METADATA_KEY, limits, time_limit=time_limit
         )
         log.info("queue %r limited by %r: %s", name, access(request).user, limits)
-    return serializers.reply(Queue.of(await _queue(request)))
+    return serializers.reply(Queue.from_row(await _queue(request)))
 
 
 async def _queue(request: Request) -> QueueCountRow:
