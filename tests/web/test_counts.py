@@ -27,9 +27,10 @@ ABOUT = Count(value=9_800_000, kind=CountKind.ESTIMATED)
 
 
 class Tally:
-    """An executor and driver in one, that counts how often it is asked."""
+    """A driver, its executor and that one's jobs, that counts how often it is asked."""
 
     def __init__(self, counts: Mapping[JobState, Count] | None = None) -> None:
+        self.jobs = self
         self.counts = counts or dict.fromkeys(JobState, EXACT)
         self.asked: list[str] = []
         self.delay = 0.0
@@ -51,15 +52,15 @@ class Tally:
         if self.error:
             raise self.error
 
-    async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
+    async def count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         await self._answer("states")
         return dict(self.counts)
 
-    async def job_count_exact(self, state: JobState) -> Count:
+    async def count_exact(self, state: JobState) -> Count:
         await self._answer(f"exact {state.value}")
         return Count(value=self.exact)
 
-    async def job_count(self, filter: JobFilter, *, cap: int) -> Count:
+    async def count(self, filter: JobFilter, *, cap: int) -> Count:
         await self._answer("matching")
         return EXACT
 
