@@ -67,7 +67,7 @@ async def test_all_slots_of_its_partition_are_taken(
     assert found.result is FAILED
     assert found.evidence == (
         'All 2 slots of {"tenant": "acme"} are taken: that many run at once in all clients, set'
-        " here."
+        " for the queue."
         f" Job {first} and job {second} hold them, at {WORKER}."
     )
     assert found.link is not None
