@@ -86,7 +86,6 @@ _TALLIES = "the counts of attempts that figures store, for type checkers only"
 NAMES_FEATURES = {
     "actions/health.py": _LIVES,
     "actions/queue_clients.py": _LIVES,
-    "cli/health.py": "deploys explain what changed",
     "cli/main.py": "the list of commands",
     "cli/serve/config.py": "the setting that names the file of encryption keys",
     "engine/config.py": _TYPES,

@@ -235,11 +235,19 @@ async def seed(url: str, rng: Random, *, jobs: int) -> None:
         await _insert(connection, sql, list(history(now, rng, jobs=jobs, since=since)))
 
 
-async def write(url: str, *, rows: Sequence[Row], paused_at: Mapping[str, datetime]) -> None:
-    """Insert jobs and the shop's queues, some of them paused, into an empty database."""
+async def write(
+    url: str,
+    *,
+    rows: Sequence[Row],
+    paused_at: Mapping[str, datetime],
+    marks: Sequence[tuple[datetime, str]] = (),
+) -> None:
+    """Insert jobs, the shop's queues, some of them paused, and marks into an empty database."""
     async with _writing(url) as (connection, sql):
         await _begin(connection, sql, paused_at)
         await _insert(connection, sql, rows)
+        for at, label in marks:
+            await _run(connection, sql["mark_insert"], at=at, label=label)
 
 
 @asynccontextmanager

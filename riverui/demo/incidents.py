@@ -14,8 +14,6 @@ from riverui.demo.history import DEPLOYED, Row, live, new_job, write
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState
-from riverui.features.marks.store import MarkInsertParams
-from riverui.features.marks.verbs import mark_insert
 from riverui.storage.interface import Driver
 
 _PER_SECOND = 0.7
@@ -141,9 +139,7 @@ async def prepare(
     """Insert jobs, queues, marks and the leader of the last hour into an empty database."""
     past = Past(now, rng)
     incident.past(past)
-    await write(url, rows=past.rows, paused_at=past.paused_at)
-    for at, label in past.marks:
-        await mark_insert(driver, MarkInsertParams(label=label, at=at))
+    await write(url, rows=past.rows, paused_at=past.paused_at, marks=past.marks)
     async with driver.transaction() as db:
         await db.leader.attempt_elect(past.client("default"), ttl=_TERM)
 

@@ -31,3 +31,6 @@ select setval('river_job_id_seq', :id);
 
 -- name: job_get_newest
 select max(created_at) as created_at from river_job;
+
+-- name: mark_insert
+insert into riverui_mark (at, label) values (date_trunc('minute', :at::timestamptz, 'UTC'), :label::text);

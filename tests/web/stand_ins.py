@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import httpx2
 from httpx2 import AsyncClient
+from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from riverui import create_app
+from riverui.domain.marks import Mark
 from riverui.errors import DatabaseUnavailable, QueryTimeout
-from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.storage.interface import (
     CAPABILITIES,
     MIGRATIONS,
@@ -25,7 +26,7 @@ from riverui.storage.interface import (
 )
 from riverui.web.auth.rights import Access
 from riverui.web.config import DashboardConfig
-from riverui.web.http.context import Dashboard
+from riverui.web.http.context import Dashboard, Section, Sections, Service
 
 
 class DeadDriver:
@@ -148,8 +149,24 @@ class _Browser(AsyncClient):
     async def __aexit__(self, *error: Any) -> None:
         await super().__aexit__(*error)
         for found in dashboards_in(self._app):
-            await found.get(ERROR_GROUPS).close()
-            await found.figures.close()
+            await found.close()
+
+
+class MadeMarks:
+    """Marks that a test has made."""
+
+    def __init__(self, marks: Sequence[Mark]) -> None:
+        self._marks = marks
+
+    async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
+        return [mark for mark in self._marks if since <= mark.at < until]
+
+
+def mark(app: Starlette, *marks: Mark) -> None:
+    """Have an app's charts show these marks, the oldest first, and no others."""
+    made: Service[MadeMarks] = Service(make=lambda _: MadeMarks(marks))
+    board = app.state.dashboard
+    board.sections = Sections(Section(name="made", marks=made), *board.sections)
 
 
 def dashboards_in(app: object) -> Iterator[Dashboard]:

@@ -154,7 +154,7 @@ async def test_a_standby_takes_no_changes_and_says_so(standby: tuple[str, dict[s
         await expect_read_only(client, jobs["available"], "it is a standby")
 
 
-async def test_a_standby_stores_nothing_and_keeps_no_marks(
+async def test_a_standby_stores_nothing(
     standby: tuple[str, dict[str, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = connect(standby[0])
@@ -166,9 +166,6 @@ async def test_a_standby_stores_nothing_and_keeps_no_marks(
         assert "Delete all stored figures" not in (await get(client, "/about")).text
         answer = await client.post("/about/figures/delete", data={"confirmed": "1"})
         assert answer.status_code == 403
-        assert (await client.get("/api/marks")).json() == {"data": []}
-        answer = await client.post("/api/marks", json={"label": "v1"})
-        assert answer.status_code == 403, answer.text
         assert (await client.get("/?window=7d")).status_code == 200
     await figures.close()
     await app.state.dashboard.close()

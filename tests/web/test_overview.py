@@ -16,10 +16,10 @@ from riverui import create_app
 from riverui.actions.job_verbs import DELETE
 from riverui.domain.figures import FigureColumn, Figures, Window
 from riverui.domain.jobs import JobState
+from riverui.domain.marks import Mark
 from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobFilter
-from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.config import DashboardConfig
 from tests import factory
@@ -27,7 +27,7 @@ from tests.cases import cases
 from tests.operations import idle, start
 from tests.web.html import Element, parse
 from tests.web.made_figures import MadeFigures, busy, figures, tally
-from tests.web.stand_ins import DeadDriver, SlowDriver, browser
+from tests.web.stand_ins import DeadDriver, SlowDriver, browser, mark
 
 Htmx = Callable[..., dict[str, str]]
 
@@ -160,17 +160,15 @@ async def test_operations_are_told_with_who_did_what(
 
 
 async def test_deploys_stand_in_the_charts_and_among_what_happened(
-    client: httpx2.AsyncClient, made: MadeFigures, driver: Driver
+    app: Starlette, client: httpx2.AsyncClient, made: MadeFigures
 ) -> None:
-    await migrate(driver, "up", line="riverui")
     at = datetime.now(UTC) - timedelta(minutes=20)
-    told = {"label": "v1.4.2 <b>", "at": at.isoformat(), "url": "https://git.test/v1.4.2"}
-    assert (await client.post("/api/marks", json=told)).status_code == 200
+    mark(app, Mark(at=at, label="v1.4.2 <b>", url="https://git.test/v1.4.2"))
     page = await home(client)
     for chart in ("ended", "wait", "run"):
-        (mark,) = page.one(id=f"chart-{chart}").all(class_="chart-mark")
-        assert mark.one("text").text == "v1.4.2 <b>"
-        assert mark.one("a").attributes["href"] == "https://git.test/v1.4.2"
+        (drawn,) = page.one(id=f"chart-{chart}").all(class_="chart-mark")
+        assert drawn.one("text").text == "v1.4.2 <b>"
+        assert drawn.one("a").attributes["href"] == "https://git.test/v1.4.2"
     assert card(page, "recently").link("v1.4.2 <b>") == "https://git.test/v1.4.2"
     alone = await home(client, "/figures/ended")
     assert len(alone.all(class_="chart-mark")) == 1

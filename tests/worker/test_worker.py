@@ -17,7 +17,6 @@ import pytest
 from psycopg import sql
 
 from tests.conftest import with_database
-from tests.own_tables import OWN_TABLES
 from tests.ports import free_port
 from tests.worker.conftest import HERE, StartWorker, WorkerProcess, ask, wait_for
 
@@ -164,15 +163,6 @@ def test_it_works_the_queues_it_is_told_to(start_worker: StartWorker) -> None:
         "shop:client", "--concurrency", "4", RIVERUI_QUEUES="other=1,default"
     ) as worker:
         assert "default=4 other=1" in worker.said("worker has started")
-
-
-def test_it_marks_its_release(start_worker: StartWorker, database_url: str) -> None:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(OWN_TABLES)
-        with start_worker("shop:client", RIVERUI_RELEASE="v1.4.2") as worker:
-            worker.said("marked the release v1.4.2")
-        rows = connection.execute("select label, release from riverui_mark").fetchall()
-    assert rows == [("v1.4.2", "v1.4.2")]
 
 
 def test_it_tells_how_it_is(start_worker: StartWorker, tmp_path: Path) -> None:

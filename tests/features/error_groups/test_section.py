@@ -15,10 +15,10 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.domain.marks import Mark
 from riverui.engine.feature_list import plain_pilot
 from riverui.features.error_groups.domain.fingerprints import error_signature
 from riverui.features.error_groups.reader import ERROR_GROUPS, ErrorGroupLimits, ErrorGroups
-from riverui.features.marks.reader import MARKS
 from riverui.features.operations.runner import OPERATIONS
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -33,7 +33,7 @@ from tests.demo_errors import GO_REFUSED, PYTHON_TRACE
 from tests.factory import attempt_error, job
 from tests.operations import ended
 from tests.web.html import Element, get, parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import browser, mark
 
 Htmx = Callable[..., dict[str, str]]
 Connection = AsyncConnection[dict[str, Any]]
@@ -208,10 +208,7 @@ async def test_new_is_what_came_with_the_newest_deploy(
     found = [row[0] for row in cells(await get(client, "/errors"))]
     assert found == ["newthe newest", "one in between", "an old one"]
     deploys = [ago(minutes=each).replace(second=0, microsecond=0) for each in (120, 900)]
-    await connection.execute(
-        "insert into riverui_mark (at, label) values (%s, 'v1.4.2'), (%s, 'v1.4.1')", deploys
-    )
-    app.state.dashboard.get(MARKS).expire()
+    mark(app, Mark(at=deploys[1], label="v1.4.1"), Mark(at=deploys[0], label="v1.4.2"))
     found = [row[0] for row in cells(await get(client, "/errors"))]
     assert found == ["newthe newest", "newone in between", "an old one"]
     page = await get(client, f"/errors/{error_signature('one in between').fingerprint}")

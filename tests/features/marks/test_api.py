@@ -14,11 +14,12 @@ from riverui.features.marks.reader import Marks
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
+from riverui.testing import MemoryDatabase
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests.cases import cases
 from tests.web.api.conftest import Get
 from tests.web.api.test_openapi import validate
-from tests.web.stand_ins import DeadDriver, browser
+from tests.web.stand_ins import DeadDriver, browser, dashboard
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=2)
 """Of the day before yesterday."""
@@ -104,6 +105,13 @@ async def test_who_may_not_mark(own_tables: None, driver: Driver) -> None:
     async with browser(app, base_url="http://river.test/api/") as client:
         assert (await client.post("marks", json={"label": "v1"})).status_code == 403
         assert (await client.get("marks")).json() == {"data": []}
+
+
+async def test_a_driver_without_the_table_makes_none() -> None:
+    async with dashboard(MemoryDatabase()) as client:
+        answer = await client.post("/api/marks", json={"label": "v1"})
+        assert answer.status_code == 501
+        assert "the tables of riverui" in answer.json()["message"]
 
 
 async def test_without_the_table_it_says_what_makes_it(ci: httpx2.AsyncClient, get: Get) -> None:

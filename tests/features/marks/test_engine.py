@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import psycopg
+
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground
+from tests.own_tables import OWN_TABLES
+from tests.worker.conftest import StartWorker, start_worker
+
+__all__ = ["start_worker"]
 
 
 async def marks(play: Playground) -> list[tuple[str, str]]:
@@ -53,3 +59,12 @@ async def test_a_table_of_another_kind_does_not_prevent_work(play: Playground) -
     await play.start(release="v1")
     job = await play.insert()
     await play.in_state(job, "completed")
+
+
+def test_it_marks_its_release(start_worker: StartWorker, database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(OWN_TABLES)
+        with start_worker("shop:client", RIVERUI_RELEASE="v1.4.2") as worker:
+            worker.said("marked the release v1.4.2")
+        rows = connection.execute("select label, release from riverui_mark").fetchall()
+    assert rows == [("v1.4.2", "v1.4.2")]
