@@ -86,10 +86,8 @@ _TALLIES = "the counts of attempts that figures store, for type checkers only"
 NAMES_FEATURES = {
     "actions/health.py": _LIVES,
     "actions/queue_clients.py": _LIVES,
-    "cli/main.py": "the list of commands",
     "cli/serve/config.py": "the setting that names the file of encryption keys",
     "engine/config.py": _TYPES,
-    "engine/feature_list.py": "the list of features",
     "engine/insert/insert_opts.py": _TYPES,
     "engine/insert/job_builder.py": _TYPES,
     "engine/lead/maintenance/job_rescuer.py": _LIVES,
@@ -102,6 +100,8 @@ NAMES_FEATURES = {
     "engine/work/tasks.py": _TYPES,
 }
 """Files outside features, pages and the demo that import a feature, and why."""
+LISTS = ("cli/main.py", "engine/feature_list.py")
+"""Files that list features: they lose a line with each that is deleted."""
 
 
 def test_the_core_imports_no_feature() -> None:
@@ -109,11 +109,13 @@ def test_the_core_imports_no_feature() -> None:
     rooms = ("actions", "cli", "contrib", "domain", "engine", "ipc", "storage", "testing")
     found, at_run_time = set(), set()
     for path in (path for room in rooms for path in (PACKAGE / room).rglob("*.py")):
-        text = path.read_text()
+        text, place = path.read_text(), path.relative_to(PACKAGE).as_posix()
+        if place in LISTS:
+            continue
         if re.search(r"^\s*(from|import) riverui\.features\b", text, re.M):
-            found.add(path.relative_to(PACKAGE).as_posix())
+            found.add(place)
         if re.search(r"^(from|import) riverui\.features\b", text, re.M):
-            at_run_time.add(path.relative_to(PACKAGE).as_posix())
+            at_run_time.add(place)
     assert found == NAMES_FEATURES.keys()
     assert not {path for path in at_run_time if NAMES_FEATURES[path] in {_TALLIES, _TYPES}}
 

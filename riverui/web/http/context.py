@@ -29,7 +29,7 @@ from riverui.web.http.own_table import OwnTableWatch
 from riverui.web.http.read_replica import ReadReplica
 from riverui.web.http.request_context import NOBODY, Viewer, reading, request_context
 from riverui.web.limits import DashboardLimits
-from riverui.web.view.contributions import AttemptsLink, JobCard, JobGroup, KindCard
+from riverui.web.view.contributions import AttemptsLink, JobCard, JobGroup, JobKeeping, KindCard
 from riverui.web.view.navigation import NavEntry, Shortcut
 
 T = TypeVar("T")
@@ -98,6 +98,8 @@ class Section:
     """Cards that it adds to the page of a kind."""
     attempts_link: Callable[[HTTPConnection, JobShowRow], AttemptsLink | None] | None = None
     """Returns the link that it adds to the attempts of a job; None for none."""
+    job_keeping: JobKeeping | None = None
+    """Keeps jobs that are deleted."""
     job_group: Callable[[HTTPConnection, str], Awaitable[JobGroup]] | None = None
     """Finds the jobs that the parameter `group` of a bulk action names; raises NotFound."""
 
@@ -124,6 +126,7 @@ class Sections:
         self.attempts_links = tuple(
             section.attempts_link for section in sections if section.attempts_link
         )
+        self.job_keeping = next((item.job_keeping for item in sections if item.job_keeping), None)
         self.job_group = next((item.job_group for item in sections if item.job_group), None)
 
     def __iter__(self) -> Iterator[Section]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from riverui.domain.jobs import JobShowRow
+from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Term
 
 
@@ -46,3 +47,23 @@ class JobGroup(NamedTuple):
     term: Term
     title: str
     """Which jobs they are, in words that follow “3 jobs”."""
+
+
+UndoFields = Sequence[tuple[str, str]]
+"""Names and values; empty if nothing can be undone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobKeeping:
+    """Keeps deleted jobs, so that they can be put back."""
+
+    effect: tuple[str, str]
+    """What deleting does to one job, and to several, in sentences."""
+    ready: Callable[[HTTPConnection], Awaitable[bool]]
+    """Return whether jobs can be kept."""
+    delete: Callable[[Request, Sequence[int]], Awaitable[tuple[JobChanges, UndoFields]]]
+    """Delete jobs and keep them; return the changes, and fields of the form that undoes them."""
+    undo_route: str
+    """The route that the form is posted to."""
+    page: Callable[[Request, int], Awaitable[str]]
+    """Return the page of a job that was deleted; empty if it is not kept."""

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from riverui.actions.job_verbs import DELETE, RETRY
-from riverui.features.dead_letters.section import api, bulk, index, pro_api, show, verbs
+from riverui.features.dead_letters.section import (
+    api,
+    bulk,
+    index,
+    kept_jobs,
+    pro_api,
+    redirects,
+    show,
+    verbs,
+)
 from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
 
@@ -12,6 +21,8 @@ SECTION = Section(
     routes=(
         GuardedRoute("GET", "/dead-letters", "dead_letters.index", "jobs.read", index.index),
         *bulk.ROUTES,
+        *kept_jobs.ROUTES,
+        *redirects.ROUTES,
         GuardedRoute(
             "GET", "/dead-letters/{id:river_bigint}", "dead_letters.show", "jobs.read", show.show
         ),
@@ -28,4 +39,5 @@ SECTION = Section(
         ),
     ),
     api=(*api.ENDPOINTS, *pro_api.ENDPOINTS),
+    job_keeping=kept_jobs.KEEPING,
 )

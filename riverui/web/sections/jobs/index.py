@@ -22,7 +22,7 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.counts import Snapshot
 from riverui.web.http.problems import error_page
-from riverui.web.http.request_context import here, htmx, url
+from riverui.web.http.request_context import here, htmx, linked, url
 from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url, listing_problem, new_job_url
 from riverui.web.search.columns import read_kept
@@ -228,7 +228,7 @@ async def _index(
 async def _dead_letters_url(request: Request, listing: Listing) -> str:
     if JobState.DISCARDED not in listing.states or not await dashboard(request).own_tables.seen():
         return ""
-    return url(request, "dead_letters.index")
+    return linked(request, "dead_letters.index")
 
 
 def job_table(request: Request, listing: Listing, rows: tuple[JobListRow, ...]) -> JobTable:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
@@ -18,10 +17,7 @@ from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import DELETE, JOB_VERBS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobListRow
-from riverui.domain.time import aware_instant
-from riverui.errors import BadRequest, DatabaseError, NotSupported
-from riverui.features.dead_letters import verbs as dead_letters
-from riverui.features.dead_letters.verbs import UNDELETE
+from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.http import action_notices
 from riverui.web.http.context import access, dashboard
@@ -52,7 +48,7 @@ class JobsConfirm:
     effect: str
     """What the verb will do, in sentences."""
     kept: bool
-    """Whether the jobs are kept as dead letters, unless the form says otherwise."""
+    """Whether deleted jobs are kept, unless the form says otherwise."""
     ids: tuple[int, ...]
     samples: tuple[JobListRow, ...]
     suggestions: Mapping[str, Sequence[str]]
@@ -69,13 +65,6 @@ class JobsCaution(Struct, frozen=True, kw_only=True):
 
     caution: str
     """Empty if there is none."""
-
-
-_KEPT = (
-    "It moves to the dead letters and can be put back from there. Running jobs are skipped.",
-    "They move to the dead letters and can be put back from there. Running jobs are skipped.",
-)
-"""What deleting does to one job and to several, if dead letters are kept."""
 
 
 async def warn(verb: JobVerb, request: Request) -> Response:
@@ -95,14 +84,16 @@ async def act(verb: JobVerb, request: Request) -> Response:
     if not ids:
         return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
     board = dashboard(request)
-    keeps = verb is DELETE and await board.own_tables.there()
+    keeping = board.sections.job_keeping if verb is DELETE else None
+    if keeping is not None and not await keeping.ready(request):
+        keeping = None
     if verb.asks and posted.get("confirmed") != "1":
         return respond(
             request,
             JobsConfirm(
                 verb=verb,
-                effect=_KEPT[len(ids) > 1] if keeps else verb.effect[len(ids) > 1],
-                kept=keeps,
+                effect=(keeping or verb).effect[len(ids) > 1],
+                kept=keeping is not None,
                 ids=ids,
                 samples=await _samples(request, ids[:_SAMPLES]),
                 suggestions=await suggestions(request, verb),
@@ -111,12 +102,11 @@ async def act(verb: JobVerb, request: Request) -> Response:
         )
     given = verb.read(posted)
     undo, limit = None, board.config.action_timeout
-    if keeps and posted.get("for_good") != "1":
-        deleted = await dead_letters.delete_jobs(
-            board.driver, ids, user=access(request).user, pilot=board.pilot, time_limit=limit
-        )
-        changes = deleted.changes
-        undo = undo_form(request, deleted.died_at, next_url) if deleted.died_at else None
+    if keeping is not None and posted.get("for_good") != "1":
+        changes, fields = await keeping.delete(request, ids)
+        if fields:
+            undo_url = url(request, keeping.undo_route)
+            undo = NoticeForm("Undo", undo_url, (*fields, ("next", next_url)))
     else:
         changes = await actions.apply(
             board.driver, verb, ids, given, pilot=board.pilot, time_limit=limit
@@ -150,52 +140,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
     return done(request, notice, next=next_url, changed="jobs")
 
 
-async def undelete(request: Request) -> Response:
-    """Restore the jobs that this viewer deleted at the time given in the form."""
-    posted = await form(request)
-    next_url = local_path(request, posted.get("next"), default=url(request, "jobs.index"))
-    board, user = dashboard(request), access(request).user
-    died_at = aware_instant(posted.get("deleted", ""))
-    if died_at is None:
-        raise BadRequest("It is not known when the jobs were deleted.")
-    try:
-        changes = await dead_letters.undo(
-            board.driver,
-            died_at,
-            user=user,
-            pilot=board.pilot,
-            time_limit=board.config.action_timeout,
-        )
-    except NotSupported as error:
-        raise BadRequest(str(error)) from None
-    board.counts.expire()
-    log.info(
-        "delete undone by %r: %d put back, %d skipped of jobs %s",
-        user,
-        len(changes.changed),
-        len(changes.skipped),
-        changes.changed[: action_notices.LINKED],
-    )
-    if not changes.changed and not changes.skipped:
-        notice = Notice(
-            level="warning",
-            title="Nothing was put back",
-            details=("The jobs were put back, retried or removed for good in the meantime.",),
-        )
-    else:
-        link = action_notices.jobs_link(request, changes.changed)
-        notice = action_notices.notice(UNDELETE, changes, link=link)
-    return done(request, notice, next=next_url, changed="jobs")
-
-
-def undo_form(request: Request, died_at: datetime, next_url: str) -> NoticeForm:
-    """Return the button that restores the jobs deleted at that time."""
-    fields = (("deleted", died_at.isoformat()), ("next", next_url))
-    return NoticeForm("Undo", url(request, "jobs.undelete"), fields)
-
-
 ROUTES = (
-    GuardedRoute("POST", "/jobs/undelete", "jobs.undelete", DELETE.right, undelete),
     *(
         GuardedRoute(
             "POST", f"/jobs/{verb.name}", f"jobs.{verb.name}", verb.right, partial(act, verb)

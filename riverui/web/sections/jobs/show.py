@@ -28,7 +28,6 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.sealed_args import sealed_args
 from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
-from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.http.context import access, dashboard
@@ -136,8 +135,9 @@ async def show(request: Request) -> Response:
     try:
         job, too_large = await _job(request, job_id)
     except NotFound:
-        if await _is_dead(request, job_id):
-            return RedirectResponse(url(request, "dead_letters.show", id=job_id), status_code=302)
+        keeping = dashboard(request).sections.job_keeping
+        if keeping is not None and (page := await keeping.page(request, job_id)):
+            return RedirectResponse(page, status_code=302)
         raise
     return await answer(request, job, too_large=too_large)
 
@@ -242,16 +242,6 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
     if job is None:
         raise NotFound(no_job(job_id))
     return job, too_large
-
-
-async def _is_dead(request: Request, job_id: int) -> bool:
-    """Return whether a missing job is kept as a dead letter."""
-    board = dashboard(request)
-    if not await board.own_tables.there():
-        return False
-    async with board.driver.reading() as executor:
-        letters = DeadLetterStore(executor)
-        return await letters.dead_job_get(job_id, cut=1, lean=True) is not None
 
 
 async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:

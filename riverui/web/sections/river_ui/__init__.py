@@ -13,16 +13,6 @@ SECTION = Section(
         GuardedRoute(
             "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", redirects.periodic_jobs
         ),
-        GuardedRoute(
-            "GET", "/dead-letter-jobs", "river_ui.dead_letters", "jobs.read", redirects.dead_letters
-        ),
-        GuardedRoute(
-            "GET",
-            "/dead-letter-jobs/{id:river_bigint}",
-            "river_ui.dead_letter",
-            "jobs.read",
-            redirects.dead_letter,
-        ),
         GuardedRoute("GET", "/settings", "river_ui.settings", SIGNED_IN, redirects.settings),
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -44,20 +42,6 @@ async def periodic_jobs(request: Request) -> Response:
         jobs_url(request, (query.contains(Field.METADATA, "periodic", True),)),
         "These are the jobs that periodic jobs inserted.",
     )
-
-
-async def dead_letters(request: Request) -> Response:
-    """Redirect to the list of dead letters, which can be filtered by one kind and one queue."""
-    given = [(name, request.query_params.get(name, "")) for name in ("kind", "queue")]
-    chosen = urlencode([(name, value) for name, value in given if value and "," not in value])
-    where = url(request, "dead_letters.index")
-    return RedirectResponse(f"{where}?{chosen}" if chosen else where, status_code=302)
-
-
-async def dead_letter(request: Request) -> Response:
-    """Redirect to one dead letter."""
-    where = url(request, "dead_letters.show", id=request.path_params["id"])
-    return RedirectResponse(where, status_code=302)
 
 
 def _redirect(request: Request, where: str, title: str, *details: str) -> Response:
