@@ -88,8 +88,6 @@ NAMES_FEATURES = {
     "actions/queue_clients.py": _LIVES,
     "cli/serve/config.py": "the setting that names the file of encryption keys",
     "engine/config.py": _TYPES,
-    "engine/insert/insert_opts.py": _TYPES,
-    "engine/insert/job_builder.py": _TYPES,
     "engine/lead/maintenance/job_rescuer.py": _LIVES,
     "engine/lead/stand_in.py": _LIVES,
     "engine/queue_config.py": _TYPES,
@@ -97,7 +95,6 @@ NAMES_FEATURES = {
     "engine/work/candidate_fetch.py": _TYPES,
     "engine/work/job_runner.py": _TALLIES,
     "engine/work/outcome_writes.py": _TALLIES,
-    "engine/work/tasks.py": _TYPES,
 }
 """Files outside features, pages and the demo that import a feature, and why."""
 LISTS = ("cli/main.py", "engine/feature_list.py")

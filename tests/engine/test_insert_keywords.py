@@ -13,7 +13,6 @@ from riverui import InsertKeywords, InsertManyParams, InsertOpts, JobState, Sync
 from riverui.domain.jobs import JobRow
 from riverui.engine.client import Client
 from riverui.errors import InsertError
-from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.storage.interface import Driver
 
 NOW = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
@@ -75,9 +74,8 @@ ALL_SAID = {
 
 
 def test_every_option_is_a_keyword() -> None:
-    names = {"SequenceOpts": SequenceOpts}
-    hints = get_type_hints(InsertOpts, localns=names)
-    assert get_type_hints(InsertKeywords, localns=names) == {
+    hints = get_type_hints(InsertOpts)
+    assert get_type_hints(InsertKeywords) == {
         field.name: hints[field.name] for field in fields(InsertOpts)
     }
 
@@ -110,11 +108,9 @@ def test_tasks_of_workflows_take_keywords(client: Client) -> None:
     assert replace(mapped, metadata=metadata) == replace(InsertOpts(**KEYWORDS), queue="slow")
 
 
-async def test_pending_and_sequence_are_keywords_too(client: Client) -> None:
+async def test_pending_is_a_keyword_too(client: Client) -> None:
     pending = await client.insert(Mail(), pending=True)
     assert pending.job.state == JobState.PENDING
-    with pytest.raises(InsertError, match="sequence cannot be inserted as pending"):
-        await client.insert(Mail(), pending=True, sequence=SequenceOpts())
 
 
 async def test_keywords_win_over_options_beside_them_and_none_leaves_them(client: Client) -> None:

@@ -20,10 +20,8 @@ from riverui.engine.work.worker import BatchError, ErrorResult, Job, JobSnooze, 
 from riverui.engine.work.workers import Workers
 from riverui.errors import ConfigError
 from riverui.features.error_groups.domain.fingerprints import error_signature
-from riverui.features.sequences.engine.opts import SequenceOpts
 from tests.engine.conftest import Playground, Task, about
 from tests.features.conftest import Step, Workshop, shop as shop
-from tests.own_tables import OWN_TABLES
 
 HOUR = timedelta(hours=1)
 
@@ -281,33 +279,6 @@ async def test_a_task_of_a_workflow_moves_others_as_a_discard_does(shop: Worksho
     prepared = await workflow.insert()
     assert prepared is not None
     assert await shop.ended() == {"first": "discarded", "second": "cancelled"}
-
-
-async def test_a_job_of_a_sequence_moves_others_as_a_discard_does(play: Playground) -> None:
-    await play.connection.execute(OWN_TABLES)
-
-    async def work(job: Job[Task]) -> None:
-        if job.args.value:
-            raise ValueError("x")
-
-    play.workers.work(Task, retry=Retry(never=(ValueError,)))(work)
-    client = await play.start()
-
-    async def two(continues: bool) -> list[str]:
-        opts = InsertOpts(
-            sequence=SequenceOpts(by_queue=True, continue_on_discarded=continues),
-            queue="default" if continues else "halting",
-        )
-        first = await client.insert(Task(value="fail"), opts)
-        second = await client.insert(Task(), opts)
-        await play.event(first.job.id)
-        if continues:
-            await play.event(second.job.id)
-        return [(await play.row(each.job.id))["state"] for each in (first, second)]
-
-    await client.queues.add("halting", client.config.queues["default"])
-    assert await two(True) == ["discarded", "completed"]
-    assert await two(False) == ["discarded", "pending"]
 
 
 def test_what_is_not_a_retry_is_refused() -> None:

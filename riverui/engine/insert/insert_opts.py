@@ -6,13 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from riverui.domain.jobs import JobState
 from riverui.engine.args.job_args import JobArgs
-
-if TYPE_CHECKING:
-    from riverui.features.sequences.engine.opts import SequenceOpts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +33,23 @@ class UniqueOpts:
     """Whether jobs of other kinds count too; needs another option."""
 
 
+class SequenceOption(Protocol):
+    """Puts a job into a sequence: `SequenceOpts`."""
+
+    @property
+    def by_args(self) -> bool | Sequence[str] | None:
+        """Which args the sequence depends on; False or None for none."""
+        ...
+
+    def check(self) -> None:
+        """Raise InsertError for options with which no job could be inserted."""
+        ...
+
+    def metadata(self, args: object, encoded: str, kind: str, queue: str) -> dict[str, Any]:
+        """Return what the job's metadata get."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InsertOpts:
     """Options of a job to insert; None means the args' own `insert_opts()`, then the client's
@@ -56,7 +70,7 @@ class InsertOpts:
     """Up to 64 characters: a–z, 0–9, and single `_`, `-` or `|` between them."""
     scheduled_at: datetime | None = None
     """An aware datetime; a job scheduled for the past waits for the scheduler too."""
-    sequence: SequenceOpts | None = None
+    sequence: SequenceOption | None = None
     """Makes the job wait until earlier jobs of its sequence are done. Replaces that of the args
     completely. Needs riverui's tables.
     """
@@ -78,7 +92,7 @@ class InsertKeywords(TypedDict, total=False):
     priority: int | None
     queue: str | None
     scheduled_at: datetime | None
-    sequence: SequenceOpts | None
+    sequence: SequenceOption | None
     tags: Sequence[str] | None
     unique_opts: UniqueOpts | None
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.engine.args import gojson
@@ -38,14 +38,12 @@ from riverui.engine.insert.checks import (
 from riverui.engine.insert.insert_opts import (
     InsertOpts,
     InsertRequest,
+    SequenceOption,
     params_types,
 )
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
 from riverui.storage.interface.insert_rows import rows_like, unique_rows_like
-
-if TYPE_CHECKING:
-    from riverui.features.sequences.engine.opts import SequenceOpts
 
 _MOST_QUEUES = 1_000
 """Queues whose wake-ups are remembered before old ones are dropped: more than programs have, unless
@@ -186,7 +184,7 @@ class JobBuilder:
         state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
         encoded = encode(args)
         queue = checked_queue(_first(call.queue, own.queue, "default"))
-        sequence: SequenceOpts | None = getattr(call, "sequence", None)
+        sequence: SequenceOption | None = getattr(call, "sequence", None)
         sequence = sequence or getattr(own, "sequence", None)
         if sequence is not None:
             sequence.check()
@@ -243,7 +241,7 @@ class _Resolved(NamedTuple):
     metadata: str
     """The request's metadata as JSON."""
     unique: Uniqueness | None
-    sequence: SequenceOpts | None
+    sequence: SequenceOption | None
 
 
 def available_queues(rows: Iterable[JobInsertParams]) -> list[str]:

@@ -36,6 +36,7 @@ from riverui.engine.insert.insert_opts import (
     InsertKeywords,
     InsertManyParams,
     InsertOpts,
+    SequenceOption,
     UniqueOpts,
     opts_with,
 )
@@ -45,7 +46,6 @@ from riverui.errors import ConfigError, InsertError
 
 if TYPE_CHECKING:
     from riverui.engine.args.job_args import JobArgs
-    from riverui.features.sequences.engine.opts import SequenceOpts
     from riverui.storage.interface.engine_params import InsertResult
 
 P = ParamSpec("P")
@@ -106,7 +106,7 @@ class TaskKeywords(WorkKeywords, total=False):
     max_attempts: int | None
     priority: int | None
     queue: str | None
-    sequence: SequenceOpts | None
+    sequence: SequenceOption | None
     tags: Sequence[str] | None
     unique_opts: UniqueOpts | None
 

@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.domain.jobs import JobState
+from riverui.domain.retries import Retry
 from riverui.engine.client import Client
 from riverui.engine.config import QueueConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
@@ -37,6 +38,7 @@ from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground, Task
 from tests.features.conftest import service_context
 from tests.features.sequences.test_keys import in_sequence, keys
+from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 
 IN_LINE = InsertOpts(sequence=SequenceOpts())
@@ -517,3 +519,30 @@ async def test_an_async_job_completed_in_a_transaction_lets_the_next_run(lines: 
     client = await lines.start()
     for result in await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 3):
         await lines.in_state(result.job.id, "completed")
+
+
+async def test_a_job_of_a_sequence_moves_others_as_a_discard_does(play: Playground) -> None:
+    await play.connection.execute(OWN_TABLES)
+
+    async def work(job: Job[Task]) -> None:
+        if job.args.value:
+            raise ValueError("x")
+
+    play.workers.work(Task, retry=Retry(never=(ValueError,)))(work)
+    client = await play.start()
+
+    async def two(continues: bool) -> list[str]:
+        opts = InsertOpts(
+            sequence=SequenceOpts(by_queue=True, continue_on_discarded=continues),
+            queue="default" if continues else "halting",
+        )
+        first = await client.insert(Task(value="fail"), opts)
+        second = await client.insert(Task(), opts)
+        await play.event(first.job.id)
+        if continues:
+            await play.event(second.job.id)
+        return [(await play.row(each.job.id))["state"] for each in (first, second)]
+
+    await client.queues.add("halting", client.config.queues["default"])
+    assert await two(True) == ["discarded", "completed"]
+    assert await two(False) == ["discarded", "pending"]
