@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,10 +42,6 @@ from riverui.storage.stores.explanations import ExplanationStore
 from riverui.storage.stores.health import HealthStore
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
 from riverui.storage.stores.suggestions import SuggestionStore
-from tests.features.dead_letters.plans import dead_letter_cases
-from tests.features.sequences.plans import sequence_cases
-from tests.features.workflows.plans import workflow_cases
-from tests.features.workflows.waits.plans import wait_cases
 from tests.storage.client_plans import client_cases
 from tests.storage.figure_cases import figure_cases
 from tests.storage.plan_case import (
@@ -58,6 +56,7 @@ from tests.storage.plan_case import (
     Case,
 )
 
+TESTS = Path(__file__).parent.parent
 ROWS = 200_000
 """Jobs in the table: as many as make a scan of it stand out from what an index reads."""
 _BY_A = Partition(by_args=("a",), by_kind=True)
@@ -652,13 +651,19 @@ def _old(before: datetime) -> JobDeleteBeforeParams:
     )
 
 
+def _feature_cases() -> dict[str, Case]:
+    """Return the cases in the `plans.py` of features."""
+    found: dict[str, Case] = {}
+    for path in sorted(TESTS.glob("features/**/plans.py")):
+        place = path.relative_to(TESTS.parent).with_suffix("")
+        found |= import_module(".".join(place.parts)).cases()
+    return found
+
+
 CASES = {
     **_cases(),
     **_api_cases(),
     **client_cases(ROWS),
     **figure_cases(),
-    **dead_letter_cases(),
-    **sequence_cases(),
-    **workflow_cases(),
-    **wait_cases(),
+    **_feature_cases(),
 }

@@ -10,7 +10,7 @@ from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from tests.storage.plan_case import FINALIZED, PKEY, Call, Case
 
 
-def dead_letter_cases() -> Mapping[str, Case]:
+def cases() -> Mapping[str, Case]:
     """Return the cases by name."""
     now = datetime.now(UTC)
     some = list(range(1, 2000, 2))

@@ -8,7 +8,7 @@ from riverui.features.sequences.store import SequenceStore
 from tests.storage.plan_case import PKEY, Call, Case
 
 
-def sequence_cases() -> Mapping[str, Case]:
+def cases() -> Mapping[str, Case]:
     """Return the cases by name."""
     some = list(range(1, 2000, 2))
     keys = [f"k{n}" for n in range(1, 501)]

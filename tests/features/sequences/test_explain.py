@@ -24,9 +24,9 @@ from tests.explanations import (
     results,
 )
 from tests.factory import job
+from tests.features.sequences.line import Line
 from tests.own_tables import OWN_TABLES
 from tests.scale import scaled
-from tests.sequences import Line
 
 _STATES = st.sampled_from([state.value for state in JobState])
 

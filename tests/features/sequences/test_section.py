@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from tests import factory
-from tests.sequences import KEY, Line
+from tests.features.sequences.line import KEY, Line
 from tests.web.html import Element, parse
 
 

@@ -18,7 +18,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
 from tests.cases import cases
 from tests.factory import job
-from tests.sequences import KEY, Line
+from tests.features.sequences.line import KEY, Line
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ analyze riverui_workflow, riverui_workflow_task, riverui_workflow_edge
 """
 
 
-def workflow_cases() -> Mapping[str, Case]:
+def cases() -> Mapping[str, Case]:
     """Return the cases by name."""
     calls = {
         "workflow pages": lambda x: WorkflowPageStore(x).workflow_page_list(

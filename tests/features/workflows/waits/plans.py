@@ -12,7 +12,7 @@ _LOOKED_AT = 100
 """Waits that are written at once: the tasks of the workflow `waits` of workflow_plans."""
 
 
-def wait_cases() -> Mapping[str, Case]:
+def cases() -> Mapping[str, Case]:
     """Return the cases by name."""
     now = datetime.now(UTC)
     rows = [
