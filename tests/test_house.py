@@ -83,6 +83,10 @@ def test_features_know_nothing_of_one_another() -> None:
 _LIVES = "signs of life are the engine's own; their tables are a feature's"
 _TYPES = "types of settings that features define, for type checkers only"
 _TALLIES = "the counts of attempts that figures store, for type checkers only"
+_DURABLE = "the page and the API of periodic jobs show durable ones too"
+_FIGURES = "figures of pages and metrics come from their reader"
+_LIMITS = "the page and the API set limits of jobs at once and rate limits"
+_OPERATIONS = "actions on all matching jobs are operations"
 NAMES_FEATURES = {
     "actions/health.py": _LIVES,
     "actions/queue_clients.py": _LIVES,
@@ -95,15 +99,34 @@ NAMES_FEATURES = {
     "engine/work/candidate_fetch.py": _TYPES,
     "engine/work/job_runner.py": _TALLIES,
     "engine/work/outcome_writes.py": _TALLIES,
+    "web/app.py": _FIGURES,
+    "web/config.py": _TYPES,
+    "web/http/context.py": _FIGURES,
+    "web/limits.py": _FIGURES,
+    "web/http/metrics.py": _FIGURES,
+    "web/http/periodic_runs.py": _LIVES,
+    "web/http/prometheus.py": _FIGURES,
+    "web/sections/jobs/api.py": _OPERATIONS,
+    "web/sections/jobs/bulk.py": _OPERATIONS,
+    "web/sections/jobs/usual.py": _FIGURES,
+    "web/sections/overview/facts.py": _FIGURES,
+    "web/sections/overview/index.py": _OPERATIONS,
+    "web/sections/periodic/__init__.py": _DURABLE,
+    "web/sections/periodic/api.py": _DURABLE,
+    "web/sections/periodic/index.py": _DURABLE,
+    "web/sections/queues/api.py": _LIMITS,
+    "web/sections/queues/index.py": _FIGURES,
+    "web/sections/queues/limits.py": _LIMITS,
+    "web/sections/queues/show.py": _FIGURES,
 }
-"""Files outside features, pages and the demo that import a feature, and why."""
-LISTS = ("cli/main.py", "engine/feature_list.py")
+"""Files outside features and the demo that import a feature, and why."""
+LISTS = ("cli/main.py", "engine/feature_list.py", "web/sections/__init__.py")
 """Files that list features: they lose a line with each that is deleted."""
 
 
 def test_the_core_imports_no_feature() -> None:
     """A feature is deleted by deleting its folder and its line in the lists."""
-    rooms = ("actions", "cli", "contrib", "domain", "engine", "ipc", "storage", "testing")
+    rooms = ("actions", "cli", "contrib", "domain", "engine", "ipc", "storage", "testing", "web")
     found, at_run_time = set(), set()
     for path in (path for room in rooms for path in (PACKAGE / room).rglob("*.py")):
         text, place = path.read_text(), path.relative_to(PACKAGE).as_posix()
