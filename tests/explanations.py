@@ -15,8 +15,8 @@ from riverui.domain.findings import Diagnosis, Finding, Result, Unread
 from riverui.domain.partitions import Partition
 from riverui.domain.queues import QueueTerms
 from riverui.features.heartbeats.store import ClientLife
+from riverui.features.report_list import HOLDS
 from riverui.storage.interface import Driver
-from riverui.web.sections import SECTIONS
 from tests.domain.anything import UNREAD, anything
 from tests.factory import job
 from tests.health_facts import NOW
@@ -28,7 +28,7 @@ Register = Callable[..., Awaitable[ClientLife]]
 
 
 async def explained(driver: Driver, job_id: int) -> Diagnosis:
-    found = await job_explain(driver, job_id, SECTIONS.holds)
+    found = await job_explain(driver, job_id, HOLDS)
     assert found is not None
     assert found[0].id == job_id
     return found[1]

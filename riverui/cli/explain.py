@@ -42,11 +42,9 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
     else:
         from riverui.actions.explain import job_explain
         from riverui.cli.direct import read
-        from riverui.web.sections import SECTIONS
+        from riverui.features.report_list import HOLDS
 
-        explained = read(
-            values, environ, lambda driver: job_explain(driver, int(job_id), SECTIONS.holds)
-        )
+        explained = read(values, environ, lambda driver: job_explain(driver, int(job_id), HOLDS))
         if explained is None:
             raise ConfigError(f"job not found: {job_id}")
         found = JobExplanation.from_job(*explained)

@@ -62,19 +62,17 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
 async def _report(driver: Driver) -> HealthReport:
     """Return the report on a database, reading its figures first."""
     from riverui.actions.health import health_report
-    from riverui.actions.pilot import LatePilot
-    from riverui.cli.serve.dashboard import plain_pilot
-    from riverui.web.app import build_app
-    from riverui.web.auth.sign_in import SignIn
+    from riverui.features.figures.reader.figure_reader import FigureReader
+    from riverui.features.report_list import MARKS
+    from riverui.web.config import DashboardConfig
 
-    app = build_app(driver, SignIn(no_auth=True), pilot=LatePilot(plain_pilot))
-    board = app.state.dashboard
-    collector, until = board.figures.collector, time.monotonic() + _FIRST_READING_SECONDS
+    figures = FigureReader(driver, DashboardConfig())
+    collector, until = figures.collector, time.monotonic() + _FIRST_READING_SECONDS
     try:
         while time.monotonic() < until and not collector.complete:
             await collector.tick()
             while time.monotonic() < until and await collector.fill():
                 pass
-        return await health_report(driver, board.figures, usual=board.figures, marks=board.marks)
+        return await health_report(driver, figures, usual=figures, marks=MARKS(driver))
     finally:
-        await board.close()
+        await figures.close()

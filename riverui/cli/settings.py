@@ -311,7 +311,7 @@ SETTINGS = (
         flag="--charts",
         metavar="on|off",
         default="on",
-        help="Figures over time, read out of the rows of jobs while somebody looks at them.",
+        help="Figures over time, read out of the rows of jobs while pages are open at them.",
     ),
     Setting(
         name="log_level",

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, TypeVar, Unpack, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -153,30 +154,41 @@ class _InSavepoints(Middleware):
             await sync_to_async(_end_savepoints)(begun)
 
 
-class _Operations:
-    """The operations of an Executor, on the connection of the test's thread."""
+_PARTS = frozenset({"jobs", "leader", "queues", "sql", "work"})
+"""Parts of an Executor that have operations."""
 
-    def __init__(self, using: str) -> None:
-        self._example = _executor(using)
+
+class _Operations:
+    """The operations of an Executor, or of one of its parts, on the connection of the test's
+    thread.
+    """
+
+    def __init__(self, using: str, example: Any = None, part: str = "") -> None:
+        self._example = example or _executor(using)
+        """Shows what there is, without a database."""
+        self._part = part
         self._using = using
 
     def __getattr__(self, name: str) -> Any:
         if name == "savepoint":
             # As in a caller's transaction.
             raise AttributeError(name)
+        path = f"{self._part}{name}"
         found = getattr(self._example, name)
+        if path in _PARTS:
+            return _Operations(self._using, found, f"{path}.")
         if not callable(found):
             return found
 
         async def call(*arguments: Any, **given: Any) -> Any:
-            return await sync_to_async(_operate)(self._using, name, *arguments, **given)
+            return await sync_to_async(_operate)(self._using, path, *arguments, **given)
 
         return call
 
 
-def _operate(using: str, name: str, *arguments: Any, **given: Any) -> Any:
+def _operate(using: str, path: str, *arguments: Any, **given: Any) -> Any:
     with transaction.atomic(using=using):
-        return at_once(getattr(_executor(using), name)(*arguments, **given))
+        return at_once(attrgetter(path)(_executor(using))(*arguments, **given))
 
 
 def _executor(using: str | None = None) -> Any:

@@ -13,7 +13,6 @@ from riverui.errors import DatabaseError
 from riverui.features.marks.store import MarkStore
 from riverui.storage.interface import Driver
 from riverui.storage.tables import installed
-from riverui.web.http.context import Service
 
 _SPAN = timedelta(days=91)
 """How far back marks are read: a day more than the longest chart."""
@@ -61,6 +60,3 @@ class Marks:
                         since=now - _SPAN, until=now + timedelta(days=1), limit=_MOST
                     )
             self._marks = tuple(reversed(found))
-
-
-MARKS = Service(make=lambda board: Marks(board.reads, clock=board.clock))

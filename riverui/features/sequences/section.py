@@ -15,7 +15,6 @@ from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError, NotFound
 from riverui.features.sequences import verbs as actions
 from riverui.features.sequences.domain import SEQ_KEY, SequenceJob, SequencePlace
-from riverui.features.sequences.explain import SEQUENCE
 from riverui.storage.interface.params import Field
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
@@ -159,6 +158,5 @@ SECTION = Section(
     name="sequences",
     routes=(GuardedRoute("POST", "/jobs/{id:river_bigint}/skip", "jobs.skip", RIGHT, skip),),
     api=(ENDPOINT,),
-    holds=(SEQUENCE,),
     job_cards=(JobCard(template="sequences/_job.html", read=sequence_card),),
 )

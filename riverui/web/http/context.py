@@ -14,7 +14,6 @@ from itsdangerous import URLSafeTimedSerializer
 from starlette.requests import HTTPConnection
 from starlette.routing import Route
 
-from riverui.actions.explain import JobHold
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.jobs import JobShowRow
@@ -90,8 +89,6 @@ class Section:
     """Its state: made with the app, started and closed with its lifespan."""
     marks: Service[Any] | None = None
     """Its `MarkReader`: moments that charts mark, such as deploys."""
-    holds: tuple[JobHold[Any], ...] = ()
-    """Its reasons why a job is not running."""
     job_cards: tuple[JobCard, ...] = ()
     """Cards that it adds to the page of a job."""
     kind_cards: tuple[KindCard, ...] = ()
@@ -120,7 +117,6 @@ class Sections:
         }
         self.services = tuple(service for section in sections for service in section.services)
         self.marks = next((section.marks for section in sections if section.marks), None)
-        self.holds = tuple(hold for section in sections for hold in section.holds)
         self.job_cards = tuple(card for section in sections for card in section.job_cards)
         self.kind_cards = tuple(card for section in sections for card in section.kind_cards)
         self.attempts_links = tuple(

@@ -5,15 +5,12 @@ A section is added by a folder with its record, its templates, and one line belo
 
 from __future__ import annotations
 
-from riverui.features.concurrency import section as concurrency
 from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
-from riverui.features.fair_shares import section as fair_shares
 from riverui.features.figures import section as figures
 from riverui.features.heartbeats import section as workers
 from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
-from riverui.features.rate_limits import section as rate_limits
 from riverui.features.sequences import section as sequences
 from riverui.features.workflows import section as workflows
 from riverui.web.http.context import Sections
@@ -42,9 +39,6 @@ SECTIONS = Sections(
     operations.SECTION,
     about.SECTION,
     marks.SECTION,
-    concurrency.SECTION,
-    rate_limits.SECTION,
-    fair_shares.SECTION,
     river_ui.SECTION,
 )
 """In the order of the navigation. Error pages link to the list of the first one."""

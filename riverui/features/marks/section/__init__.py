@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from riverui.features.marks.reader import MARKS
 from riverui.features.marks.section import api
 from riverui.web.http.context import Section
 
 SECTION = Section(
     name="marks",
     api=api.ENDPOINTS,
-    services=(MARKS,),
-    marks=MARKS,
+    services=(api.MARKS,),
+    marks=api.MARKS,
     rights={"marks.write": "mark deploys in charts"},
 )

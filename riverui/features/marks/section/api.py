@@ -14,17 +14,18 @@ from starlette.responses import Response
 from riverui.domain import marks
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
-from riverui.features.marks import verbs as actions
-from riverui.features.marks.reader import MARKS
+from riverui.features.marks import reader, verbs as actions
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, NeededText, Refusal, Time
-from riverui.web.http.context import access, dashboard
+from riverui.web.http.context import Service, access, dashboard
 from riverui.web.http.request_context import only
 
 log = logging.getLogger("riverui.actions")
+
+MARKS = Service(make=lambda board: reader.Marks(board.reads, clock=board.clock))
 
 _GROUP = "Marks"
 _LIMIT = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from riverui.features.workflows.explain import WORKFLOW
 from riverui.features.workflows.section import (
     api,
     graph,
@@ -41,7 +40,6 @@ SECTION = Section(
     api=api.ENDPOINTS,
     rights={signals_api.RIGHT: "send signals to workflows"},
     services=(EXPRESSIONS,),
-    holds=(WORKFLOW,),
     job_cards=(
         JobCard(template="workflows/_job_started.html", read=started_workflows),
         JobCard(template="workflows/_job_task.html", read=workflow_card),

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from riverui.actions.explain import job_explain
 from riverui.errors import BadRequest, NotFound
+from riverui.features.report_list import HOLDS
 from riverui.web.api import requests, serializers
 from riverui.web.api.diagnoses import JobExplanation
 from riverui.web.api.endpoints import Description, Endpoint, in_path
@@ -21,7 +22,7 @@ async def index(request: Request) -> Response:
     if not job_id:
         raise BadRequest("A job id must be a whole number.")
     board = dashboard(request)
-    found = await job_explain(board.driver, job_id, board.sections.holds)
+    found = await job_explain(board.driver, job_id, HOLDS)
     if found is None:
         raise NotFound(f"Job not found: {job_id}.")
     job, explanation = found

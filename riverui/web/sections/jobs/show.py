@@ -28,6 +28,7 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.sealed_args import sealed_args
 from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
+from riverui.features.report_list import HOLDS
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.http.context import access, dashboard
@@ -152,7 +153,7 @@ async def answer(
         queue = await fact(board.driver, lambda executor: executor.queues.row_get(job.queue))
     why_stuck = stuck(job, queue if isinstance(queue, QueueRow) else None, now)
     if why_stuck or job.state in WAITING:
-        explanation = await explain_row(board.driver, job, board.sections.holds)
+        explanation = await explain_row(board.driver, job, HOLDS)
     attempts = timeline.attempts(job, now)
     links = [find(request, job) for find in board.sections.attempts_links]
     cards = [(card.template, await card.read(request, job)) for card in board.sections.job_cards]
