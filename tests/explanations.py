@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from psycopg import AsyncConnection
 
 from riverui.actions.explain import job_explain
+from riverui.actions.report_list import HOLDS
 from riverui.domain.explain.explanation import CHECKS, explain
 from riverui.domain.explain.facts import Hold, JobFacts
 from riverui.domain.findings import Diagnosis, Finding, Result, Unread
 from riverui.domain.partitions import Partition
 from riverui.domain.queues import QueueTerms
 from riverui.features.heartbeats.store import ClientLife
-from riverui.features.report_list import HOLDS
 from riverui.storage.interface import Driver
 from tests.domain.anything import UNREAD, anything
 from tests.factory import job

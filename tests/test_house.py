@@ -90,6 +90,7 @@ _OPERATIONS = "actions on all matching jobs are operations"
 NAMES_FEATURES = {
     "actions/health.py": _LIVES,
     "actions/queue_clients.py": _LIVES,
+    "cli/health.py": _FIGURES,
     "cli/serve/config.py": "the setting that names the file of encryption keys",
     "engine/config.py": _TYPES,
     "engine/lead/maintenance/job_rescuer.py": _LIVES,
@@ -123,7 +124,7 @@ NAMES_FEATURES = {
 LISTS = (
     "cli/main.py",
     "engine/feature_list.py",
-    "features/report_list.py",
+    "actions/report_list.py",
     "web/sections/__init__.py",
 )
 """Files that list features: they lose a line with each that is deleted."""

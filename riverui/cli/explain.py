@@ -41,8 +41,8 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
             raise ConfigError(f"job not found: {job_id}") from None
     else:
         from riverui.actions.explain import job_explain
+        from riverui.actions.report_list import HOLDS
         from riverui.cli.direct import read
-        from riverui.features.report_list import HOLDS
 
         explained = read(values, environ, lambda driver: job_explain(driver, int(job_id), HOLDS))
         if explained is None:

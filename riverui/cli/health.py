@@ -62,8 +62,8 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
 async def _report(driver: Driver) -> HealthReport:
     """Return the report on a database, reading its figures first."""
     from riverui.actions.health import health_report
+    from riverui.actions.report_list import MARKS
     from riverui.features.figures.reader.figure_reader import FigureReader
-    from riverui.features.report_list import MARKS
     from riverui.web.config import DashboardConfig
 
     figures = FigureReader(driver, DashboardConfig())

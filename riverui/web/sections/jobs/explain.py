@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.explain import job_explain
+from riverui.actions.report_list import HOLDS
 from riverui.errors import BadRequest, NotFound
-from riverui.features.report_list import HOLDS
 from riverui.web.api import requests, serializers
 from riverui.web.api.diagnoses import JobExplanation
 from riverui.web.api.endpoints import Description, Endpoint, in_path

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.explain import explain_row
+from riverui.actions.report_list import HOLDS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.explain.explanation import stuck
 from riverui.domain.findings import Diagnosis
@@ -28,7 +29,6 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.sealed_args import sealed_args
 from riverui.domain.values import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
-from riverui.features.report_list import HOLDS
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.http.context import access, dashboard
