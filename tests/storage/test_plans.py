@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 
-from riverui.storage.interface.sql_blocks import Pieces, number, parse, read_blocks
+from riverui.storage.interface.sql_blocks import Pieces, number, parse_block, read_blocks
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import PostgresQueries
 from tests.cases import cases
@@ -192,7 +192,9 @@ async def test_plans_of_every_statement_on_jobs(
     }
     assert touching
     missing = {
-        name for name, text in touching.items() if max(_texts(parse(text)), key=len) not in run
+        name
+        for name, text in touching.items()
+        if max(_texts(parse_block(text)), key=len) not in run
     }
     assert sorted(missing) == []
 

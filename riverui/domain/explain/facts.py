@@ -47,8 +47,8 @@ class JobHolder(NamedTuple):
 class ShareLine(NamedTuple):
     """The keys of the waiting jobs of a queue with fair shares, as far as they were read."""
 
-    key: str | None
-    """The job's own; None if the job was deleted."""
+    job_key: str | None
+    """The key of the job; None if the job was deleted."""
     before: int
     """Jobs of the same key that come before it."""
     reached: bool

@@ -11,7 +11,7 @@ from riverui.domain.time import duration
 
 
 def in_batch(facts: JobFacts) -> Finding | None:
-    """Return whether a running job may be waiting for others of its batch."""
+    """Return a finding that describes a running job's batch; None if it runs outside a batch."""
     job, batch = facts.job, facts.batch
     if batch is None or job.state is not JobState.RUNNING or job.attempted_at is None:
         return None

@@ -32,7 +32,7 @@ class ShareHold(Struct, frozen=True, kw_only=True):
     @property
     def before(self) -> int:
         """Return about how many of the waiting jobs start before this one."""
-        rounds = ceil((self.line.before + 1) / self._weight(self.line.key or ""))
+        rounds = ceil((self.line.before + 1) / self._weight(self.line.job_key or ""))
         return self.line.before + sum(
             min(jobs, ceil(rounds * self._weight(key))) for key, jobs in self.line.others.items()
         )
@@ -70,7 +70,7 @@ async def _read(executor: Executor, facts: JobFacts) -> ShareHold | None:
 def _turn(facts: JobFacts, hold: ShareHold) -> Finding | None:
     """Return which jobs come first in a queue with fair shares."""
     line = hold.line
-    if line.key is None:
+    if line.job_key is None:
         return unknown("The job no longer exists.")
     words = f"Its queue is dealt in turn by {hold.share.partition.words}"
     if not line.reached and not hold.indexed:
@@ -81,9 +81,9 @@ def _turn(facts: JobFacts, hold: ShareHold) -> Finding | None:
         return failed(evidence, Link(label="the queue", page="queue", name=facts.job.queue))
     if not line.before and not line.keys:
         return passed(
-            f"{words}: no other job{of_key(line.key)} is before it, and no other key waits."
+            f"{words}: no other job{of_key(line.job_key)} is before it, and no other key waits."
         )
-    own = f"{counted(line.before, 'job')} of its key ({cut(line.key)})"
+    own = f"{counted(line.before, 'job')} of its key ({cut(line.job_key)})"
     others = f"{counted(line.keys, 'other key')} {'has' if line.keys == 1 else 'have'} waiting jobs"
     least = "" if line.reached else f" Among the first {line.window:,} that wait,"
     evidence = (

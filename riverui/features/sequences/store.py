@@ -37,7 +37,7 @@ class SequenceKey(NamedTuple):
     """Whether riverui put the job there; otherwise River Pro did."""
 
 
-class SequenceLook(NamedTuple):
+class SequenceHead(NamedTuple):
     """The state of a key, for the leader's round."""
 
     key: str
@@ -210,7 +210,7 @@ class SequenceStore(Store):
         values = {"keys": array_literals.texts(dry)}
         return len({*advanced, *(await self._sql.rows("sequence_forget", values)).values()})
 
-    async def sequence_look(self, *, after: str, limit: int) -> Sequence[SequenceLook]:
+    async def sequence_list_heads(self, *, after: str, limit: int) -> Sequence[SequenceHead]:
         """Return keys by name, after `after`, and the state of their heads."""
-        rows = await self._sql.rows("sequence_look", {"after": after, "limit": limit})
-        return [SequenceLook(row.seq_key, row.due, row.dry) for row in rows.records()]
+        rows = await self._sql.rows("sequence_list_heads", {"after": after, "limit": limit})
+        return [SequenceHead(row.seq_key, row.due, row.dry) for row in rows.records()]

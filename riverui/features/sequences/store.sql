@@ -340,7 +340,7 @@ where s.seq_key = any(:keys::text[]) and s.head_id is null
   and not exists (select from /* schema */riverui_sequence_job w where w.seq_key = s.seq_key)
 returning s.seq_key;
 
--- name: sequence_look
+-- name: sequence_list_heads
 with page as materialized (
   select s.seq_key, s.head_id, s.halted_at
   from /* schema */riverui_sequence s

@@ -117,8 +117,8 @@ class Jobs(Protocol):
         ...
 
     async def text_get(self, id: int) -> JobTextRow | None:
-        """Return one job with its JSON as text, as far as an answer may hold it (`cut`), or
-        None.
+        """Return one job with its JSON as text, or None. JSON too large for a response is left out;
+        the row's `cut` names it.
         """
         ...
 

@@ -42,8 +42,8 @@ class MigrationSteps(Protocol):
     """River's record of migrations on one connection, and the running of their SQL."""
 
     async def versions(self, line: str) -> Sequence[int]:
-        """Return the versions recorded for a line; MigrationError if the database does not know
-        lines yet.
+        """Return the applied versions of a line, ascending: all of `main` in a database that does
+        not record lines yet. Raise MigrationError for another line of such a database.
         """
         ...
 
@@ -85,9 +85,7 @@ class MigrationTexts(Protocol):
         ...
 
     def versions(self, ask: Ask, line: str) -> Sequence[int]:
-        """Return the versions recorded for a line; none if the database does not know lines
-        yet.
-        """
+        """Return the applied versions of a line; empty without a table of migrations."""
         ...
 
     def tables(self, ask: Ask) -> Sequence[str]:

@@ -143,7 +143,7 @@ Piece = str | Placeholder | Slot | Fragment
 Pieces = tuple[Piece, ...]
 
 
-def parse(text: str) -> Pieces:
+def parse_block(text: str) -> Pieces:
     """Return a block's text in pieces; ValueError if a slot does not end."""
     open_slots: list[str] = []
     levels: list[list[Piece]] = [[]]
@@ -256,7 +256,7 @@ def _parsed(text: str) -> Mapping[str, _Parsed]:
     """Return the blocks of a file's text by their names."""
     found: dict[str, _Parsed] = {}
     for name, block in read_blocks(text).items():
-        pieces = parse(block)
+        pieces = parse_block(block)
         found[name] = _Parsed(block, pieces, frozenset(_slots(pieces)))
     return found
 
@@ -267,7 +267,7 @@ def number(text: str) -> tuple[str, tuple[str, ...]]:
     order.
     """
     writer = _Writer({}, {})
-    writer.write(Fragment(parse(text)))
+    writer.write(Fragment(parse_block(text)))
     return writer.text, tuple(name for _, name in writer.parameters)
 
 

@@ -185,8 +185,8 @@ class PostgresDriver:
         return self._in_session(timeout)
 
     async def adopt(self, transaction: object) -> PostgresTransaction:
-        """Return the operations inside the caller's own transaction, which stays theirs to commit;
-        TypeError for anything else.
+        """Return an executor on the caller's transaction, which the caller commits. Raise TypeError
+        if the argument is not a supported transaction.
         """
         if isinstance(transaction, PostgresTransaction):
             return transaction

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostgresLimits:
-    """The limits of one driver."""
+    """Time limits and row-count thresholds of one driver; tests set others."""
 
     grace_seconds: float = 3.0
     """Added to a statement's limit for its answer to arrive: more than any working network needs.

@@ -189,7 +189,9 @@ class OwnPool:
         return _Lent(self)
 
     async def take(self) -> tuple[AsyncConnectionPool[Connection], Connection]:
-        """Return a connection and the pool to return it to; see `connection`."""
+        """Check out a connection; return the pool that it belongs to, and the connection. Raise the
+        errors of `connection`.
+        """
         pool = await self._open()
         await self.reachability.check_suspected()
         stats = pool.get_stats()

@@ -138,7 +138,7 @@ class ExplanationStore(Store):
         found = [row for row in rows if row.key is not None]
         first = rows[0]
         return ShareLine(
-            key=first.own,
+            job_key=first.own,
             before=sum(row.before for row in found if row.key == first.own),
             reached=any(row.reached for row in found),
             keys=first.keys - any(row.key == first.own for row in found),

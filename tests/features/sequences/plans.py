@@ -19,7 +19,7 @@ def cases() -> Mapping[str, Case]:
             4 * 500 + 2 * 1000,
         ),
         "sequences looked at": (
-            lambda x: SequenceStore(x).sequence_look(after="", limit=500),
+            lambda x: SequenceStore(x).sequence_list_heads(after="", limit=500),
             {PKEY},
             500,
         ),

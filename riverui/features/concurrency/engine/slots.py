@@ -128,8 +128,8 @@ class Slots:
         self._idle = {key: free for key in self._had if (free := self.free(key)) > 0}
 
     async def reset(self, used: Mapping[str, int], lend: Lend) -> None:
-        """Start again with slots for these running jobs, and return all others; `lend` must grant
-        everything.
+        """Start over: keep the slots that these running jobs use, and give all others back to the
+        database. `lend` must grant every slot that is asked for.
         """
         wanted = {**dict.fromkeys(self.keys, 0), **used}
         self._refused.clear()

@@ -1,5 +1,5 @@
-"""Rescues the jobs of clients that no longer send heartbeats; every client does that for the
-others.
+"""Rescues the jobs of clients that no longer send heartbeats, and deletes the rows of clients that
+are dead; every client does that for the others.
 """
 
 from __future__ import annotations

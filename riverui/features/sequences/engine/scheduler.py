@@ -106,7 +106,7 @@ class SequenceScheduler:
         with self._size.measured() as most:
             async with self._context.executor() as executor:
                 found = SequenceStore(executor)
-                looks = await found.sequence_look(after=self._after, limit=most)
+                looks = await found.sequence_list_heads(after=self._after, limit=most)
             changed = 0
             if self._all_at_once:
                 changed += await self._sweep([look.key for look in looks if look.dry])

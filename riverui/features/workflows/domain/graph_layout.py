@@ -136,7 +136,7 @@ class _Grid:
                 node = source
                 for column in range(columns[source] + 1, columns[target]):
                     bends.append(len(self.heights))
-                    self._bend(column)
+                    self._add_bend(column)
                     self._join(node, bends[-1])
                     node = bends[-1]
                 self._join(node, target)
@@ -145,7 +145,7 @@ class _Grid:
         for node, column in enumerate(self.columns):
             self.rows[column].append(node)
 
-    def _bend(self, column: int) -> None:
+    def _add_bend(self, column: int) -> None:
         self.heights.append(_BEND_HEIGHT)
         self.columns.append(column)
         self.before.append([])

@@ -124,8 +124,8 @@ class WaitUpdate(NamedTuple):
     """JSON."""
     due_at: datetime
     """When to evaluate it next, unless a signal made it due meanwhile."""
-    state: str | None = None
-    """JSON for the job's metadata; None to keep it unchanged."""
+    job_metadata: str | None = None
+    """JSON object to merge into the job's metadata; None to keep the metadata."""
 
 
 _COLUMNS = Fragment("wait_columns")
@@ -300,7 +300,7 @@ class WaitStore(WaitNotices):
             "changes": array_literals.numbers([update.row.changes for update in updates]),
             "progress": array_literals.texts([update.progress for update in updates]),
             "due_ats": array_literals.instants([update.due_at for update in updates]),
-            "states": array_literals.optional_texts([update.state for update in updates]),
+            "states": array_literals.optional_texts([update.job_metadata for update in updates]),
         }
         found: Sequence[int] = (await self._sql.rows("workflow_wait_update_many", values)).values()
         return found

@@ -31,8 +31,8 @@ class PostgresMigrations(Statements):
         return await self._exists("job_table_exists")
 
     async def versions(self, line: str) -> Sequence[int]:
-        """Return the versions recorded for the line; MigrationError if the database does not
-        know lines yet.
+        """Return the applied versions of a line, ascending: all of `main` in a database that does
+        not record lines yet. Raise MigrationError for another line of such a database.
         """
         if not await self._exists("migration_table_exists"):
             if line != "main":
@@ -106,9 +106,7 @@ class PostgresMigrationTexts:
         return bool(ask(self._text("job_table_exists"))[0][0])
 
     def versions(self, ask: Ask, line: str) -> Sequence[int]:
-        """Return the versions recorded for a line; none if the database does not know lines
-        yet.
-        """
+        """Return the applied versions of a line; empty without a table of migrations."""
         if not ask(self._text("migration_table_exists"))[0][0]:
             return []
         return [version for of, version, _ in ask(self._text("migration_list")) if of == line]

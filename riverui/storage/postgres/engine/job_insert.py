@@ -28,14 +28,14 @@ from riverui.storage.postgres.statements import Part
 _NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing")}
 _NOT_UNIQUE = {"unique_values": EMPTY}
 _EACH, _ALIKE = Fragment("job_insert_each"), Fragment("job_insert_alike")
-_UNIQUE_SLOTS = {alike: {"source": source} for alike, source in ((False, _EACH), (True, _ALIKE))}
-"""Slots of job_insert_many by whether the jobs are alike, if one job is unique …"""
-_UNIQUE_MANY_SLOTS = {
+_FILL_ONE_UNIQUE = {alike: {"source": source} for alike, source in ((False, _EACH), (True, _ALIKE))}
+"""What fills job_insert_many, by whether the jobs are alike, if one job is unique …"""
+_FILL_MANY_UNIQUE = {
     alike: {"rows": Fragment("job_insert_by_key", **slots)}
-    for alike, slots in _UNIQUE_SLOTS.items()
+    for alike, slots in _FILL_ONE_UNIQUE.items()
 }
 """… if several are …"""
-_OTHER_SLOTS = {
+_FILL_NOT_UNIQUE = {
     False: {"source": Fragment("job_insert_each", **_NOT_UNIQUE), "unique_columns": EMPTY},
     True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
 }
@@ -138,9 +138,9 @@ class JobInsert(Part):
                 values[name] = literal(given[name] if name in differing else given[name][:1])
         else:
             values |= _same_values(given)
-        by_source = _OTHER_SLOTS
+        by_source = _FILL_NOT_UNIQUE
         if unique:
-            by_source = _UNIQUE_MANY_SLOTS if size > 1 else _UNIQUE_SLOTS
+            by_source = _FILL_MANY_UNIQUE if size > 1 else _FILL_ONE_UNIQUE
         slots = by_source[not differing]
         if not conflict:
             slots = slots | _NO_EXISTING
@@ -178,8 +178,8 @@ def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParam
 
 
 def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
-    """Return the indexes of the jobs in the order of their keys, nulls last: see
-    job_insert_by_key.
+    """Return the positions of the jobs, sorted by unique key; jobs without one come last. The
+    block job_insert_by_key sorts in the same way.
     """
 
     def place(at: int) -> tuple[bool, bytes, int]:
