@@ -20,7 +20,9 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "engine.spans",
         ),
     ),
-    "args": ("Args and inserting", ("engine.args", "engine.insert", "storage.interface")),
+    "args": ("Args and inserting",
+        ("engine.args", "engine.insert", "features.sequences.engine.opts", "storage.interface"),
+    ),
     "workers": ("Workers and tasks", ("engine.work.w", "engine.work.tasks")),
     "context": ("Inside a job", ("engine.work.context", "engine.work.resumable")),
     "jobs": (
@@ -41,7 +43,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "retention": (
         "Retention, dead letters, encryption",
-        ("features.dead_letters", "features.encryption", "features.retention"),
+        ("engine.retention", "features.dead_letters", "features.encryption", "features.retention"),
     ),
     "hooks": ("Hooks, middleware, plugins", ("engine.hooks", "contrib")),
     "dashboard": ("Dashboard and database", ("", "web", "storage.connect", "storage.migrations")),
