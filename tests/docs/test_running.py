@@ -113,7 +113,8 @@ def words(value: object) -> str:
             return f"{seconds / unit:.0f} {({3600: 'h', 60: 'min', 1: 's'})[unit]}"
         case DeadLetterConfig() | DurablePeriodicJobsConfig():
             return "on" if value.enabled else "off"
-    return {None: "off", False: "off", (): "none"}[value]
+    off: dict[object, str] = {None: "off", False: "off", (): "none"}
+    return off[value]
 
 
 def test_the_defaults_are_those_of_the_config() -> None:
