@@ -1,4 +1,4 @@
-"""Spans of time in logarithmic bins: small, mergeable, and within 5 % at any percentile."""
+"""Spans of time in logarithmic bins: small, mergeable, and within 5.2 % at any percentile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from math import ceil, log, sqrt
 
 GAMMA = 1.105
-"""The ratio of the ends of neighbouring bins: a bin's middle is within 5 % of all its spans."""
+"""The ratio of the ends of neighbouring bins: a bin's middle is within 5.2 % of all its spans."""
 FIRST_BIN = 70
 """The bin of everything up to 1.08 milliseconds (GAMMA ** 70 microseconds), below which no wait
 matters.
@@ -84,7 +84,7 @@ class Sketch:
         self.max_us = max(self.max_us, other.max_us)
 
     def quantile(self, q: float) -> timedelta | None:
-        """Return a quantile (0.95 for p95), within 5 %; None without any span. Spans in the first
+        """Return a quantile (0.95 for p95), within 5.2 %; None without any span. Spans in the first
         and the last bin count as the middle of that bin.
         """
         n = self.n

@@ -69,8 +69,14 @@ class Lines(Playground):
         return service
 
     async def somebody_waits(self) -> bool:
-        """Whether a statement waits for a lock."""
-        return bool(await self.rows("select from pg_locks where not granted"))
+        """Return whether a statement in this database waits for a lock."""
+        # Other processes' tests share the server, each with its own database.
+        return bool(
+            await self.rows(
+                "select from pg_stat_activity"
+                " where datname = current_database() and wait_event_type = 'Lock'"
+            )
+        )
 
     async def at_rest(self) -> bool:
         """Whether no job is to be done any more."""
