@@ -11,7 +11,8 @@ from riverui.actions.facts import FactReader
 from riverui.domain.explain.facts import LATE_AFTER
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Window
 from riverui.domain.findings import Level, Unread
-from riverui.domain.health import HealthReport
+from riverui.domain.health import Cause, HealthReport
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, OverdueJobs, ReportingClient, UsualHour
 from riverui.domain.health.queues import late_queues, waiting_long
 from riverui.domain.health.success import failing_kinds
@@ -81,9 +82,12 @@ async def health_report(
     *,
     usual: UsualReader | None = None,
     marks: MarkReader | None = None,
+    baselines: Mapping[tuple[Cause, Subject], Baseline] = {},
     now: datetime | None = None,
 ) -> HealthReport:
-    """Return the health report of a database's jobs. `now` is for incidents in the past.
+    """Return the health report of a database's jobs. `now` is for incidents in the past. Problems
+    that go on are compared with their `baselines`, those of their first findings, so that nothing
+    that goes on becomes usual.
 
     Each fact is read by statements with a time limit; one that cannot be read makes its checks
     unknown. If something looks wrong, a second round also reads the same hour of the last week.
@@ -91,6 +95,7 @@ async def health_report(
     now = now or datetime.now(UTC)
     async with FactReader(driver) as reader:
         facts = await _first(reader, figures, now)
+        facts.baselines = baselines
         await _closer(reader, figures, facts)
         report = judge(facts)
         if {report.flow.level, report.success.level} <= {Level.OK, Level.UNKNOWN}:

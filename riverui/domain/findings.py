@@ -5,11 +5,15 @@ health report and the explanation of a job are both made of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
+
+if TYPE_CHECKING:
+    from riverui.domain.health.baseline import Baseline
 
 _NAME_LENGTH = 80
 """Characters of a name in a sentence: a longer one would hide what the sentence says."""
@@ -107,6 +111,10 @@ class Finding(Struct, frozen=True, kw_only=True):
     detail: str = ""
     """Further sentences; empty if there is nothing to add."""
     culprit: Culprit | None = None
+    began: datetime | None = None
+    """Since when it has been so, as far as known."""
+    baseline: Baseline | None = None
+    """What was usual before it began; None if unknown, or if nothing was compared."""
 
     @property
     def result(self) -> Result:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
 from riverui.domain.figures import Tally
 from riverui.domain.findings import Diagnosis, Level, Result, Unread
 from riverui.domain.health import Cause, HealthReport
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import (
     HealthFacts,
     LostJob,
@@ -155,7 +157,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "a paused queue": (
         facts(queues=[PAUSED, queue("hooks")]),
-        "warn paused: paused. None. queue mail",
+        "warn paused: paused. queue mail. queue mail",
         "Queue mail is paused. 34 jobs wait there, the oldest for 30 m 0 s; paused for 38 m 0 s.",
     ),
     "all queues are paused": (
@@ -245,17 +247,17 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "all clients are busy": (
         late(),
-        "warn limits: limits. None. queue mail",
+        "warn limits: limits. queue mail. queue mail",
         "Queue mail is behind. Its oldest job has waited 4 m 0 s, usually 1.0 s: more comes than",
     ),
     "all clients that report their slots are busy": (
         late(reporting={"a": reporting(SECOND), "c": reporting(HOUR, lost=True)}),
-        "warn limits: limits. None. queue mail",
+        "warn limits: limits. queue mail. queue mail",
         "8 jobs running (8 of 8 slots of the clients that report theirs)",
     ),
     "a late queue that could not be looked into": (
         holding(UNREAD),
-        "warn late: waits. None. queue mail",
+        "warn late: waits. queue mail. queue mail",
         "why could not be read.",
     ),
     "failures rise": (
@@ -281,12 +283,12 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "trouble while figures are too old to say anything": (
         facts(hour=figures(read_at=NOW - HOUR), queues=[PAUSED, queue("hooks")]),
-        "warn paused: fresh, paused. None. queue mail",
+        "warn paused: fresh, paused. queue mail. queue mail",
         "Queue mail is paused.",
     ),
     "the worst of two comes first": (
         late(queues=[PAUSED, queue("more", available=4_000, waits=HOUR, running=8)]),
-        "critical late: paused, waits. None. queue more",
+        "critical late: paused, waits. queue more. queue more",
         "Besides: Queue mail is paused.",
     ),
 }
@@ -426,7 +428,7 @@ def test_waits_beside_what_is_usual() -> None:
         for waited, usually, level in waits:
             with case((waited, usually)):
                 hour = None if usually is None else figures(wait_of(usually))
-                assert grade_wait(waited, usual(hour, None, facts())) is level
+                assert grade_wait(waited, usual(facts(hour=hour or UNREAD))) is level
 
 
 def wait_of(span: timedelta) -> Callable[[int], Tally]:
@@ -450,10 +452,10 @@ def test_failures_beside_what_is_usual() -> None:
         for failed, of_1000, level in shares:
             with case((failed, of_1000)):
                 hour = None if of_1000 is None else figures(failing_of_1000(of_1000))
-                known = usual(hour, None, facts())
+                known = usual(facts(hour=hour or UNREAD))
                 assert grade_failing(failed, 100, known) is level
                 assert grade_failing(failed, 9, known) is OK, "a single job's retries"
-    known = usual(figures(lambda _: tally(96, 4)), None, facts())
+    known = usual(facts(hour=figures(lambda _: tally(96, 4))))
     for failures, level in ((14, OK), (21, CRITICAL)):
         assert grade_failing(failures / 114, failures, known) is level, "chance"
 
@@ -467,9 +469,32 @@ def test_a_week_says_more_than_an_hour() -> None:
     assert judge(facts(hour=hour)).success.level is WARN, "however long it has been so"
     week = UsualHour(tally=tally(500, 500), days=6)
     assert judge(facts(hour=hour, week=week)).success.level is OK
-    known = usual(hour, UsualHour(tally=tally(500, 500), days=1), facts())
+    known = usual(facts(hour=hour, week=UsualHour(tally=tally(500, 500), days=1)))
     assert known is not None
     assert not known.weekly, "one day may have been odd"
+
+
+def test_what_goes_on_does_not_become_usual() -> None:
+    """A kept baseline outweighs the hour before, which is a part of the problem."""
+    bad = {
+        "hour": figures(lambda _: tally(20, 10)),
+        "queue_hours": {"mail": figures(wait_of(HOUR))},
+    }
+    waits = waiting(4_000, {"mail_send": (300, 0)})
+    given = late(
+        **bad, kind_hours={"mail_send": figures(lambda _: tally(90))}, waiting={"mail": waits}
+    )
+    assert judge(given).flow.level is OK
+    before = NOW - 3 * HOUR
+    calm = Baseline.of(tally(600), HOUR, before=before)
+    assert calm is not None
+    kept = replace(calm, queue="mail")
+    assert msgspec.json.decode(msgspec.json.encode(kept), type=Baseline) == kept
+    given.baselines = {(Cause.FLOOD, Subject("kind", "mail_send")): kept}
+    flow = judge(given).flow
+    assert (flow.level, flow.cause) == (WARN, Cause.FLOOD)
+    assert "waited 4 m 0 s, usually 1.0 s" in flow.headline
+    assert flow.baseline == kept
 
 
 def test_one_job_waits() -> None:

@@ -26,14 +26,13 @@ from riverui.domain.findings import (
     unknown,
 )
 from riverui.domain.health import Cause
+from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject, subject_of
 from riverui.domain.health.facts import HealthFacts, QueueWaiting, RunningJob, WaitingKind
 from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
 from riverui.domain.health.usual import (
-    FEWEST_ENDS,
     FEWEST_RECENT,
     RECENT,
     SPAN,
-    Usual,
     percent,
     ratio,
     recent,
@@ -78,9 +77,9 @@ class _Backlog(Struct, frozen=True, kw_only=True):
         label = "See what runs" if state == "running" else "See what waits"
         return Link(label=label, page="jobs", state=state, queue=self.name, kind=kind)
 
-    def usual(self, kind: str) -> Usual | None:
+    def usual(self, kind: str) -> Baseline | None:
         """Return what is usual for a kind."""
-        return usual(self.facts.kind_hours.get(kind), self.facts.kind_weeks.get(kind), self.facts)
+        return usual(self.facts, Subject("kind", kind))
 
 
 def backlog(facts: HealthFacts, late: LateQueue, others: str) -> list[Finding]:
@@ -94,8 +93,24 @@ def backlog(facts: HealthFacts, late: LateQueue, others: str) -> list[Finding]:
         if causes[-1].result is Result.FAILED:
             # It causes what the following checks would find.
             break
-    causes[-1] = replace(causes[-1], detail=f"{causes[-1].detail} {others}".strip())
+    last = causes[-1]
+    causes[-1] = replace(
+        last,
+        detail=f"{last.detail} {others}".strip(),
+        began=last.began or late.since,
+        baseline=_baseline(queue, last),
+    )
     return causes
+
+
+def _baseline(queue: _Backlog, cause: Finding) -> Baseline | None:
+    """Return what is usual for the subject of a cause, with what is usual for the queue."""
+    late, about = queue.late.known, subject_of(cause)
+    if about.what != "kind":
+        return late
+    kind = queue.usual(about.name) or Baseline(before=queue.late.since, minutes=0)
+    wait, waiting = (late.wait, late.waiting) if late else (None, None)
+    return replace(kind, queue=queue.name, wait=wait, waiting=waiting)
 
 
 def _worked(queue: _Backlog) -> Finding:
@@ -168,7 +183,7 @@ def _flood(queue: _Backlog) -> Finding:
         return unknown(f"How many {cut(kind)} come was not measured.")
     came = max(now.inserted, round(now.ended + waiting.jobs * share))
     if usually := queue.usual(kind):
-        normal = max(usually.tally.inserted, usually.tally.ended) * (RECENT / usually.span)
+        normal = max(usually.inserted, usually.ended) * (RECENT / timedelta(minutes=1))
     else:
         # The kind is new: too few ended before to compare with.
         normal = _before(facts, kind)
@@ -198,12 +213,12 @@ def _slow(queue: _Backlog) -> Finding:
     if share < CULPRIT_SHARE:
         return passed("No kind holds half of its slots.")
     usually = queue.usual(kind)
-    normal = usually.tally.run.quantile(0.5) if usually else None
+    normal = usually.run_median if usually else None
     if usually is None or normal is None:
         return unknown(f"How long {cut(kind)} usually runs is not known.")
     span = _median_run(facts, kind)
     age = _median_age([job for job in own if job.kind == kind], facts)
-    slowest = usually.tally.run.quantile(0.99)
+    slowest = usually.run_p99
     if slowest is not None and age >= slowest * SLOW_TIMES:
         # None of those that are slow may have ended yet.
         span = max(span, age)
@@ -235,6 +250,7 @@ def _limits(queue: _Backlog) -> Finding:
         level=queue.level,
         cause=Cause.LATE if unread else Cause.LIMITS,
         title=f"Queue {cut(queue.name)} is behind.",
+        culprit=culprit("queue", queue.name, 1.0),
         link=Link(label="Open the queue", page="queue", name=queue.name),
     )
     if isinstance(waiting, Unread):
@@ -242,8 +258,8 @@ def _limits(queue: _Backlog) -> Finding:
     now = recent(facts.queue_hours.get(queue.name), facts)
     usually, minute = queue.late.known, timedelta(minutes=1)
     ended = f"; {now.ended / (RECENT / minute):,.0f} a minute end" if now else ""
-    if now and usually:
-        ended += f", usually {usually.tally.ended / (usually.span / minute):,.0f}"
+    if now and usually and usually.ended:
+        ended += f", usually {usually.ended:,.0f}"
     waits = wait(counted(waiting.jobs, "job", waiting.cap))
     runs = f"{counted(queue.late.row.running, 'job')} running{_slots(queue)}"
     evidence = f"{waits}; {runs}{ended}."

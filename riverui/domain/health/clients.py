@@ -129,6 +129,8 @@ def served(facts: HealthFacts) -> Finding:
         headline=f"{total}, the oldest for {idle[0].words}.",
         detail="Start workers, or find out why they ended.",
         link=Link(label="See the queues", page="queues"),
+        began=idle[0].since,
+        baseline=idle[0].known,
     )
 
 
@@ -151,6 +153,8 @@ def _nobody_works(facts: HealthFacts, idle: Sequence[LateQueue]) -> Finding:
         detail=f"{only} {waiting_too([q.name for q in idle[1:]])}".strip(),
         culprit=culprit("queue", worst.name, worst.row.available / count) if count else None,
         link=Link(label="Open the queue", page="queue", name=worst.name),
+        began=worst.since,
+        baseline=worst.known,
     )
 
 
@@ -165,7 +169,9 @@ def clients(facts: HealthFacts) -> Finding:
         return passed(f"{counted(len(running.jobs), 'job')} running, none of them lost.")
     client, own = max(lost.items(), key=lambda item: len(item[1]))
     signs = [job.attempted_at for job in own if job.attempted_at is not None]
+    began = max(signs, default=None)
     if (reported := facts.reporting.get(client)) is not None:
+        began = reported.seen_at
         silent = f"has been silent for {duration(facts.now - reported.seen_at)}"
     elif signs:
         silent = f"has taken no job for {duration(facts.now - max(signs))}"
@@ -187,6 +193,7 @@ def clients(facts: HealthFacts) -> Finding:
         detail=f"{others}What it holds runs again once it is rescued.",
         culprit=culprit("client", client, len(own) / sum(map(len, lost.values()))),
         link=Link(label="See what it holds", page="jobs", state="running", queue=own[0].queue),
+        began=began,
     )
 
 

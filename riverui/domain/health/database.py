@@ -44,6 +44,7 @@ def blocked(facts: HealthFacts) -> Finding:
         cause=Cause.BLOCKED,
         title="River's tables are locked.",
         link=_ABOUT,
+        began=since,
     )
 
 
@@ -71,6 +72,7 @@ def transaction(facts: HealthFacts) -> Finding:
         headline=f"{evidence} {dead}",
         detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower.",
         link=_ABOUT,
+        began=state.oldest.since,
     )
 
 

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.findings import Unread
+from riverui.domain.health import Cause
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow, QueueListRow
 
@@ -176,6 +178,8 @@ class HealthFacts(Struct, kw_only=True):
     """Of all jobs; None if figures are not stored."""
     marks: Sequence[Mark] | Unread = ()
     """Those of the last hours."""
+    baselines: Mapping[tuple[Cause, Subject], Baseline] = {}
+    """What was usual before problems that go on, by cause and subject."""
 
     # Read only for queues and kinds that look wrong.
     waiting: dict[str, QueueWaiting | Unread] = {}

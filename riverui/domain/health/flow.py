@@ -17,6 +17,7 @@ from riverui.domain.findings import (
     Unread,
     among,
     capital,
+    culprit,
     cut,
     diagnose,
     examine,
@@ -66,9 +67,9 @@ def _calm(facts: HealthFacts) -> Finding:
         headline = "Its figures are old or could not be read; nothing was found that holds it up."
         return replace(unsure, headline=headline)
     queues, running = known(facts.queues), known(facts.running)
-    now, normal = recent(facts.hour, facts), usual(facts.hour, facts.week, facts)
+    now, normal = recent(facts.hour, facts), usual(facts)
     if now is not None and (span := now.wait.quantile(0.95)) is not None:
-        before = normal.tally.wait.quantile(0.95) if normal else None
+        before = normal.wait if normal else None
         headline = f"Jobs start {duration(span)} after they are due (p95){usually(before)}."
         return Finding(title="Work is flowing.", headline=headline)
     due = sum(row.available + row.scheduled + row.retryable for row in queues)
@@ -102,7 +103,8 @@ def _paused(facts: HealthFacts) -> Finding:
     else:
         title = f"{len(held):,} queues with waiting jobs are paused."
     total, names = available(held, facts), among(row.queue.name for row in held)
-    since = duration(max(facts.now - (row.queue.paused_at or facts.now) for row in held))
+    began = min(row.queue.paused_at or facts.now for row in held)
+    since = duration(facts.now - began)
     return Finding(
         level=Level.CRITICAL if every else Level.WARN,
         evidence=f"Paused for {since}, with {total}: {names}.",
@@ -115,6 +117,8 @@ def _paused(facts: HealthFacts) -> Finding:
         link=Link(label="See the queues", page="queues")
         if len(held) > 1
         else Link(label="Open the queue", page="queue", name=name),
+        culprit=culprit("queue", name, 1.0) if len(held) == 1 and not every else None,
+        began=began,
     )
 
 
@@ -138,6 +142,7 @@ def _leader(facts: HealthFacts) -> Finding:
             " only the leader makes them available."
         ),
         link=Link(label="See scheduled jobs", page="jobs", state="scheduled"),
+        began=overdue.oldest_at,
     )
 
 

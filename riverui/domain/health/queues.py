@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from riverui.domain.explain.facts import REPORTED_WITHIN
 from riverui.domain.findings import Level, Unread, among
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, QueueWaiting, ReportingClient
 from riverui.domain.health.usual import (
     PENDING_CRITICAL_TIMES,
     PENDING_FLOOR,
     PENDING_WARN_TIMES,
     WAIT_WARN_FLOOR,
-    Usual,
     grade_wait,
     usual,
     usually,
@@ -35,8 +35,10 @@ class LateQueue(Struct, frozen=True, kw_only=True):
 
     row: QueueListRow
     waited: timedelta
-    known: Usual | None
+    known: Baseline | None
     level: Level
+    since: datetime
+    """Since when its oldest job has waited."""
 
     @property
     def name(self) -> str:
@@ -46,7 +48,7 @@ class LateQueue(Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """Return in words how long it waits, and how long it usually does."""
-        normal = self.known.tally.wait.quantile(0.95) if self.known else None
+        normal = self.known.wait if self.known else None
         return f"{duration(self.waited)}{usually(normal)}"
 
 
@@ -72,17 +74,18 @@ def late_queues(facts: HealthFacts) -> list[LateQueue]:
     found = []
     for row in waiting_long(facts):
         name = row.queue.name
-        known = usual(facts.queue_hours.get(name), facts.queue_weeks.get(name), facts)
+        known = usual(facts, Subject("queue", name))
         span = waited(row, facts)
         level = max(
             grade_wait(span, known), _grade_pending(row, known), key=lambda grade: grade.badness
         )
         if level is not Level.OK:
-            found.append(LateQueue(row=row, waited=span, known=known, level=level))
+            since = facts.now - span
+            found.append(LateQueue(row=row, waited=span, known=known, level=level, since=since))
     return sorted(found, key=lambda late: (late.level.badness, late.waited), reverse=True)
 
 
-def _grade_pending(row: QueueListRow, known: Usual | None) -> Level:
+def _grade_pending(row: QueueListRow, known: Baseline | None) -> Level:
     """Return how bad the number of waiting jobs is, compared with the usual one."""
     if known is None or not known.waiting or row.available < PENDING_FLOOR:
         return Level.OK

@@ -26,13 +26,13 @@ from riverui.domain.findings import (
     unknown,
 )
 from riverui.domain.health import Cause
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts
 from riverui.domain.health.usual import (
     FAILING_WARN_FLOOR,
     FEWEST_FAILURES,
     SPAN,
     STALE_AFTER,
-    Usual,
     grade_failing,
     percent,
     recent,
@@ -56,7 +56,7 @@ class _Failing(Struct, frozen=True, kw_only=True):
 
     kind: str
     now: Tally
-    usual: Usual | None
+    usual: Baseline | None
 
     @property
     def level(self) -> Level:
@@ -97,7 +97,7 @@ def _calm(facts: HealthFacts) -> Finding:
     if _too_few(now):
         headline = f"{now.failed:,} of {now.attempts:,} attempts in the last {SPAN} failed."
         return Finding(title="Too few failures to tell.", headline=headline)
-    usually = _usually(usual(facts.hour, facts.week, facts))
+    usually = _usually(usual(facts))
     headline = f"{percent(now.failing)} of {now.attempts:,} attempts in the last {SPAN} failed"
     return Finding(title="Work is succeeding.", headline=f"{headline}{usually}.")
 
@@ -106,7 +106,7 @@ def _failures(facts: HealthFacts) -> Finding:
     """Return whether more fails than usual, and which kind it is."""
     if why := _unsure(facts):
         return unknown(why)
-    now, before = recent(facts.hour, facts) or Tally(), usual(facts.hour, facts.week, facts)
+    now, before = recent(facts.hour, facts) or Tally(), usual(facts)
     share = now.failing or 0.0
     level = grade_failing(share, now.failed, before)
     kinds = _kinds(facts)
@@ -115,7 +115,7 @@ def _failures(facts: HealthFacts) -> Finding:
     owns = worst.excess / excess if worst and excess else 0.0
     if worst and owns >= CULPRIT_SHARE and worst.level is not Level.OK:
         return _failing_kind(facts, worst, level, owns)
-    normal = before.tally.failing if before else None
+    normal = before.failing if before else None
     compared = (
         f"{percent(share)} (usually {percent(normal)})" if normal is not None else percent(share)
     )
@@ -132,6 +132,7 @@ def _failures(facts: HealthFacts) -> Finding:
         headline=f"{percent(share)} of attempts failed in the last {SPAN}{_usually(before)}.",
         detail="No kind owns half of them.",
         link=Link(label="See what failed", page="jobs", state="retryable"),
+        baseline=before,
     )
 
 
@@ -153,6 +154,8 @@ def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float)
         ),
         detail=_errors(facts),
         culprit=culprit("kind", kind.kind, owns),
+        began=began,
+        baseline=kind.usual,
         link=Link(label="See what failed", page="jobs", state="retryable", kind=kind.kind),
     )
 
@@ -163,7 +166,7 @@ def _kinds(facts: HealthFacts) -> list[_Failing]:
     for kind, hour in facts.kind_hours.items():
         now = recent(hour, facts)
         if now is not None and kind != OTHER and now.failed:
-            before = usual(hour, facts.kind_weeks.get(kind), facts)
+            before = usual(facts, Subject("kind", kind))
             found.append(_Failing(kind=kind, now=now, usual=before))
     return found
 
@@ -266,6 +269,6 @@ def _too_few(now: Tally) -> bool:
     return (now.failing or 0.0) >= FAILING_WARN_FLOOR and now.failed < FEWEST_FAILURES
 
 
-def _usually(known: Usual | None) -> str:
-    normal = known.tally.failing if known else None
+def _usually(known: Baseline | None) -> str:
+    normal = known.failing if known else None
     return f", usually {percent(normal)}" if normal is not None else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from math import sqrt
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.findings import Level, Unread
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, UsualHour
 from riverui.domain.time import duration
 
@@ -60,24 +61,12 @@ PENDING_CRITICAL_TIMES = 10.0
 PENDING_FLOOR = 1_000
 """Fewest waiting jobs that matter by their number alone: a worker does fewer in minutes."""
 
-FEWEST_ENDS = 20
-"""Fewest jobs or attempts for anything usual: with fewer, half of it is chance."""
+ALL = Subject()
+"""All jobs."""
 FEWEST_DAYS = 2
 """Fewest days whose figures of the hour make it usual: a single day may have been odd."""
 FEWEST_RECENT = 5
 """Fewest runs of a kind for its recent run time: the median of fewer is not steady."""
-
-
-class Usual(Struct, frozen=True, kw_only=True):
-    """The figures that now is compared with."""
-
-    tally: Tally
-    span: timedelta
-    """How long that time was."""
-    weekly: bool
-    """Whether it is the same hour of the last days, else the hour before."""
-    waiting: int | None
-    """The median of waiting jobs; None if they were not counted."""
 
 
 def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None:
@@ -92,48 +81,63 @@ def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None
     return total if known else None
 
 
-def usual(
-    hour: Figures | Unread | None, week: UsualHour | None, facts: HealthFacts
-) -> Usual | None:
-    """Return the figures that now is compared with: of the same hour of the last days, else of the
-    hour before; None if there are too few of both.
+def usual(facts: HealthFacts, subject: Subject = ALL) -> Baseline | None:
+    """Return the figures that now is compared with: those kept for a problem that goes on, else of
+    the same hour of the last days, else of the hour before; None if there are too few.
     """
-    return _weekly(week) or _before(hour, facts)
+    if (kept := _kept(facts, subject)) is not None:
+        return kept
+    name = subject.name
+    if subject.what == "queue":
+        hour, week = facts.queue_hours.get(name), facts.queue_weeks.get(name)
+    elif subject.what == "kind":
+        hour, week = facts.kind_hours.get(name), facts.kind_weeks.get(name)
+    else:
+        hour, week = None if isinstance(facts.hour, Unread) else facts.hour, facts.week
+    return _weekly(week, facts) or _before(hour, facts)
 
 
-def _weekly(week: UsualHour | None) -> Usual | None:
+def _kept(facts: HealthFacts, subject: Subject) -> Baseline | None:
+    """Return the oldest given baseline of a subject; for a queue also that of a kind in it, which
+    has its waits.
+    """
+    own = [kept for (_, about), kept in facts.baselines.items() if about == subject]
+    if subject.what == "queue" and not own:
+        own = [
+            Baseline(before=kept.before, minutes=kept.minutes, wait=kept.wait, waiting=kept.waiting)
+            for kept in facts.baselines.values()
+            if kept.queue == subject.name
+        ]
+    return min(own, key=lambda kept: kept.before, default=None)
+
+
+def _weekly(week: UsualHour | None, facts: HealthFacts) -> Baseline | None:
     if week is None or week.days < FEWEST_DAYS:
         return None
-    if max(week.tally.ended, week.tally.attempts) < FEWEST_ENDS:
-        return None
     span = week.days * timedelta(hours=1)
-    return Usual(tally=week.tally, span=span, weekly=True, waiting=None)
+    return Baseline.of(week.tally, span, before=facts.now, weekly=True)
 
 
-def _before(hour: Figures | Unread | None, facts: HealthFacts) -> Usual | None:
-    if hour is None or isinstance(hour, Unread):
+def _before(hour: Figures | None, facts: HealthFacts) -> Baseline | None:
+    if hour is None:
         return None
-    total, columns, depths = Tally(), 0, []
+    total, columns, depths, until = Tally(), 0, [], facts.now - RECENT
     for column in hour.columns:
-        if column.tally is None or column.at > facts.now - RECENT - hour.window.step:
+        if column.tally is None or column.at > until - hour.window.step:
             continue
         total.merge(column.tally)
         columns += 1
         if column.waiting is not None:
             depths.append(column.waiting)
-    if max(total.ended, total.attempts) < FEWEST_ENDS:
-        return None
-    return Usual(
-        tally=total,
-        span=columns * hour.window.step,
-        weekly=False,
-        waiting=sorted(depths)[len(depths) // 2] if depths else None,
-    )
+    found = Baseline.of(total, columns * hour.window.step, before=until)
+    if found is None or not depths:
+        return found
+    return replace(found, waiting=sorted(depths)[len(depths) // 2])
 
 
-def grade_wait(waited: timedelta, known: Usual | None) -> Level:
+def grade_wait(waited: timedelta, known: Baseline | None) -> Level:
     """Return how bad it is that a job has waited so long."""
-    normal = known.tally.wait.quantile(0.95) if known else None
+    normal = known.wait if known else None
     if waited < WAIT_WARN_FLOOR:
         return Level.OK
     if normal is None:
@@ -147,7 +151,7 @@ def grade_wait(waited: timedelta, known: Usual | None) -> Level:
     return Level.OK
 
 
-def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
+def grade_failing(share: float, failures: int, known: Baseline | None) -> Level:
     """Return how bad it is that this share of attempts failed."""
     if failures < FEWEST_FAILURES or share < FAILING_WARN_FLOOR:
         return Level.OK
@@ -164,9 +168,9 @@ def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
     return Level.OK
 
 
-def usual_failing(known: Usual | None) -> float:
+def usual_failing(known: Baseline | None) -> float:
     """Return the share of attempts that usually fails; 0 if unknown."""
-    return (known.tally.failing or 0.0) if known else 0.0
+    return (known.failing or 0.0) if known else 0.0
 
 
 def ratio(now: timedelta, normal: timedelta | None) -> float:
