@@ -32,7 +32,7 @@ async def test_works_so_many_jobs_down(
 ) -> None:
     said: list[str] = []
     benchmark = Benchmark(driver, say=said.append)
-    await benchmark.prepare(consent=False)
+    await benchmark.empty_table(consent=False)
     tally = await benchmark.run(total=300)
     assert (tally.inserted, tally.worked, tally.left) == (300, 300, 0)
     assert tally.per_second == pytest.approx(300 / tally.seconds)
@@ -58,14 +58,14 @@ async def test_empties_only_a_table_of_its_own(
     driver: Driver, connection: AsyncConnection[DictRow]
 ) -> None:
     await Benchmark(driver, say=_nowhere).run(total=10)
-    await Benchmark(driver, say=_nowhere).prepare(consent=False)
+    await Benchmark(driver, say=_nowhere).empty_table(consent=False)
     assert await _jobs(connection) == 0
 
     await factory.job(connection, kind="mail")
     with pytest.raises(BenchRefused):
-        await Benchmark(driver, say=_nowhere).prepare(consent=False)
+        await Benchmark(driver, say=_nowhere).empty_table(consent=False)
     assert await _jobs(connection) == 1
-    await Benchmark(driver, say=_nowhere).prepare(consent=True)
+    await Benchmark(driver, say=_nowhere).empty_table(consent=True)
     assert await _jobs(connection) == 0
 
 
@@ -74,8 +74,8 @@ async def test_leaves_a_database_alone_where_a_client_leads(
 ) -> None:
     await factory.leader(connection)
     with pytest.raises(BenchRefused):
-        await Benchmark(driver, say=_nowhere).prepare(consent=False)
-    await Benchmark(driver, say=_nowhere).prepare(consent=True)
+        await Benchmark(driver, say=_nowhere).empty_table(consent=False)
+    await Benchmark(driver, say=_nowhere).empty_table(consent=True)
 
 
 async def test_ctrl_c_ends_it_with_a_summary(database_url: str) -> None:

@@ -60,7 +60,6 @@ def test_imports_go_one_way() -> None:
 
 BESIDE = {
     ("concurrency", "heartbeats"): "slots of a client that is dead are free again",
-    ("concurrency", "workflows"): "River Pro's producers",
     ("dead_letters", "operations"): "all that match",
     ("error_groups", "operations"): "all jobs of a group",
     ("operations", "dead_letters"): "its runner reads dead letters, too",

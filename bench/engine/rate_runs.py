@@ -38,7 +38,7 @@ _KEYS = 1_000
 """Keys that have waiting jobs at all times."""
 _LONGEST = 600.0
 """Seconds after which a run is given up."""
-_MOST_PER_SECOND = 8_000
+_MAX_PER_SECOND = 8_000
 """Jobs that are worked in a second at most: so many are inserted."""
 
 
@@ -111,7 +111,7 @@ async def shares(url: str, indexed: str, seconds: str) -> dict[str, float]:
     chance = random.Random(0)
     weights = {str(key): chance.randint(1, _HEAVIEST) for key in range(_KEYS)}
     partition = Partition(by_args=("key",))
-    turns = max(2, int(float(seconds) * _MOST_PER_SECOND / sum(weights.values())))
+    turns = max(2, int(float(seconds) * _MAX_PER_SECOND / sum(weights.values())))
     later = [Args(key=key) for key in range(_KEYS) for _ in range(weights[str(key)] * turns)]
     chance.shuffle(later)
     jobs = [Args(key=0)] * len(later[: _KEYS * turns]) + later

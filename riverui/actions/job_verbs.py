@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
-from riverui.domain.values import MOST_QUEUE_NAME_BYTES, is_queue_name
+from riverui.domain.values import MAX_QUEUE_NAME_BYTES, is_queue_name
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
 
@@ -85,9 +85,9 @@ MOVE = JobVerb(
             hint="as it is",
             refusal=(
                 "The queue's name must be lower-case letters and digits, in between single"
-                f" underscores, hyphens or bars; at most {MOST_QUEUE_NAME_BYTES} characters."
+                f" underscores, hyphens or bars; at most {MAX_QUEUE_NAME_BYTES} characters."
             ),
-            max_length=MOST_QUEUE_NAME_BYTES,
+            max_length=MAX_QUEUE_NAME_BYTES,
             accepts=is_queue_name,
             suggest=_served_queues,
         ),

@@ -109,7 +109,7 @@ async def delete_one(executor: Executor, id: int, *, pilot: JobPilot) -> JobRow:
     Raise NotFound, or JobRunning while it runs.
     """
     if await pilot.deletes_plainly(executor):
-        for deleted in await executor.jobs.row_delete_many(JobSelectParams(ids=(id,), limit=1)):
+        for deleted in await executor.jobs.delete_selected(JobSelectParams(ids=(id,), limit=1)):
             return deleted
     row = await get(executor, id)
     if row.state is JobState.RUNNING:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from riverui.domain.jobs import JobState
 from riverui.domain.json import object_problem
-from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
+from riverui.domain.values import MAX_KIND_CHARACTERS, is_kind
 from riverui.errors import JobRefused
 from riverui.storage.interface.engine_params import InsertResult
 
@@ -22,7 +22,7 @@ MAX_TAGS = 100
 """Maximum tags of one job."""
 FROM = "riverui:from"
 """The metadata key with the user who inserted a job on the dashboard, and the copied job."""
-_MOST_USER = 200
+_MAX_USER = 200
 """Maximum characters of a user's name."""
 _RESERVED = ("river:", FROM, "riverui:workflow")
 """Prefixes of metadata keys that River and riverui write themselves."""
@@ -101,7 +101,7 @@ def check(inserter: JobInserter, job: NewJob) -> None:
     """Raise JobRefused, with the field, for the first invalid field of a job."""
     if not is_kind(job.kind):
         raise JobRefused(
-            f"The kind must be 2 to {MOST_KIND_CHARACTERS} letters, digits, underscores and (not"
+            f"The kind must be 2 to {MAX_KIND_CHARACTERS} letters, digits, underscores and (not"
             " first) -[]<>/.·:+.",
             field="kind",
         )
@@ -126,7 +126,7 @@ async def insert(
     Raise JobRefused if it cannot be inserted.
     """
     check(inserter, job)
-    origin: dict[str, object] = {"user": user[:_MOST_USER]} if user else {}
+    origin: dict[str, object] = {"user": user[:_MAX_USER]} if user else {}
     if like is not None:
         origin["job"] = like
     own = json.dumps({FROM: origin}, ensure_ascii=False)

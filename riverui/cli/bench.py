@@ -63,7 +63,7 @@ async def _run(driver: Driver, total: int, duration: float, *, consent: bool) ->
 
     try:
         benchmark = Benchmark(driver, say=click.echo)
-        await benchmark.prepare(consent=consent)
+        await benchmark.empty_table(consent=consent)
         await benchmark.run(total=total, duration=duration)
     finally:
         await driver.close()

@@ -79,7 +79,7 @@ class Tally:
 
 
 class Benchmark:
-    """Runs one benchmark, after `prepare` has emptied river_job."""
+    """Runs one benchmark, after `empty_table` has emptied river_job."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Benchmark:
             ),
         )
 
-    async def prepare(self, *, consent: bool) -> None:
+    async def empty_table(self, *, consent: bool) -> None:
         """Empty river_job; without consent, raise BenchRefused if it has other jobs or a client is
         the leader.
         """

@@ -13,7 +13,7 @@ from riverui.errors import ConfigError, NotSupported
 if TYPE_CHECKING:
     from riverui.domain.partitions import Partition
 
-_MOST_HOURS = 24
+_MAX_HOURS = 24
 """Time limit in hours for building the index: a billion jobs take several."""
 
 
@@ -78,7 +78,7 @@ def _change(
 
     async def run() -> bool:
         try:
-            async with WORKING.on(driver).session(timeout=timedelta(hours=_MOST_HOURS)) as session:
+            async with WORKING.on(driver).session(timeout=timedelta(hours=_MAX_HOURS)) as session:
                 indexes = CandidateStore(session)
                 there = partition.index_name in await indexes.partition_index_list()
                 if drop:

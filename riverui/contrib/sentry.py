@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _HEADERS = (SENTRY_TRACE_HEADER_NAME, BAGGAGE_HEADER_NAME)
 """The metadata keys with the trace of a job's insert."""
-_MOST_ARGS = 8_192
+_MAX_ARGS = 8_192
 """Maximum characters of args in a report: Sentry's limit."""
-_MOST_SLUG = 50
+_MAX_SLUG = 50
 """Maximum characters of a monitor's name: Sentry's limit."""
 _ORIGIN = "auto.queue.riverui"
 _PERIODIC_ID = "river:periodic_job_id"
@@ -127,7 +127,7 @@ class SentryPlugin(Plugin):
             span = sentry_sdk.start_transaction(
                 transaction, custom_sampling_context={"river_job": job}
             )
-            with _begun(span), self._checked_in(metadata.get(_PERIODIC_ID)):
+            with _within_span(span), self._checked_in(metadata.get(_PERIODIC_ID)):
                 _describe(span, job)
                 try:
                     await do_inner()
@@ -176,7 +176,7 @@ class SentryPlugin(Plugin):
         if self._dashboard_url:
             about["url"] = f"{self._dashboard_url}/jobs/{job.id}"
         if self._send_args:
-            about["args"] = job.args[:_MOST_ARGS]
+            about["args"] = job.args[:_MAX_ARGS]
         return about
 
     @contextmanager
@@ -229,7 +229,7 @@ def slug_of(periodic_id: str) -> str:
     """Return the name of a periodic job's monitor: its id in lower case, with `-` for all but
     letters, digits, `-` and `_`, at most 50 characters.
     """
-    return re.sub(r"[^a-z0-9_-]+", "-", periodic_id.lower())[:_MOST_SLUG]
+    return re.sub(r"[^a-z0-9_-]+", "-", periodic_id.lower())[:_MAX_SLUG]
 
 
 def _is_failure(error: BaseException) -> bool:
@@ -253,7 +253,7 @@ def _publishing(requests: Sequence[InsertRequest]) -> AbstractContextManager[Spa
 
 
 @contextmanager
-def _begun(span: Span) -> Iterator[None]:
+def _within_span(span: Span) -> Iterator[None]:
     """Make a span the current one without the status that Sentry sets for any exception."""
     span.__enter__()
     try:

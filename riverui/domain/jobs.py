@@ -46,9 +46,9 @@ UNKNOWN_KIND = "job kind is not registered"
 """The beginning of River's UnknownJobKindError, if a client has no worker for the kind."""
 CUT = "…"
 """Replaces a text that is too long."""
-MOST_NAME = 100
+MAX_NAME = 100
 """Maximum characters of a client's id: River's limit. A longer one is shown truncated."""
-MOST_TAGS = 30
+MAX_TAGS = 30
 """Maximum tags on a job's page: thirty of the longest make some 200 kB of links."""
 
 
@@ -280,7 +280,7 @@ class JobShowRow:
     snoozes: int
     rescues: int
     attempted_by_dropped: int = 0
-    """How many older entries `attempted_by` has. Names above MOST_NAME characters are truncated."""
+    """How many older entries `attempted_by` has. Names above MAX_NAME characters are truncated."""
     tags_dropped: int = 0
     """How many more tags the row has."""
 

@@ -86,10 +86,10 @@ _INDENT = "  "
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 """Strings, signs, and words such as numbers."""
 
-_MOST_DIGITS = 1_000
+_MAX_DIGITS = 1_000
 """Characters of a number: far fewer than Python converts (4,300) and Postgres keeps."""
 
-_MOST_EXPONENT = 10_000
+_MAX_EXPONENT = 10_000
 """Of a number: with its digits it stays within what Postgres keeps behind the point (16,383)."""
 
 _EXPONENT = re.compile(r"[eE][+-]?0*([0-9]+)$")
@@ -182,8 +182,8 @@ def _too_long(text: str) -> int | None:
     """Return the position of a number that the database cannot store; None if there is none."""
     for token in _TOKEN.finditer(text):
         if token[0][0] in "-0123456789" and (
-            len(token[0]) > _MOST_DIGITS
-            or ((found := _EXPONENT.search(token[0])) and int(found[1]) > _MOST_EXPONENT)
+            len(token[0]) > _MAX_DIGITS
+            or ((found := _EXPONENT.search(token[0])) and int(found[1]) > _MAX_EXPONENT)
         ):
             return token.start()
     return None
@@ -199,13 +199,13 @@ def _words(error: json.JSONDecodeError) -> str:
     return error.msg[:1].lower() + error.msg[1:].rstrip(":").removesuffix(" at").rstrip(".")
 
 
-MOST_LEAVES = 20_000
+MAX_LEAVES = 20_000
 """Maximum leaves of a text that are compared: they take some milliseconds."""
 
-MOST_CHANGES = 200
+MAX_CHANGES = 200
 """Maximum differences that are returned: people read fewer."""
 
-MOST_VALUE = 500
+MAX_VALUE = 500
 """Maximum characters of a value, and of a path."""
 
 
@@ -240,7 +240,7 @@ def json_diff(before: str, after: str) -> JsonDiff:
     new, new_whole = _leaves(after)
     changes = [
         LeafChange(
-            path=path[:MOST_VALUE],
+            path=path[:MAX_VALUE],
             before=_cut(old.get(path)),
             after=_cut(new.get(path)),
         )
@@ -248,14 +248,14 @@ def json_diff(before: str, after: str) -> JsonDiff:
         if old.get(path) != new.get(path)
     ]
     return JsonDiff(
-        changes=tuple(changes[:MOST_CHANGES]),
+        changes=tuple(changes[:MAX_CHANGES]),
         same=sum(path in new and new[path] == value for path, value in old.items()),
-        complete=old_whole and new_whole and len(changes) <= MOST_CHANGES,
+        complete=old_whole and new_whole and len(changes) <= MAX_CHANGES,
     )
 
 
 def _cut(value: str | None) -> str | None:
-    return value if value is None or len(value) <= MOST_VALUE else value[:MOST_VALUE] + "…"
+    return value if value is None or len(value) <= MAX_VALUE else value[:MAX_VALUE] + "…"
 
 
 def _leaves(text: str) -> tuple[Mapping[str, str], bool]:
@@ -264,7 +264,7 @@ def _leaves(text: str) -> tuple[Mapping[str, str], bool]:
         value = read_json(text)
         found: dict[str, str] = {}
         for path, leaf in _walk(value, "", 0):
-            if len(found) == MOST_LEAVES:
+            if len(found) == MAX_LEAVES:
                 return found, False
             found[path] = leaf
     except (UnreadableJson, RecursionError):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """One moment, to the minute, and what happened then."""
+    """A moment that charts mark, such as a deploy, to the minute."""
 
     at: datetime
     label: str

@@ -21,9 +21,9 @@ from typing import Any
 
 from riverui.errors import ConfigError
 
-MOST_ARGS = 10
+MAX_ARGS = 10
 """Maximum names of args in a partition: more make unreadable keys."""
-MOST_ARG_CHARACTERS = 200
+MAX_ARG_CHARACTERS = 200
 """Maximum characters of such a name: far more than names of fields have."""
 
 
@@ -44,14 +44,14 @@ class Partition:
         if isinstance(self.by_args, str) or not all(isinstance(n, str) for n in self.by_args):
             raise ConfigError("by_args must be a list of names of args.")
         for name in self.by_args:
-            if not 0 < len(name) <= MOST_ARG_CHARACTERS or "\0" in name or not name.isprintable():
+            if not 0 < len(name) <= MAX_ARG_CHARACTERS or "\0" in name or not name.isprintable():
                 raise ConfigError(
-                    f"by_args: {name[:40]!r} is not a name of an arg: 1 to {MOST_ARG_CHARACTERS}"
+                    f"by_args: {name[:40]!r} is not a name of an arg: 1 to {MAX_ARG_CHARACTERS}"
                     " printable characters."
                 )
         names = tuple(sorted(set(self.by_args)))
-        if len(names) > MOST_ARGS:
-            raise ConfigError(f"by_args must hold at most {MOST_ARGS} names.")
+        if len(names) > MAX_ARGS:
+            raise ConfigError(f"by_args must hold at most {MAX_ARGS} names.")
         object.__setattr__(self, "by_args", names)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -53,6 +53,20 @@ class QueueListRow:
     """`scheduled_at` of the oldest available job; None if there is none."""
 
 
+class ProducerRow(NamedTuple):
+    """How one client fetches from one queue, as River Pro's `river_producer` has it."""
+
+    id: int
+    client_id: str
+    created_at: datetime
+    max_workers: int
+    metadata: str
+    """A JSON object: limits, and what runs by partition."""
+    paused_at: datetime | None
+    queue_name: str
+    updated_at: datetime
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueCountRow:
     """A queue's row with the counts of River UI's API."""
@@ -71,7 +85,7 @@ class LeaderRow:
     expires_at: datetime
 
 
-_MOST_BATCHES = 20
+_MAX_BATCHES = 20
 """Kinds worked in batches that are reported."""
 
 
@@ -115,7 +129,7 @@ class QueueTerms:
         if self.batches:
             found["batches"] = {
                 kind: [batch.max_count, batch.max_delay.total_seconds()]
-                for kind, batch in list(self.batches.items())[:_MOST_BATCHES]
+                for kind, batch in list(self.batches.items())[:_MAX_BATCHES]
             }
         return found
 
@@ -134,7 +148,7 @@ class QueueTerms:
 
 def _read_batches(value: object) -> Mapping[str, BatchTerms]:
     found: dict[str, BatchTerms] = {}
-    for kind, batch in list(value.items())[:_MOST_BATCHES] if isinstance(value, Mapping) else ():
+    for kind, batch in list(value.items())[:_MAX_BATCHES] if isinstance(value, Mapping) else ():
         with suppress(*ODD_VALUE):
             count, seconds = batch
             found[kind] = BatchTerms(max_count=int(count), max_delay=timedelta(seconds=seconds))

@@ -27,9 +27,9 @@ _JITTER = 0.1
 """Share of the delay by which it varies, as in River, so that jobs are not retried together."""
 _LONGEST = timedelta(seconds=(2**63 - 1) / 1e9)
 """Go's longest duration, about 292 years: River's cap."""
-_MOST_BASE = 1_000_000
+_MAX_BASE = 1_000_000
 """Maximum base of an exponential wait: a larger one is probably a mistake."""
-_MOST_NAME = 100
+_MAX_NAME = 100
 """Maximum characters of an error's class in a message."""
 _NOTHING = timedelta(0)
 _SECOND = timedelta(seconds=1)
@@ -81,8 +81,8 @@ def exponential(
     ConfigError for a base below 1 or above a million, a jitter outside 0 to 1, and spans that are
     negative or longer than 292 years.
     """
-    if not _is_number(base) or not 1 <= base <= _MOST_BASE:
-        raise ConfigError(f"exponential: base must be a number from 1 to {_MOST_BASE:,}.")
+    if not _is_number(base) or not 1 <= base <= _MAX_BASE:
+        raise ConfigError(f"exponential: base must be a number from 1 to {_MAX_BASE:,}.")
     return _backoff("exponential", first, jitter, max, base=base)
 
 
@@ -223,7 +223,7 @@ def _with_parts(error: BaseException) -> Iterator[BaseException]:
 
 
 def _name(error: BaseException) -> str:
-    return type(error).__name__[:_MOST_NAME]
+    return type(error).__name__[:_MAX_NAME]
 
 
 def _is_number(value: object) -> bool:

@@ -61,7 +61,7 @@ def two_units(seconds: int) -> str:
     return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"
 
 
-_MOST_NANOSECONDS = 2**63 - 1
+_MAX_NANOSECONDS = 2**63 - 1
 """Nanoseconds of Go's longest duration, about 292 years."""
 
 _NANOSECONDS = {
@@ -103,6 +103,6 @@ def go_duration(text: str) -> timedelta:
             break
         nanoseconds += Fraction(part[1]) * _NANOSECONDS[part[2]]
         place = part.end()
-    if not rest or place < len(rest) or nanoseconds > _MOST_NANOSECONDS:
+    if not rest or place < len(rest) or nanoseconds > _MAX_NANOSECONDS:
         raise ValueError(f"“{text}” is not a duration such as 1h30m")
     return timedelta(microseconds=int(nanoseconds / 1000))

@@ -21,10 +21,10 @@ def is_bigint(number: int) -> bool:
     return -MAX_BIGINT - 1 <= number <= MAX_BIGINT
 
 
-MOST_QUEUE_NAME_BYTES = 64
+MAX_QUEUE_NAME_BYTES = 64
 """Most bytes of a queue's name: the limit of River's clients."""
 
-MOST_KIND_CHARACTERS = 127
+MAX_KIND_CHARACTERS = 127
 """Most characters of a kind: the limit of the table's check."""
 
 _QUEUE = re.compile(r"[a-z0-9]+(?:[_|\-][a-z0-9]+)*")
@@ -38,7 +38,7 @@ def is_queue_name(name: str) -> bool:
     Lower-case letters and digits, separated by single underscores, hyphens or bars; at most 64
     bytes.
     """
-    return 0 < len(name) <= MOST_QUEUE_NAME_BYTES and _QUEUE.fullmatch(name) is not None
+    return 0 < len(name) <= MAX_QUEUE_NAME_BYTES and _QUEUE.fullmatch(name) is not None
 
 
 def is_kind(name: str) -> bool:
@@ -46,4 +46,4 @@ def is_kind(name: str) -> bool:
 
     Two or more letters, digits, underscores and (not first) `-[]<>/.·:+`.
     """
-    return len(name) <= MOST_KIND_CHARACTERS and _KIND.fullmatch(name) is not None
+    return len(name) <= MAX_KIND_CHARACTERS and _KIND.fullmatch(name) is not None

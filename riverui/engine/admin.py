@@ -14,8 +14,8 @@ from riverui.domain.jobs import OUTPUT, JobRow, JobState
 from riverui.domain.queues import QueueRow
 from riverui.engine.args import gojson
 from riverui.engine.job_lists import (
-    MOST,
-    MOST_COUNTED,
+    MAX_COUNTED,
+    MAX_FIRST,
     JobDeleteManyParams,
     JobListParams,
     JobListResult,
@@ -23,7 +23,7 @@ from riverui.engine.job_lists import (
 )
 from riverui.engine.pilot import Pilot
 from riverui.engine.work import attempt
-from riverui.engine.work.context import MOST_OUTPUT_BYTES
+from riverui.engine.work.context import MAX_OUTPUT_BYTES
 from riverui.storage.interface import Driver, Executor
 
 _RECORDED: Final = object()
@@ -59,7 +59,7 @@ class AdminMethods:
         return await _job_list(await self.driver.adopt(tx), params or JobListParams())
 
     async def job_count(
-        self, params: JobListParams | None = None, *, limit: int = MOST_COUNTED
+        self, params: JobListParams | None = None, *, limit: int = MAX_COUNTED
     ) -> Mapping[JobState, int]:
         """Return how many jobs match in each state; order, cursor and page size are ignored.
 
@@ -70,7 +70,7 @@ class AdminMethods:
             return await count_jobs(executor, params or JobListParams(), limit)
 
     async def job_count_tx(
-        self, tx: object, params: JobListParams | None = None, *, limit: int = MOST_COUNTED
+        self, tx: object, params: JobListParams | None = None, *, limit: int = MAX_COUNTED
     ) -> Mapping[JobState, int]:
         """Return how many jobs match in each state; see job_count."""
         return await count_jobs(await self.driver.adopt(tx), params or JobListParams(), limit)
@@ -226,7 +226,7 @@ async def _job_delete_many(
     if select is None:
         return []
     if await pilot.deletes_plainly(executor):
-        return await executor.jobs.row_delete_many(select)
+        return await executor.jobs.delete_selected(select)
     states = [state for state in select.states or JobState if state is not JobState.RUNNING]
     if not states:
         return []
@@ -245,8 +245,8 @@ async def _job_update(executor: Executor, id: int, output: Any) -> JobRow:
 
 
 async def _queue_list(executor: Executor, first: int) -> Sequence[QueueRow]:
-    if not 1 <= first <= MOST:
-        raise ValueError(f"first must be from 1 to {MOST:,}, not {first}")
+    if not 1 <= first <= MAX_FIRST:
+        raise ValueError(f"first must be from 1 to {MAX_FIRST:,}, not {first}")
     return await executor.queues.row_list(limit=first)
 
 
@@ -261,8 +261,8 @@ def _json(output: Any) -> str:
         text = gojson.dump(output)
     except gojson.Unfit as unfit:
         raise ValueError(f"this output cannot be stored as JSON: {unfit}") from None
-    if (size := len(text.encode())) > MOST_OUTPUT_BYTES:
+    if (size := len(text.encode())) > MAX_OUTPUT_BYTES:
         raise ValueError(
-            f"the output has {size:,} bytes: at most {MOST_OUTPUT_BYTES:,} can be stored"
+            f"the output has {size:,} bytes: at most {MAX_OUTPUT_BYTES:,} can be stored"
         )
     return text

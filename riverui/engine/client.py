@@ -64,7 +64,7 @@ _NOT_OFFERED = frozenset(
 """Attributes that the engine uses, and old names: left out of `dir()`, so that prompts do not offer
 them.
 """
-_MOST_HOST_BYTES = 60
+_MAX_HOST_BYTES = 60
 """Bytes of the host name in a client's id, which leaves room for the time: River's figure."""
 
 
@@ -408,7 +408,7 @@ def _is_public(name: str) -> bool:
 
 def default_client_id(host: str, now: datetime) -> str:
     """Return an id of host name and time, in River's format: one word in most terminals."""
-    host = host.replace(".", "_").encode()[:_MOST_HOST_BYTES].decode(errors="ignore")
+    host = host.replace(".", "_").encode()[:_MAX_HOST_BYTES].decode(errors="ignore")
     return f"{host or 'unknown_host'}_{now.astimezone(UTC):%Y_%m_%dT%H_%M_%S_%f}"
 
 

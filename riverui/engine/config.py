@@ -30,9 +30,9 @@ _HOUR = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _MINUTE = timedelta(minutes=1)
 _NOTHING = timedelta(0)
-_MOST_ID_CHARACTERS = 100
+_MAX_ID_CHARACTERS = 100
 """River's limit for a client's id."""
-_MOST_LOG_BYTES = 64 * 1024 * 1024
+_MAX_LOG_BYTES = 64 * 1024 * 1024
 """River's limit for the logs of all attempts at a job."""
 _SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
 """For tests: in production a busy machine would be considered dead."""
@@ -177,8 +177,8 @@ class ClientConfig:
         elif not isinstance(queues, Mapping):
             kind = type(queues).__name__
             raise ConfigError(f"queues must map names to QueueConfigs, not a {kind}.")
-        if self.id is not None and not 0 < len(self.id) <= _MOST_ID_CHARACTERS:
-            raise ConfigError(f"id must have 1 to {_MOST_ID_CHARACTERS} characters.")
+        if self.id is not None and not 0 < len(self.id) <= _MAX_ID_CHARACTERS:
+            raise ConfigError(f"id must have 1 to {_MAX_ID_CHARACTERS} characters.")
         check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
         check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
         check_span(
@@ -216,7 +216,7 @@ class ClientConfig:
         if self.retry_policy is not None and self.retry is not None and self.retry.wait is not None:
             raise ConfigError("retry_policy and the wait of retry both say when: give one of them.")
         check_number("job_log_bytes", self.job_log_bytes, least=1)
-        check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES)
+        check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MAX_LOG_BYTES)
         isolation = ("isolation_processes", "isolation_max_jobs", "isolation_max_memory")
         for name in ("threads", *isolation):
             if getattr(self, name) is not None:

@@ -19,10 +19,10 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.where import Where
 
-MOST = 10_000
+MAX_FIRST = 10_000
 """Rows in one result: River's limit."""
 
-MOST_COUNTED = 1_000_000
+MAX_COUNTED = 1_000_000
 """Default limit of counted jobs: these take about a second."""
 
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
@@ -184,7 +184,7 @@ class JobListParams:
 
 
 async def count_jobs(
-    executor: Executor, params: JobListParams, limit: int = MOST_COUNTED
+    executor: Executor, params: JobListParams, limit: int = MAX_COUNTED
 ) -> Mapping[JobState, int]:
     """Count matching jobs by state, up to `limit` in total."""
     if limit < 1:
@@ -256,5 +256,5 @@ def _conditions(where: Where | Sequence[Where]) -> tuple[Where, ...]:
 
 
 def _check_first(first: int) -> None:
-    if not 1 <= first <= MOST:
-        raise ValueError(f"first must be from 1 to {MOST:,}, not {first}")
+    if not 1 <= first <= MAX_FIRST:
+        raise ValueError(f"first must be from 1 to {MAX_FIRST:,}, not {first}")

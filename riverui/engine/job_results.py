@@ -30,7 +30,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
-from riverui.engine.job_lists import MOST_COUNTED, JobListParams, count_jobs
+from riverui.engine.job_lists import MAX_COUNTED, JobListParams, count_jobs
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import JOB_ENDED, JOB_WANTED, Notifier
 from riverui.engine.service import WakeUp
@@ -121,7 +121,7 @@ async def looks_until_ended(
                     return
                 looked = True
                 if seconds is not None and clock() - began >= seconds:
-                    counts = await executor.jobs.row_count(replace(select, limit=MOST_COUNTED))
+                    counts = await executor.jobs.row_count(replace(select, limit=MAX_COUNTED))
                     words = _not_ended({state.value: jobs for state, jobs in counts.items()})
                     raise WaitTimeout(f"{words} after {seconds:g} s.", states={})
         except (DatabaseUnavailable, QueryTimeout):

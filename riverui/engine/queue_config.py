@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from riverui.features.rate_limits.domain import RateLimit
 
 _MILLISECOND = timedelta(milliseconds=1)
-_MOST_WORKERS = 10_000
+_MAX_WORKERS = 10_000
 """River's limit for `max_workers`."""
 
 
@@ -50,7 +50,7 @@ class QueueConfig:
         check_type("concurrency", self.concurrency, "ConcurrencyConfig")
         check_type("rate_limit", self.rate_limit, "RateLimit")
         check_type("fair_share", self.fair_share, "FairShare")
-        check_number("max_workers", self.max_workers, least=1, most=_MOST_WORKERS)
+        check_number("max_workers", self.max_workers, least=1, most=_MAX_WORKERS)
         for name in ("fetch_cooldown", "fetch_poll_interval"):
             if getattr(self, name) is not None:
                 check_span(name, getattr(self, name), least=_MILLISECOND)

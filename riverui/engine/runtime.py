@@ -52,7 +52,7 @@ _FINAL_WRITE_SECONDS_ABANDONED = 3.0
 """The same after `stop_and_abandon`."""
 _NOTIFY_SECONDS = 5.0
 """Seconds for features to process that a queue was left: without this call they notice later."""
-_MOST_THREADS = 64
+_MAX_THREADS = 64
 """Default maximum of threads for synchronous jobs: more would only compete for the interpreter."""
 _NEEDED = (LISTENING, SQL)
 """Optional parts of a driver that the engine uses."""
@@ -345,7 +345,7 @@ class ClientRuntime:
         if self._client.config.threads is None:
             slots = sum(producer.config.max_workers for producer in self.producers.values())
             threads = self.runner.threads
-            threads.most = max(threads.most, min(_MOST_THREADS, slots))
+            threads.most = max(threads.most, min(_MAX_THREADS, slots))
 
     async def _drain(self) -> None:
         """Wait for the jobs to end: first undisturbed, then cancelled, then not at all."""

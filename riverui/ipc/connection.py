@@ -14,7 +14,7 @@ import msgspec
 
 M = TypeVar("M")
 
-MOST_FRAME_BYTES = 128 * 1024 * 1024
+MAX_FRAME_BYTES = 128 * 1024 * 1024
 """Size limit of one message: four times the largest output of a job."""
 _LENGTH = struct.Struct("!I")
 
@@ -24,10 +24,10 @@ _encode = msgspec.msgpack.Encoder().encode
 def frame(message: object) -> bytes:
     """Encode a message as a frame; ValueError if it is too large."""
     encoded = _encode(message)
-    if len(encoded) > MOST_FRAME_BYTES:
+    if len(encoded) > MAX_FRAME_BYTES:
         raise ValueError(
             f"{len(encoded):,} bytes are too many for one message between processes: at most"
-            f" {MOST_FRAME_BYTES:,} fit."
+            f" {MAX_FRAME_BYTES:,} fit."
         )
     return _LENGTH.pack(len(encoded)) + encoded
 
@@ -50,7 +50,7 @@ class Frames(Generic[M]):
         if len(self._bytes) < _LENGTH.size:
             return None
         (size,) = _LENGTH.unpack_from(self._bytes)
-        if size > MOST_FRAME_BYTES:
+        if size > MAX_FRAME_BYTES:
             raise ValueError(f"a message of {size:,} bytes")
         end = _LENGTH.size + size
         if len(self._bytes) < end:

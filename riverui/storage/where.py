@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_MOST_CHARACTERS = 10_000
+_MAX_CHARACTERS = 10_000
 """Most characters of one condition: longer data should be in the named args."""
-_MOST_ARGS = 1_000
+_MAX_ARGS = 1_000
 """Most named args of one condition; a Postgres statement takes 65,535 parameters in all."""
 
 _TOKEN = re.compile(
@@ -41,14 +41,14 @@ class Where:
     named_args: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if len(self.sql) > _MOST_CHARACTERS:
+        if len(self.sql) > _MAX_CHARACTERS:
             raise ValueError(
-                f"a condition may have at most {_MOST_CHARACTERS:,} characters: pass values as"
+                f"a condition may have at most {_MAX_CHARACTERS:,} characters: pass values as"
                 " named args"
             )
-        if len(self.named_args) > _MOST_ARGS:
+        if len(self.named_args) > _MAX_ARGS:
             raise ValueError(
-                f"a condition may have at most {_MOST_ARGS:,} named args: a list counts as one"
+                f"a condition may have at most {_MAX_ARGS:,} named args: a list counts as one"
             )
         names = set(self._names())
         if missing := names - self.named_args.keys():

@@ -30,7 +30,7 @@ case when age(xmin) <= 0 then txid_status(@id::bigint - age(xmin)) = 'in progres
 """Whether the transaction with that id has written a row. Its savepoints have later ids of their
 own, and so have transactions that began later and have committed.
 """
-MOST_JOBS = 10_000
+MAX_JOBS = 10_000
 """Maximum jobs of one call: more than a test inserts, unless each job inserts another."""
 
 
@@ -57,7 +57,7 @@ async def drain(
     client: Client,
     workers: Workers | Worker[Any] | None = None,
     *,
-    most_jobs: int = MOST_JOBS,
+    most_jobs: int = MAX_JOBS,
     queue: str | None = None,
     raises: bool = False,
     with_scheduled: bool | datetime = False,
@@ -127,7 +127,7 @@ async def _waiting(
     async with client.driver.reading() as executor:
         where = await _own_jobs(client.driver, executor)
         rows = await executor.jobs.row_list(
-            JobSelectParams(states=states, queues=queues, where=where, limit=MOST_JOBS)
+            JobSelectParams(states=states, queues=queues, where=where, limit=MAX_JOBS)
         )
     due = [
         row

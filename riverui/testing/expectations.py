@@ -22,7 +22,7 @@ from riverui.testing.transaction import Database, client_of
 
 A = TypeVar("A")
 
-_MOST_JOBS = 10_000
+_MAX_JOBS = 10_000
 """Maximum jobs that a check reads: more than a test inserts."""
 
 
@@ -151,7 +151,7 @@ async def _rows(executor: Executor, kinds: Sequence[str]) -> Sequence[JobRow]:
     if not kinds:
         return []
     return await executor.jobs.row_list(
-        JobSelectParams(kinds=tuple(dict.fromkeys(kinds)), limit=_MOST_JOBS)
+        JobSelectParams(kinds=tuple(dict.fromkeys(kinds)), limit=_MAX_JOBS)
     )
 
 

@@ -42,7 +42,7 @@ from riverui.storage.connect import connect_sync
 from riverui.storage.interface import Executor, SyncDriver, TwoSidedDriver, at_once, entered
 from riverui.storage.memory.sync_driver import MemorySyncDriver
 from riverui.testing import expectations
-from riverui.testing.drain import MOST_JOBS, DrainResult, drained
+from riverui.testing.drain import MAX_JOBS, DrainResult, drained
 from riverui.testing.expectations import Expected, Options
 from riverui.testing.inline import (
     InlineSyncClient,
@@ -221,7 +221,7 @@ def drain(
     client: SyncClient,
     workers: Workers | Worker[Any] | None = None,
     *,
-    most_jobs: int = MOST_JOBS,
+    most_jobs: int = MAX_JOBS,
     queue: str | None = None,
     raises: bool = False,
     with_scheduled: bool | datetime = False,

@@ -35,7 +35,7 @@ REDACT_KEYS = (
 )
 """Keys whose values exports leave out by default."""
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 """Most processes of one server: each opens connections to the database."""
 
 _PATH_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
@@ -136,8 +136,8 @@ class ServeConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"port {self.port} is not between 0 and 65535")
-        if not 1 <= self.workers <= MOST_WORKERS:
-            raise ConfigError(f"workers {self.workers} is not between 1 and {MOST_WORKERS}")
+        if not 1 <= self.workers <= MAX_WORKERS:
+            raise ConfigError(f"workers {self.workers} is not between 1 and {MAX_WORKERS}")
         if self.max_connections < 1:
             raise ConfigError("max connections must be at least 1")
         _check_path("prefix", self.prefix)

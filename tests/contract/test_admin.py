@@ -125,8 +125,8 @@ async def test_delete_by_selection(driver: Driver) -> None:
     ids = await insert(driver, job("a", queue="other"), job("a", queue="other"), job("b"))
     await running(driver, job("a", queue="busy"))
     async with driver.transaction() as transaction:
-        deleted = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",), limit=1))
+        deleted = await transaction.jobs.delete_selected(JobSelectParams(kinds=("a",), limit=1))
         assert [row.id for row in deleted] == ids[:1]
-        deleted = await transaction.jobs.row_delete_many(JobSelectParams(kinds=("a",)))
+        deleted = await transaction.jobs.delete_selected(JobSelectParams(kinds=("a",)))
         assert [row.id for row in deleted] == ids[1:2]
         assert await transaction.jobs.row_get(ids[2]) is not None

@@ -8,9 +8,9 @@ import math
 import pytest
 
 from riverui.domain.json import (
+    MAX_CHANGES,
     MAX_DEPTH,
-    MOST_CHANGES,
-    MOST_VALUE,
+    MAX_VALUE,
     UnreadableJson,
     json_diff,
     read_json,
@@ -108,8 +108,8 @@ def test_what_cannot_be_read_is_compared_as_a_whole() -> None:
 
 def test_much_is_bounded() -> None:
     found = json_diff(json.dumps(list(range(30_000))), json.dumps(list(range(1, 30_001))))
-    assert len(found.changes) == MOST_CHANGES
+    assert len(found.changes) == MAX_CHANGES
     assert not found.complete
     (change,) = json_diff(json.dumps("x" * 9_999), '""').changes
     assert change.before is not None
-    assert len(change.before) == MOST_VALUE + 1
+    assert len(change.before) == MAX_VALUE + 1

@@ -393,7 +393,7 @@ class Vanishing(Feature):
     ) -> Sequence[JobRow]:
         rows = await do_inner(ends)
         for row in rows:
-            await executor.jobs.row_delete_many(_only(row.id))
+            await executor.jobs.delete_selected(_only(row.id))
         return rows
 
 

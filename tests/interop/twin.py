@@ -403,7 +403,7 @@ class Twin:
             "delete_many", count=params.limit, filter=_go_filter(params, theirs)
         )
         async with self.driver.autocommit() as executor:
-            rows = await executor.jobs.row_delete_many(
+            rows = await executor.jobs.delete_selected(
                 _with_ids(params, [self.jobs[job][1] for job in params.ids])
             )
         self._same_jobs(deleted.result, [row.id for row in rows], ordered=True)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from riverui.ipc.child_process import Channel
-from riverui.ipc.connection import MOST_FRAME_BYTES, Connection, Frames, frame
+from riverui.ipc.connection import MAX_FRAME_BYTES, Connection, Frames, frame
 
 
 class Note(msgspec.Struct, tag=True):
@@ -32,7 +32,7 @@ def test_messages_arrive_however_their_bytes_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [frame(Other(1)), b"\0\0\0\x03\xc1ab", (MOST_FRAME_BYTES + 1).to_bytes(4)]
+    "data", [frame(Other(1)), b"\0\0\0\x03\xc1ab", (MAX_FRAME_BYTES + 1).to_bytes(4)]
 )
 def test_what_is_no_message_is_an_error(data: bytes) -> None:
     frames: Frames[Note] = Frames(Note)
@@ -43,7 +43,7 @@ def test_what_is_no_message_is_an_error(data: bytes) -> None:
 
 def test_a_message_that_is_too_large_is_not_sent() -> None:
     with pytest.raises(ValueError, match="too many for one message"):
-        frame(Note("x" * MOST_FRAME_BYTES))
+        frame(Note("x" * MAX_FRAME_BYTES))
 
 
 def test_a_connection_ends_with_its_file() -> None:

@@ -555,7 +555,7 @@ def _engine() -> dict[str, Case]:
             {FINALIZED},
             400,
         ),
-        "delete rows": (lambda x: x.jobs.row_delete_many(everything), {KIND, PKEY}, 1200),
+        "delete rows": (lambda x: x.jobs.delete_selected(everything), {KIND, PKEY}, 1200),
     }
     for name, (call, indexes, reads) in calls.items():
         cases[name] = Case(call, indexes, reads)

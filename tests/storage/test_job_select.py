@@ -82,5 +82,5 @@ async def test_delete_passes_over_locked_jobs(driver: Driver, make: Make) -> Non
     async with driver.transaction() as transaction:
         await transaction.jobs.cancel_many([held])
         async with driver.autocommit() as executor:
-            rows = await executor.jobs.row_delete_many(JobSelectParams())
+            rows = await executor.jobs.delete_selected(JobSelectParams())
     assert [row.id for row in rows] == [free]

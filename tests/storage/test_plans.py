@@ -128,7 +128,7 @@ BY_BITMAP = {
     "workflow_list",
     "workflow_task_list",
 }
-_MOST_BATCHES = 64
+_MAX_BATCHES = 64
 """Parts of a hashed table that go through files: 64 of `work_mem` would be 256 MB."""
 DEFAULTS = "reset enable_seqscan; reset enable_bitmapscan; reset jit"
 
@@ -143,7 +143,7 @@ async def _check(url: str, case: Case, seen: Sequence[Statement], settings: str)
             await connection.execute((FOR_GIN if statement[0] in BY_BITMAP else settings).encode())
             for node in await _explain(connection, statement):
                 # Thousands where Postgres expects billions of rows; each takes time, though empty.
-                assert node.get("Hash Batches", 1) <= _MOST_BATCHES, (statement[0], node)
+                assert node.get("Hash Batches", 1) <= _MAX_BATCHES, (statement[0], node)
                 relation = node.get("Relation Name") or node.get("Index Name", "")
                 if not relation.startswith("river_job"):
                     continue

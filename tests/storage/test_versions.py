@@ -122,7 +122,7 @@ async def _work(driver: PostgresDriver, make: Make) -> None:
             row.id
         ]
         assert [
-            r.id for r in await executor.jobs.row_delete_many(JobSelectParams(queues=("w",)))
+            r.id for r in await executor.jobs.delete_selected(JobSelectParams(queues=("w",)))
         ] == [row.id]
         (row,) = await executor.work.get_available(fetch("x"))
         assert list(await executor.work.complete_many([row.id], [NOW])) == [row.id]

@@ -14,7 +14,7 @@ import pytest
 from riverui.web.assets import STATIC
 from riverui.web.view.chart_axes import Unit, time_ticks, value_axis, value_text
 from riverui.web.view.chart_data import Mark, Series, Shape, TimeChart
-from riverui.web.view.time_chart import MOST_COLUMNS, sparkline, time_chart
+from riverui.web.view.time_chart import MAX_COLUMNS, sparkline, time_chart
 from tests.web.html import Element, parse
 
 START = datetime(2026, 11, 22, 13, 57, tzinfo=UTC)
@@ -190,9 +190,9 @@ def test_texts_of_others_are_texts() -> None:
 
 
 def test_a_chart_has_no_more_columns_than_a_phone_can_show() -> None:
-    drawn(chart(bars(*range(MOST_COLUMNS))))
+    drawn(chart(bars(*range(MAX_COLUMNS))))
     with pytest.raises(ValueError, match="at most 120"):
-        time_chart(chart(bars(*range(MOST_COLUMNS + 1))))
+        time_chart(chart(bars(*range(MAX_COLUMNS + 1))))
 
 
 def test_a_sparkline_is_told_in_words_and_empty_without_values() -> None:

@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 60.0
 """Seconds to wait for a connection, and for each part of an answer: a list of the API may take half
 a minute.
 """
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 """Bytes of an answer: those of the API hold some 20 million characters at most."""
 _SHOWN = 200
 """Characters of an address or a reason that a message repeats."""
@@ -100,9 +100,9 @@ class RemoteApi:
             headers = {**headers, "Content-Type": "application/json"}
         connection.request(method, self._path + path, body, headers)
         answer = connection.getresponse()
-        read = answer.read(_MOST_BYTES + 1)
-        if len(read) > _MOST_BYTES:
-            raise ApiError(f"{self._shown} answered more than {_MOST_BYTES:,} bytes")
+        read = answer.read(_MAX_BYTES + 1)
+        if len(read) > _MAX_BYTES:
+            raise ApiError(f"{self._shown} answered more than {_MAX_BYTES:,} bytes")
         return Answer(
             status=answer.status,
             body=read,

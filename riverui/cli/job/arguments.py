@@ -14,7 +14,7 @@ from riverui.errors import ConfigError
 CHUNK = 1_000
 """Ids in one request: the API's limit."""
 
-_MOST_BIGINT = 2**63 - 1
+_MAX_BIGINT = 2**63 - 1
 """The highest id that a job can have."""
 
 in_state = click.option(
@@ -71,7 +71,7 @@ def _value(text: str) -> str:
 
 def job_id(text: str) -> int:
     """Return a job's id; raise ConfigError if the text is not one."""
-    if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _MOST_BIGINT:
+    if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _MAX_BIGINT:
         return int(text)
     raise ConfigError(f"{text[:40]!r} is not a job id: give a whole number, such as 9381022")
 

@@ -16,7 +16,7 @@ from riverui.errors import ConfigError
 if TYPE_CHECKING:
     import msgspec
 
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 """Characters that are read from standard input: more than the API's limit of args."""
 
 
@@ -60,7 +60,7 @@ def insert(
     River's.
     """
     if args == "-":
-        args = sys.stdin.read(_MOST_BYTES)
+        args = sys.stdin.read(_MAX_BYTES)
     body: dict[str, Any] = {
         "kind": kind,
         "args": _json("ARGS", args or "{}"),

@@ -83,7 +83,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     configure_logging(format=config.log_format, level=config.log_level)
     served = ServedDashboard(
         config=config,
-        dashboard=dashboard_config,
+        dashboard_config=dashboard_config,
         database_url=url,
         database_url_read=with_password_file(read, values) if read else None,
         hosts=None if config.authenticated or config.no_auth else _local_hosts(config),

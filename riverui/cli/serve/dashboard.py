@@ -26,7 +26,7 @@ class ServedDashboard:
     """The settings of one dashboard and of the server around it."""
 
     config: ServeConfig
-    dashboard: DashboardConfig
+    dashboard_config: DashboardConfig
     database_url: str | None
     """None leaves it to libpq's `PG*` variables."""
     hosts: frozenset[str] | None
@@ -47,9 +47,9 @@ class ServedDashboard:
         def connected(url: str | None) -> Driver:
             return connect(
                 url,
-                action_timeout=self.dashboard.action_timeout,
+                action_timeout=self.dashboard_config.action_timeout,
                 dashboard=name,
-                page_timeout=self.dashboard.page_timeout,
+                page_timeout=self.dashboard_config.page_timeout,
                 schema=self.schema,
             )
 
@@ -66,7 +66,7 @@ class ServedDashboard:
         app = build_app(
             driver,
             sign_in,
-            self.dashboard,
+            self.dashboard_config,
             pilot=LatePilot(plain_pilot),
             options=AppOptions(
                 close_driver=True,
@@ -83,7 +83,7 @@ class ServedDashboard:
 
     def log_missing_key(self) -> None:
         """Log the consequences if RIVERUI_SECRET_KEY is not set."""
-        if self.dashboard.secret_key is None:
+        if self.dashboard_config.secret_key is None:
             log.info(
                 "RIVERUI_SECRET_KEY is not set: viewers' preferences and open forms are lost when"
                 " this process ends, and are not shared with other %s",

@@ -44,8 +44,9 @@ def serve_workers(served: ServedDashboard) -> None:
     served = replace(
         served,
         # All workers must accept what one of them has signed.
-        dashboard=replace(
-            served.dashboard, secret_key=served.dashboard.secret_key or secrets.token_urlsafe(32)
+        dashboard_config=replace(
+            served.dashboard_config,
+            secret_key=served.dashboard_config.secret_key or secrets.token_urlsafe(32),
         ),
         failures=(_shared(), _shared(), _shared()),
     )

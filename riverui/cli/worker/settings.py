@@ -12,7 +12,7 @@ from riverui.cli.settings import SETTINGS, Setting, Values
 from riverui.errors import ConfigError
 from riverui.web.config import LOG_FORMATS, LOG_LEVELS
 
-_MOST_PROCESSES = 256
+_MAX_PROCESSES = 256
 """More than machines have processors: each process has some five connections to the database."""
 _SIZE = re.compile(r"(\d{1,9})\s*([kmg])i?b?", re.IGNORECASE | re.ASCII)
 _SHIFTS = {"k": 10, "m": 20, "g": 30}
@@ -170,8 +170,8 @@ class WorkerConfig:
         return self.processes > 1 or self.max_jobs is not None or self.max_memory is not None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.processes <= _MOST_PROCESSES:
-            raise ConfigError(f"processes must be from 1 to {_MOST_PROCESSES}")
+        if not 1 <= self.processes <= _MAX_PROCESSES:
+            raise ConfigError(f"processes must be from 1 to {_MAX_PROCESSES}")
         if self.max_jobs is not None and self.max_jobs < 1:
             raise ConfigError("max jobs must be 1 or more")
         if self.supervised and not hasattr(os, "fork"):
@@ -213,7 +213,7 @@ def _processes(values: Values) -> int:
         # With asyncio and msgspec, which `riverui --help` does without.
         from riverui.ipc.child_process import processors
 
-        return min(processors(), _MOST_PROCESSES)
+        return min(processors(), _MAX_PROCESSES)
     return values.number("processes")
 
 

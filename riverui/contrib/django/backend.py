@@ -32,7 +32,7 @@ from riverui.errors import ConfigError, NotFound
 
 _ERRORS = "django_errors"
 """The metadata key with the classes of the exceptions of a job's attempts."""
-_MOST_ERRORS = 100
+_MAX_ERRORS = 100
 """Maximum classes that are stored: four times River's default of attempts."""
 
 _OPTIONS = frozenset({"max_attempts", "tags"})
@@ -149,7 +149,7 @@ class _TaskWorker(Worker[Any]):
         before = job.metadata_dict.get(_ERRORS)
         classes = dict(before) if isinstance(before, dict) else {}
         classes[str(job.attempt)] = f"{kind.__module__}.{kind.__qualname__}"
-        metadata_set(_ERRORS, dict(list(classes.items())[-_MOST_ERRORS:]))
+        metadata_set(_ERRORS, dict(list(classes.items())[-_MAX_ERRORS:]))
         self._finished(result, TaskResultStatus.FAILED, None)
 
     def _finished(self, result: Any, status: Any, value: Any) -> None:

@@ -53,7 +53,7 @@ __all__ = [
 
 A = TypeVar("A")
 
-_MOST_WORKED = 1_000
+_MAX_WORKED = 1_000
 """Maximum jobs of `work_jobs`: more than a test inserts, unless jobs insert one another."""
 
 
@@ -99,8 +99,8 @@ def work_jobs(
     seen: set[int] = set()
     while row := _next(tuple(known), tuple(queues), seen):
         seen.add(row.id)
-        if len(results) >= _MOST_WORKED:
-            raise AssertionError(f"River: after {_MOST_WORKED:,} jobs there are still some due.")
+        if len(results) >= _MAX_WORKED:
+            raise AssertionError(f"River: after {_MAX_WORKED:,} jobs there are still some due.")
         result = async_to_sync(_work)(operations, chosen.client_config(), workers, row)
         results.append(result)
         if result.error is not None and raise_errors:
@@ -111,7 +111,7 @@ def work_jobs(
 def _next(kinds: tuple[str, ...], queues: tuple[str, ...], seen: Collection[int]) -> JobRow | None:
     """Return the next job; None if no further one is due."""
     states = (JobState.AVAILABLE, JobState.RETRYABLE, JobState.SCHEDULED)
-    params = JobSelectParams(kinds=kinds, queues=queues, states=states, limit=_MOST_WORKED)
+    params = JobSelectParams(kinds=kinds, queues=queues, states=states, limit=_MAX_WORKED)
     now = datetime.now(UTC)
     rows = at_once(_executor().jobs.row_list(params)) if kinds else ()
     due = (row for row in rows if row.scheduled_at <= now and row.id not in seen)

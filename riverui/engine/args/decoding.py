@@ -39,7 +39,7 @@ Reader = Callable[[Any], Any]
 
 _MISSING: Any = object()
 """Stands for a missing key, which is not the same as null."""
-_MOST_SHOWN = 80
+_MAX_SHOWN = 80
 """Characters of a rejected value in the message: enough to recognize it."""
 
 
@@ -167,7 +167,7 @@ def _text(parse: Callable[[str], Any], name: str) -> Reader:
         try:
             return parse(value)
         except (ValueError, InvalidOperation):
-            raise Unfit(f"expected {name}, got {value[:_MOST_SHOWN]!r}") from None
+            raise Unfit(f"expected {name}, got {value[:_MAX_SHOWN]!r}") from None
 
     return read
 
@@ -244,7 +244,7 @@ def _one_of(choices: Mapping[Any, Any]) -> Reader:
             return known[type(value), value]
         except (KeyError, TypeError):
             names = ", ".join(repr(name) for name in choices)
-            raise Unfit(f"expected one of {names}, got {str(value)[:_MOST_SHOWN]!r}") from None
+            raise Unfit(f"expected one of {names}, got {str(value)[:_MAX_SHOWN]!r}") from None
 
     return read
 

@@ -16,7 +16,7 @@ KIND = "kind"
 """The attribute that names the kind of a job; a field of this name with a default is not an arg."""
 
 
-_MOST_TYPES = 1024
+_MAX_TYPES = 1024
 """Types remembered for each function: more than programs have, so that only types made at run time
 are ever dropped.
 """
@@ -28,7 +28,7 @@ class Unique:
 
 def per_type(function: Callable[[Any], T]) -> Callable[[Any], T]:
     """Cache a function's result for each type."""
-    return lru_cache(maxsize=_MOST_TYPES)(function)
+    return lru_cache(maxsize=_MAX_TYPES)(function)
 
 
 class StructKind(Enum):

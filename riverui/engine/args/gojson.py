@@ -293,7 +293,7 @@ def _alongside(dumped: Any, original: Any) -> str:
     Other values keep the library's own form, which its reader accepts.
     """
     if isinstance(dumped, dict):
-        pairs = (_struct_pairs if struct_kind(type(original)) else _dict_pairs)(dumped, original)
+        pairs = (_struct_items if struct_kind(type(original)) else _sorted_items)(dumped, original)
         texts = []
         for key, inner, was in pairs:
             try:
@@ -310,8 +310,8 @@ def _alongside(dumped: Any, original: Any) -> str:
     return text_of(dumped)
 
 
-def _struct_pairs(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, Any, Any]]:
-    """Yield key, value and original value in the struct's order, without the kind."""
+def _struct_items(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, Any, Any]]:
+    """Yield each key, its dumped and its original value in the struct's order, without the kind."""
     attributes = {field.name: field.attribute for field in fields_of(type(original))}
     for key, inner in dumped.items():
         if key in attributes:
@@ -320,8 +320,8 @@ def _struct_pairs(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, 
             yield key, inner, None
 
 
-def _dict_pairs(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, Any, Any]]:
-    """Return key, value and original value, by key."""
+def _sorted_items(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, Any, Any]]:
+    """Return each key, its dumped and its original value, sorted by key."""
     same = isinstance(original, Mapping) and len(original) == len(dumped)
     originals = dict(zip(dumped, original.values() if same else dumped.values(), strict=True))
     return ((key, dumped[key], originals[key]) for key in sorted(dumped))

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 from riverui.domain.retries import Retry
 from riverui.domain.sealed_args import OpenedArgs
-from riverui.domain.values import MOST_KIND_CHARACTERS
+from riverui.domain.values import MAX_KIND_CHARACTERS
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
 from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind
@@ -133,7 +133,7 @@ class ReadAgain:
 def kind_of(args: object) -> str:
     """Return the kind of args, or of a type of args; ArgsError if River would reject it."""
     kind = getattr(args, KIND, None)
-    if type(kind) is str and 0 < len(kind) <= MOST_KIND_CHARACTERS:
+    if type(kind) is str and 0 < len(kind) <= MAX_KIND_CHARACTERS:
         return kind
     return _kind(args, kind)
 
@@ -145,10 +145,10 @@ def _kind(args: object, kind: object) -> str:
         field = getattr(args, "model_fields", {}).get(KIND)
         kind = None if field is None else field.get_default()
     if isinstance(kind, str):
-        if 0 < len(kind) <= MOST_KIND_CHARACTERS:
+        if 0 < len(kind) <= MAX_KIND_CHARACTERS:
             return str.__str__(kind)
         raise ArgsError(
-            f"the kind of {cls.__name__} must have 1 to {MOST_KIND_CHARACTERS} characters"
+            f"the kind of {cls.__name__} must have 1 to {MAX_KIND_CHARACTERS} characters"
         )
     if isinstance(getattr(args, "args_type", None), type):
         raise ArgsError(

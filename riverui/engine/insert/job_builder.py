@@ -45,7 +45,7 @@ from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
 from riverui.storage.interface.insert_rows import rows_like, unique_rows_like
 
-_MOST_QUEUES = 1_000
+_MAX_QUEUES = 1_000
 """Queues whose wake-ups are remembered before old ones are dropped: more than programs have, unless
 they generate names.
 """
@@ -68,7 +68,7 @@ class NotifyLimiter:
         sent = self._sent.get(queue)
         if sent is not None and now - sent <= self._cooldown:
             return False
-        if len(self._sent) >= _MOST_QUEUES:
+        if len(self._sent) >= _MAX_QUEUES:
             # A copy, as other threads of a SyncClient may add to it.
             sent_so_far = list(self._sent.items())
             self._sent = {name: at for name, at in sent_so_far if now - at <= self._cooldown}

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
-from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
+from riverui.domain.values import MAX_KIND_CHARACTERS, is_kind
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.errors import ConfigError
@@ -50,7 +50,7 @@ class PeriodicJob:
             raise ConfigError("A periodic job needs a schedule and a function that makes the job.")
         if self.id is not None and not is_kind(self.id):
             raise ConfigError(
-                f"{self.id!r} is not a valid periodic job id: use 2 to {MOST_KIND_CHARACTERS}"
+                f"{self.id!r} is not a valid periodic job id: use 2 to {MAX_KIND_CHARACTERS}"
                 " letters, digits and underscores, after the first also -[]<>/.·:+"
             )
 

@@ -42,7 +42,7 @@ _CHECK_INDEXES_SECONDS = 60.0
 """Seconds between two checks whether a partition's index was created or dropped."""
 _LOST_SECONDS = 1.0
 """Seconds for which jobs are left out that another client was taking: it has finished by then."""
-_MOST_LOST = 10_000
+_MAX_LOST = 10_000
 """Most such jobs that are left out at a time: with more, the next fetch waits for the cooldown."""
 _PER_KEY = 20
 """Most jobs of one key per read by index: there may be a thousand keys."""
@@ -267,7 +267,7 @@ class CandidateFetch:
         self._claimed = {candidate.id: candidate for candidate in chosen}
         self.tried = tuple(self._claimed)
         rows = await candidates.job_claim(params, self.tried)
-        if len(rows) < len(self.tried) and len(self._lost) < _MOST_LOST:
+        if len(rows) < len(self.tried) and len(self._lost) < _MAX_LOST:
             lost = self._claimed.keys() - {row.id for row in rows}
             self._lost |= dict.fromkeys(lost, time.monotonic() + _LOST_SECONDS)
             self._loses = True

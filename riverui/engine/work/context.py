@@ -17,7 +17,7 @@ from riverui.engine.work.worker import A, Job, retry_for
 from riverui.errors import AttemptLost, NotFound, OutsideJob
 from riverui.storage.interface.engine_params import JobSetStateParams
 
-MOST_OUTPUT_BYTES = 32 * 1024 * 1024
+MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """River's limit for a job's output, as JSON."""
 RESERVED = "river:"
 """Prefix of River's own metadata keys."""
@@ -117,9 +117,9 @@ def record_output(value: Any) -> None:
     """
     attempt = _unended_attempt()
     text = json_text(value)
-    if len(text) > MOST_OUTPUT_BYTES // 4 and (size := len(text.encode())) > MOST_OUTPUT_BYTES:
+    if len(text) > MAX_OUTPUT_BYTES // 4 and (size := len(text.encode())) > MAX_OUTPUT_BYTES:
         raise ValueError(
-            f"The output has {size:,} bytes: at most {MOST_OUTPUT_BYTES:,} can be recorded."
+            f"The output has {size:,} bytes: at most {MAX_OUTPUT_BYTES:,} can be recorded."
         )
     attempt.update(OUTPUT, text)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.work.outcome import Outcome, error_text, trace_of
 
-_MOST_CHARACTERS = 500
+_MAX_CHARACTERS = 500
 """Characters of an error's message in one line, so that lines stay readable; the traceback has all
 of it.
 """
@@ -73,4 +73,4 @@ def _one_line(error: BaseException) -> str:
     lines.
     """
     text = " ".join(error_text(error).split())
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

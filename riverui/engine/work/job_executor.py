@@ -43,7 +43,7 @@ _TURN = 0.002
 """Seconds of one turn of the event loop that starting jobs may take, as everything else waits."""
 _FIRST_TASKS = 8
 """Tasks that start in the first turn, before it is known how long their first steps take."""
-_MOST_GROWTH = 8
+_MAX_GROWTH = 8
 """Maximum factor by which more start in the next turn: a thousand quick ones need four turns."""
 
 
@@ -156,7 +156,7 @@ class JobExecutor:
             waiting, now = self._waiting, time.perf_counter()
             if self._turned_at is not None:
                 fit = int(self._at_once * _TURN / max(now - self._turned_at, 1e-6))
-                self._at_once = max(1, min(fit, _MOST_GROWTH * self._at_once))
+                self._at_once = max(1, min(fit, _MAX_GROWTH * self._at_once))
             for _ in range(min(self._at_once, len(waiting))):
                 attempt = waiting.popleft()
                 attempt.task = asyncio.Task(self._run(attempt), loop=self._loop)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import Attempt
 
-_MOST_KINDS = 5
+_MAX_KINDS = 5
 """Kinds of jobs that a warning names: the most frequent are the most likely causes."""
 
 
@@ -34,5 +34,5 @@ async def watch_loop(
                 " synchronous worker would run in a thread), or other code of the program; async"
                 " jobs running: %s",
                 late,
-                ", ".join(kind for kind, _ in kinds.most_common(_MOST_KINDS)) or "none now",
+                ", ".join(kind for kind, _ in kinds.most_common(_MAX_KINDS)) or "none now",
             )

@@ -21,7 +21,7 @@ from riverui.engine.spans import SCHEDULER_INTERVAL
 from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
 from riverui.storage.interface.engine_params import JobSetStateParams
 
-MOST_ERROR = 100_000
+MAX_ERROR = 100_000
 """Characters kept of an error's message, and of its traceback: `errors` has both for every attempt,
 and is read as a whole.
 """
@@ -241,7 +241,7 @@ def trace_text(error: BaseException) -> str:
         return ""
 
 
-def make_storable(text: str, most: int = MOST_ERROR) -> str:
+def make_storable(text: str, most: int = MAX_ERROR) -> str:
     """Return a text that Postgres can store: without NUL and lone surrogates, and without its
     middle if it is longer than `most`.
     """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from riverui.engine.hooks import Extensions, Hook, Middleware, settle
 from riverui.engine.work import django_connections
 from riverui.engine.work.attempt import Attempt, Cause, Work
-from riverui.engine.work.resumable import keeping_progress
+from riverui.engine.work.resumable import with_saved_progress
 from riverui.engine.work.worker import Job, Worker, WorkUnit
 from riverui.engine.work.worker_settings import hard_seconds_of, middleware_of, timeout_of
 from riverui.errors import JobTimedOut
@@ -57,7 +57,7 @@ def pipeline(
         work = _with_begins(begins, work)
     for middleware in reversed((*extensions.work, *own.work)):
         work = _within(middleware, work)
-    work = keeping_progress(work)
+    work = with_saved_progress(work)
     if callable(unit.worker.middleware):
         return _within_chosen(unit.worker, work)
     for middleware in reversed(unit.worker.middleware):

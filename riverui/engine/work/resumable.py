@@ -91,8 +91,8 @@ async def resumable_set_step_cursor_tx(tx: object, job: Job[A], cursor: Any) -> 
     return await _set_step_tx(tx, job, {_progress().step: json.loads(json_text(cursor))})
 
 
-def keeping_progress(work: Work) -> Work:
-    """Return work that keeps an attempt's progress for the next one unless it succeeds."""
+def with_saved_progress(work: Work) -> Work:
+    """Return `work` wrapped so that an attempt that fails saves its progress for the next one."""
 
     async def kept(attempt: Attempt) -> None:
         try:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 
-_MOST_JOBS = 1_000
+_MAX_JOBS = 1_000
 """Most jobs set aside at a time: with more, something else is wrong."""
-_MOST_LOGGED = 10_000
+_MAX_LOGGED = 10_000
 """Ids that are remembered as logged: 1 MB."""
 _ROWS_FAULT = ("22", "23", "38", "39", "44", "54", "P0", "XX")
 """Classes of SQLSTATE that one row can cause: invalid values, constraints, triggers, limits,
@@ -53,7 +53,7 @@ class SetAside:
     @property
     def full(self) -> bool:
         """Whether no more jobs can be set aside."""
-        return len(self._until) >= _MOST_JOBS
+        return len(self._until) >= _MAX_JOBS
 
     def add(self, job_id: int, error: Exception) -> None:
         """Exclude a job for a while, and log why unless it was logged before."""
@@ -64,7 +64,7 @@ class SetAside:
         """Log that a job cannot be processed, unless it was logged before."""
         if job_id in self._logged:
             return
-        if len(self._logged) >= _MOST_LOGGED:
+        if len(self._logged) >= _MAX_LOGGED:
             self._logged.clear()
         self._logged.add(job_id)
         self._logger.error(

@@ -28,7 +28,7 @@ from typing import (
 )
 
 from riverui.domain.retries import Retry
-from riverui.domain.values import MOST_KIND_CHARACTERS, is_kind
+from riverui.domain.values import MAX_KIND_CHARACTERS, is_kind
 from riverui.engine.args.decoding import reader
 from riverui.engine.args.job_args import ReadAgain, SameInsertOpts
 from riverui.engine.insert.checks import check_opts
@@ -342,7 +342,7 @@ def _checked_kind(name: str, kind: str | None) -> str:
         return chosen
     raise ConfigError(
         f"{name}: {chosen!r} cannot be a kind: give one, as `@workers.task(kind=…)`, of 2 to"
-        f" {MOST_KIND_CHARACTERS} letters, digits and underscores, after the first also -[]<>/.·:+"
+        f" {MAX_KIND_CHARACTERS} letters, digits and underscores, after the first also -[]<>/.·:+"
     )
 
 

@@ -15,7 +15,7 @@ from riverui.storage.interface import Driver
 
 _REMEMBERED_SECONDS = 60.0
 """How long a job counts as waited for: programs that wait repeat it in half the time."""
-_MOST = 10_000
+_MAX_JOBS = 10_000
 """Most jobs that are remembered, about a megabyte; the oldest are forgotten, and found by polls."""
 
 
@@ -41,7 +41,7 @@ class WantedEnds:
     def want(self, message: Mapping[str, Any]) -> None:
         """Remember the jobs that a notification names."""
         until = self._clock() + _REMEMBERED_SECONDS
-        for job_id in ids_of(message)[-_MOST:]:
+        for job_id in ids_of(message)[-_MAX_JOBS:]:
             self.ids.pop(job_id, None)
             self.ids[job_id] = until
         self._forget()
@@ -75,6 +75,6 @@ class WantedEnds:
         now, wanted = self._clock(), self.ids
         while wanted:
             oldest = next(iter(wanted))
-            if wanted[oldest] > now and len(wanted) <= _MOST:
+            if wanted[oldest] > now and len(wanted) <= _MAX_JOBS:
                 break
             del wanted[oldest]

@@ -37,7 +37,7 @@ class JobCancel(Exception):
 
 
 class JobSnooze(Exception):
-    """Raise it in a job to work it later, without using up an attempt."""
+    """Raise this in a job to have it worked again later, without using up an attempt."""
 
     def __init__(self, duration: timedelta) -> None:
         if not isinstance(duration, timedelta):

@@ -34,7 +34,7 @@ class WorkerSettings(Protocol):
         ...
 
 
-MOST_IN_BATCH = 10_000
+MAX_IN_BATCH = 10_000
 """Most jobs that are worked together, as all of them and their errors are in memory."""
 _LEAST_POLL = timedelta(milliseconds=10)
 """Minimum time between two fetches for a batch, as each is a statement."""
@@ -69,8 +69,8 @@ class BatchSettings:
 def batch_settings(worker: Any, args_type: type[Any], name: str) -> BatchSettings:
     """Return how a worker gathers its batches; ConfigError for invalid settings."""
     count, by_args = worker.max_count, worker.by_args
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_IN_BATCH:
-        raise ConfigError(f"{name}.max_count must be a whole number from 1 to {MOST_IN_BATCH:,}.")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_IN_BATCH:
+        raise ConfigError(f"{name}.max_count must be a whole number from 1 to {MAX_IN_BATCH:,}.")
     if not isinstance(worker.max_delay, timedelta) or worker.max_delay < _NOTHING:
         raise ConfigError(f"{name}.max_delay must be a timedelta that is not negative.")
     if not isinstance(worker.poll_interval, timedelta) or worker.poll_interval < _LEAST_POLL:

@@ -12,7 +12,7 @@ from riverui.domain.json import read_object
 from riverui.domain.partitions import Partition, PartitionConfig
 from riverui.errors import ConfigError
 
-MOST_SLOTS = 2**31 - 1
+MAX_SLOTS = 2**31 - 1
 """A limit's largest number, as in River UI."""
 METADATA_KEY = "concurrency"
 """Where a queue's metadata holds limits that override those of the clients (River UI's key)."""
@@ -37,7 +37,7 @@ class ConcurrencyConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ConfigError(f"{name} must be a whole number.")
-            if not 0 <= value <= MOST_SLOTS:
+            if not 0 <= value <= MAX_SLOTS:
                 raise ConfigError(f"{name} must be a whole number from 0 (no limit) on.")
         if not isinstance(self.partition, Partition):
             raise ConfigError("partition must be a PartitionConfig.")

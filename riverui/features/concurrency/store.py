@@ -103,7 +103,7 @@ _ATTEMPTED_BY = Fragment("job_attempted_by")
 _DEAD_AT_ONCE = 1_000
 """Clients whose slots one statement frees: more than die together."""
 _FIRST = Fragment("limit_first")
-_MOST_CLIENTS = 50
+_MAX_CLIENTS = 50
 """Clients of one key that are named: those with the most slots."""
 _SLOTS = Fragment("limit_slots")
 _UNKNOWN_SECONDS = 600.0
@@ -279,4 +279,4 @@ def _clients(leases: str) -> Mapping[str, int]:
         for holder, count in read_object(leases).items()
         if type(count) is int
     ]
-    return dict(sorted(slots, key=lambda item: (-item[1], item[0]))[:_MOST_CLIENTS])
+    return dict(sorted(slots, key=lambda item: (-item[1], item[0]))[:_MAX_CLIENTS])

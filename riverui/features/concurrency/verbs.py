@@ -10,17 +10,16 @@ from datetime import datetime, timedelta
 
 from riverui.actions import queues
 from riverui.domain.json import read_object
-from riverui.domain.queues import QueueRow
+from riverui.domain.queues import ProducerRow, QueueRow
 from riverui.errors import ConfigError
 from riverui.features.concurrency.domain import METADATA_KEY, ConcurrencyConfig, override_of
 from riverui.features.concurrency.store import LimitedProducer, LimitRow, LimitStore
-from riverui.features.workflows.domain.workflows import ProducerRow
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.tables import MISSING, installed
 
-_MOST_PRODUCERS = 500
+_MAX_PRODUCERS = 500
 """Clients of one queue that are read: more than work any."""
-_MOST_ROWS = 10_000
+_MAX_ROWS = 10_000
 """Keys of a queue that are read to find the fullest: some 10 ms."""
 _STALE = timedelta(minutes=5)
 """Time since a client's last report after which it counts as stopped: River's figure."""
@@ -70,7 +69,7 @@ async def read(
     partitions: Sequence[LimitRow] = ()
     if not missing:
         limits = LimitStore(executor)
-        partitions = await limits.limit_list(queue.name, cap=_MOST_ROWS, limit=limit + 1)
+        partitions = await limits.limit_list(queue.name, cap=_MAX_ROWS, limit=limit + 1)
         producers = await limited(executor, queue, now=now)
     return QueueConcurrency(
         override=override,
@@ -114,7 +113,7 @@ async def remove_override(
 async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:
     """Return the clients that have recently reported how they work a limited queue."""
     found = await LimitStore(executor).limited_producer_list(
-        queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
+        queue.name, updated_after=now - _STALE, limit=_MAX_PRODUCERS
     )
     return list(found)
 

@@ -12,7 +12,7 @@ from riverui.domain.jobs import JobListRow, JobRow, JobShowRow
 
 DELETED_BY = "riverui:deleted_by"
 """The metadata key that names who deleted a kept job."""
-MOST_DELETED_BY = 200
+MAX_DELETED_BY = 200
 """Longest name under that key, in characters."""
 
 

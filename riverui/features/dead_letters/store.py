@@ -20,7 +20,7 @@ from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
 from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, LockTimeout
 from riverui.features.dead_letters.domain import (
-    MOST_DELETED_BY,
+    MAX_DELETED_BY,
     DeadJob,
     DeadJobDeath,
     DeadJobListRow,
@@ -113,7 +113,7 @@ class DeadLetterStore(Store):
         already has (KEPT).
         """
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
-        values = {"ids": possible, "user": user.replace("\0", "")[:MOST_DELETED_BY]}
+        values = {"ids": possible, "user": user.replace("\0", "")[:MAX_DELETED_BY]}
         try:
             rows = await self._sql.guarded("dead_job_keep_many", values)
         except LockTimeout:
@@ -130,7 +130,7 @@ class DeadLetterStore(Store):
         """
         values = {
             "died_at": instant(died_at),
-            "user": user.replace("\0", "")[:MOST_DELETED_BY],
+            "user": user.replace("\0", "")[:MAX_DELETED_BY],
             "limit": limit,
         }
         return [row.id for row in (await self._sql.rows("dead_job_deleted_list", values)).records()]

@@ -6,9 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-MOST_SCHEDULE = 200
+MAX_SCHEDULE = 200
 """Longest schedule expression, in characters; useful ones need about a hundred."""
-MOST_USER = 200
+MAX_USER = 200
 """Longest name of the user who changed something, in characters."""
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from riverui.errors import BadRequest, ConfigError, NotFound, SchemaMissing
 from riverui.features.durable_periodic.domain import (
-    MOST_SCHEDULE,
-    MOST_USER,
+    MAX_SCHEDULE,
+    MAX_USER,
     DurablePeriodicRow,
     PeriodicChange,
 )
@@ -79,7 +79,7 @@ async def change(
     try:
         async with driver.transaction(timeout=time_limit) as transaction:
             row = await DurablePeriodicStore(transaction).durable_periodic_change(
-                id, verb.change, schedule=schedule, user=user[:MOST_USER]
+                id, verb.change, schedule=schedule, user=user[:MAX_USER]
             )
     except SchemaMissing:
         raise BadRequest(
@@ -91,8 +91,8 @@ async def change(
 
 
 def _check(schedule: str) -> None:
-    if len(schedule) > MOST_SCHEDULE:
-        raise BadRequest(f"A schedule may have at most {MOST_SCHEDULE} characters.")
+    if len(schedule) > MAX_SCHEDULE:
+        raise BadRequest(f"A schedule may have at most {MAX_SCHEDULE} characters.")
     # Imports cronsim, which no other page needs.
     from riverui.domain.schedules import CronSchedule
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from riverui.domain.jobs import JobState
-from riverui.features.error_groups.domain.fingerprints import MOST_ERROR, MOST_TRACE
+from riverui.features.error_groups.domain.fingerprints import MAX_ERROR, MAX_TRACE
 from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
 from riverui.storage.postgres.browse.rows import go_time
 from riverui.storage.store import Store
@@ -38,7 +38,7 @@ class FailedJobStore(Store):
         """Return the error of the last attempt of each of these jobs, without those that are no
         longer failed. Messages are cut to 2,000 characters, traces to some 8,000.
         """
-        values = {"ids": list(ids), "error_length": MOST_ERROR, "trace_length": MOST_TRACE}
+        values = {"ids": list(ids), "error_length": MAX_ERROR, "trace_length": MAX_TRACE}
         return [
             JobErrorRow(
                 id=row.id,

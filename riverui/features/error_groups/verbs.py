@@ -18,13 +18,13 @@ from riverui.storage.interface import Driver
 
 RIGHT = "errors.manage"
 """The right to decide."""
-MOST_REASON = 500
+MAX_REASON = 500
 """Longest reason, in characters: a sentence or two."""
-MOST_RELEASE = 100
+MAX_RELEASE = 100
 """Longest name of a release, in characters; the same as for releases that jobs name."""
-MOST_RELEASES = 100
+MAX_RELEASES = 100
 """Releases that are stored as having failed before."""
-MOST_NUMBER = 2**40
+MAX_NUMBER = 2**40
 """Failed jobs, within an hour or in all: more than will occur."""
 
 
@@ -57,7 +57,7 @@ class ErrorVerb:
 
 
 def _resolve(group: ErrorGroup, asked: Asked) -> ErrorDecision:
-    old = tuple(group.releases)[:MOST_RELEASES] if asked.release else ()
+    old = tuple(group.releases)[:MAX_RELEASES] if asked.release else ()
     return ErrorDecision(
         state=ErrorState.RESOLVED, reason=asked.reason, release=asked.release, old_releases=old
     )
@@ -129,22 +129,22 @@ async def apply(
     number.
     """
     for name, text, most in (
-        ("reason", asked.reason, MOST_REASON),
-        ("release", asked.release, MOST_RELEASE),
+        ("reason", asked.reason, MAX_REASON),
+        ("release", asked.release, MAX_RELEASE),
     ):
         if len(text) > most:
             raise BadRequest(f"The {name} takes at most {most} characters.")
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
             raise BadRequest(f"The {name} holds a character that cannot be stored.")
     for name, number in (("rate", asked.until_rate), ("total", asked.until_total)):
-        if number is not None and not 1 <= number <= MOST_NUMBER:
+        if number is not None and not 1 <= number <= MAX_NUMBER:
             raise BadRequest(f"The {name} must be a whole number from 1 on.")
     decision = verb.decide(group, asked)
     async with driver.transaction(timeout=time_limit) as transaction:
         await ErrorGroupStore(transaction).error_group_decide(
-            sighting(group), decision, username=username[:MOST_USER]
+            sighting(group), decision, username=username[:MAX_USER]
         )
 
 
-MOST_USER = 200
+MAX_USER = 200
 """Longest stored name of the user who decided, in characters."""

@@ -18,15 +18,15 @@ from riverui.domain.json import ODD_VALUE
 from riverui.domain.partitions import Partition
 from riverui.errors import ConfigError
 
-MOST_WEIGHTS = 10_000
+MAX_WEIGHTS = 10_000
 """Most keys with a weight of their own: each process keeps them in memory."""
-MOST_RATIO = 1_000
+MAX_RATIO = 1_000
 """Most times that the largest weight may be the smallest: so many jobs of a key are dealt
 at once.
 """
-_MOST_REPORTED = 20
+_MAX_REPORTED = 20
 """Most weights reported in heartbeats; of more, only that there are weights."""
-_MOST_OWED = 10_000
+_MAX_OWED = 10_000
 """Most keys that are owed jobs: those of the last few fetches."""
 _NEARLY = 1e-9
 """The rounding error of a sum, as part of a job: three thirds are one."""
@@ -51,24 +51,24 @@ class FairShare:
     def __post_init__(self) -> None:
         if not isinstance(self.partition, Partition) or self.partition.whole:
             raise ConfigError("fair_share: partition must name args or set by_kind.")
-        if not isinstance(self.weights, Mapping) or len(self.weights) > MOST_WEIGHTS:
-            raise ConfigError(f"fair_share: weights must be a dict of at most {MOST_WEIGHTS:,}.")
+        if not isinstance(self.weights, Mapping) or len(self.weights) > MAX_WEIGHTS:
+            raise ConfigError(f"fair_share: weights must be a dict of at most {MAX_WEIGHTS:,}.")
         all_weights = [*self.weights.values(), self.default_weight]
         for weight in all_weights:
             if isinstance(weight, bool) or not isinstance(weight, int | float):
                 raise ConfigError(f"fair_share: a weight must be a number, not {weight!r}.")
             if not isfinite(weight) or weight <= 0:
                 raise ConfigError(f"fair_share: a weight must be above 0, not {weight!r}.")
-        if max(all_weights) > MOST_RATIO * min(all_weights):
+        if max(all_weights) > MAX_RATIO * min(all_weights):
             raise ConfigError(
-                f"fair_share: the largest weight may be at most {MOST_RATIO:,} times the smallest."
+                f"fair_share: the largest weight may be at most {MAX_RATIO:,} times the smallest."
             )
 
     def as_terms(self) -> dict[str, Any]:
         """Return the terms for heartbeats; weights are None if there are too many."""
         return {
             "partition": self.partition.as_object(),
-            "weights": dict(self.weights) if len(self.weights) <= _MOST_REPORTED else None,
+            "weights": dict(self.weights) if len(self.weights) <= _MAX_REPORTED else None,
             "default_weight": self.default_weight,
         }
 
@@ -202,7 +202,7 @@ class Ring:
             count = 0
         most = ceil(self._share.weight_of(key) / self._unit)
         self._owed[key] = (min(count + 1, most), self._lap)
-        if len(self._owed) > _MOST_OWED:
+        if len(self._owed) > _MAX_OWED:
             del self._owed[next(iter(self._owed))]
 
     def _quota(self, key: str) -> int:

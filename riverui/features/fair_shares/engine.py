@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 _FEW_KEYS = 100
 """Up to so many keys are always read together: a millisecond."""
-_MOST_KEYS = 1_000
+_MAX_KEYS = 1_000
 """Keys per read: some 20 ms."""
-_MOST_ROWS = 10_000
+_MAX_ROWS = 10_000
 """Jobs per read."""
 _LOOKS = 8
 """Reads per fetch; after these, the chosen jobs are worked first."""
 
 
 class FairShares(Feature):
-    """Enabled for queues with a `fair_share`."""
+    """Fetches the jobs of queues with a `fair_share` from each key in turn."""
 
     def chooser(self, work: Producer) -> Chooser | None:
         """Return the chooser for the queue, if it has fair shares."""
@@ -76,14 +76,14 @@ class ShareChooser(Chooser):
             self._work.wake()
             return None
         self._looks += 1
-        few = min(max(2 * room, _FEW_KEYS), _MOST_KEYS)
+        few = min(max(2 * room, _FEW_KEYS), _MAX_KEYS)
         if self._keys is not None and self._keys <= few:
             keys, likely, after = few, self._keys or few, ""
         else:
-            keys = likely = min(room + room // 4 + 10, _MOST_KEYS)
+            keys = likely = min(room + room // 4 + 10, _MAX_KEYS)
             after = self._ring.start
         per_key = self._ring.most(room, likely)
-        keys = max(1, min(keys, _MOST_ROWS // per_key))
+        keys = max(1, min(keys, _MAX_ROWS // per_key))
         self._asked = KeyRange(partition=self.partition, per_key=per_key, keys=keys, after=after)
         self._dealt, self._filled = 0, False
         return self._asked

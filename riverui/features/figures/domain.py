@@ -28,7 +28,7 @@ compare today with a year ago.
 """
 PARTS: Mapping[timedelta, timedelta] = {TEN_MINUTES: MINUTE, HOUR: TEN_MINUTES, DAY: HOUR}
 """The span of the rollups that a wider one is made of, the finest first."""
-MOST_PAIRS = 200
+MAX_PAIRS = 200
 """Pairs of queue and kind that a rollup holds by name, the busiest; the rest is `OTHER`."""
 _CLIENT_SHARE = 0.99
 """The least share of a queue's ended jobs, by River's rows, that clients must have counted for
@@ -191,7 +191,7 @@ def add_pairs(pairs: dict[Pair, Tally], others: Iterable[tuple[Pair, Tally]]) ->
         known.merge(tally)
 
 
-def busiest(pairs: dict[Pair, Tally], most: int = MOST_PAIRS) -> dict[Pair, Tally]:
+def busiest(pairs: dict[Pair, Tally], most: int = MAX_PAIRS) -> dict[Pair, Tally]:
     """Return at most so many pairs by name, those with the most ended jobs and failed attempts,
     then those with the most inserted jobs. The rest is added up as kind `OTHER` of its queue, or of
     queue `OTHER` if none of the queue's kinds is kept.

@@ -51,13 +51,13 @@ _FOLDED = 60
 """Rollups of each span that one transaction makes at most, so that none takes long."""
 _DELETED = 2_000
 """Old rows of each span that one transaction deletes at most: more than a minute adds."""
-_MOST_CLIENT_ROWS = 20_000
+_MAX_CLIENT_ROWS = 20_000
 """Rows of clients that are read at once, half a second of a processor's time: three hundred clients
 may have counted sixty kinds in a minute.
 """
-_MOST_BIGINT = 2**63 - 1
+_MAX_BIGINT = 2**63 - 1
 """The largest sum that is stored."""
-_MOST_INTEGER = 2**31 - 1
+_MAX_INTEGER = 2**31 - 1
 """The largest count of waiting jobs that is stored."""
 
 
@@ -213,7 +213,7 @@ class RollupStore(Store):
         for span, part in PARTS.items():
             over = begin(until, span)
             wanted = {begin(each.at, span) for each in changed if each.span == part}
-            wanted |= set(await self._unfolded(span, since=begin(until - KEPT[part], span)))
+            wanted |= set(await self._missing_rollups(span, since=begin(until - KEPT[part], span)))
             folded = []
             for at in sorted(at for at in wanted if at < over)[:_FOLDED]:
                 parts = await self.rollup_part_list(part, since=at, until=at + span)
@@ -268,11 +268,11 @@ class RollupStore(Store):
         """Return the counts of all clients together in these minutes. If there are too many rows,
         the oldest minutes are left out.
         """
-        values = {"since": instant(since), "until": instant(until), "limit": _MOST_CLIENT_ROWS}
+        values = {"since": instant(since), "until": instant(until), "limit": _MAX_CLIENT_ROWS}
         rows = await self._sql.rows("rollup_client_list", values, columns=_COLUMNS)
         records = rows.records()
         minutes = await _by_minute(records)
-        if len(records) == _MOST_CLIENT_ROWS:
+        if len(records) == _MAX_CLIENT_ROWS:
             # The oldest minute may have more rows.
             del minutes[min(minutes)]
         return minutes
@@ -309,14 +309,16 @@ class RollupStore(Store):
         await self.rollup_put(heavier)
         return heavier
 
-    async def _unfolded(self, span: timedelta, *, since: datetime) -> Sequence[datetime]:
-        """Return the starts of the rollups of this span that are not stored though parts are."""
+    async def _missing_rollups(self, span: timedelta, *, since: datetime) -> Sequence[datetime]:
+        """Return the starts of the rollups of this span that are missing although rollups of
+        shorter spans in them are stored.
+        """
         values = {
             "step": _seconds(span),
             "part": _seconds(PARTS[span]),
             "since": instant(since),
         }
-        rows = await self._sql.rows("rollup_unfolded_list", values)
+        rows = await self._sql.rows("rollup_missing_list", values)
         return [at.astimezone(UTC) for at in rows.values()]
 
     async def _rollup_rows(
@@ -406,8 +408,8 @@ def _json(rows: Iterable[tuple[timedelta, RollupRow]], source: str = "") -> str:
 
 def _sketch_columns(name: str, sketch: Sketch) -> Mapping[str, object]:
     return {
-        f"{name}_sum_us": min(sketch.sum_us, _MOST_BIGINT),
-        f"{name}_max_us": min(sketch.max_us, _MOST_BIGINT),
+        f"{name}_sum_us": min(sketch.sum_us, _MAX_BIGINT),
+        f"{name}_max_us": min(sketch.max_us, _MAX_BIGINT),
         f"{name}_bins": f"\\x{packed_bins.pack(sketch.counts).hex()}",
     }
 
@@ -416,7 +418,7 @@ def _waiting_columns(seen: Waiting | None) -> Mapping[str, object]:
     if seen is None:
         return {"waiting_capped": False}
     return {
-        "waiting": min(seen.jobs, _MOST_INTEGER),
+        "waiting": min(seen.jobs, _MAX_INTEGER),
         "waiting_capped": seen.capped,
         "oldest_waiting_us": seen.oldest // _MICROSECOND,
     }

@@ -230,7 +230,7 @@ from /* schema */riverui_rollup r
 where r.step = :step::integer and r.queue = '' and r.kind = '' and r.source = ''
   and r.bucket = any(:buckets::text::timestamptz[]);
 
--- name: rollup_unfolded_list
+-- name: rollup_missing_list
 select u.bucket
 from (
   select distinct to_timestamp(floor(extract(epoch from r.bucket) / :step::integer) * :step::integer) as bucket

@@ -177,19 +177,19 @@ class OtherLeader(Struct, frozen=True, kw_only=True):
 
 
 _FIRST_HELD = Fragment("job_first_held")
-_MOST_QUEUES = 100
+_MAX_QUEUES = 100
 """Queues written to a row: their names are up to 128 characters long, and a row is written with
 every heartbeat.
 """
-_MOST_TERMS = 30_000
+_MAX_TERMS = 30_000
 """Characters of the rules of queues that are written: a row is written with every heartbeat."""
-_MOST_KINDS = 20_000
+_MAX_KINDS = 20_000
 """Characters of the kinds that a client reports, for some 500 of them; if it works more, none are
 reported, since a part would be misleading.
 """
 _OF_CLIENT = ""
 """The key, beside the names of queues, for what applies to all of them: no queue can have it."""
-_MOST_SCHEDULES = 200
+_MAX_SCHEDULES = 200
 """Periodic jobs that are written: as many as the page of periodic jobs shows."""
 _SCHEDULE = 200
 """Characters of a schedule, far more than any cron expression has."""
@@ -278,7 +278,7 @@ class ClientStore(Store):
         """Return the periodic jobs of clients that send heartbeats: the id of each, and its
         schedule as a cron expression. If clients differ, the one started last counts.
         """
-        values = {"silent_after": SILENT_AFTER, "limit": _MOST_SCHEDULES}
+        values = {"silent_after": SILENT_AFTER, "limit": _MAX_SCHEDULES}
         rows = (await self._sql.rows("client_schedule_list", values)).records()
         return {row.name: row.schedule for row in rows}
 
@@ -321,7 +321,7 @@ class ClientStore(Store):
 
 
 def _schedules(periodic: Mapping[str, str]) -> str:
-    schedules = {name: periodic[name][:_SCHEDULE] for name in sorted(periodic)[:_MOST_SCHEDULES]}
+    schedules = {name: periodic[name][:_SCHEDULE] for name in sorted(periodic)[:_MAX_SCHEDULES]}
     return json.dumps(schedules)
 
 
@@ -338,9 +338,9 @@ def _held_by(dead: DeadClient) -> dict[str, Any]:
 
 
 def _status(status: ClientStatus) -> dict[str, Any]:
-    names = sorted(status.queues)[:_MOST_QUEUES]
+    names = sorted(status.queues)[:_MAX_QUEUES]
     queues: dict[str, Any] = {name: [*status.queues[name]] for name in names}
-    room = _MOST_TERMS
+    room = _MAX_TERMS
     for name in names:
         if (terms := status.terms.get(name)) is None:
             continue
@@ -349,7 +349,7 @@ def _status(status: ClientStatus) -> dict[str, Any]:
         if room >= 0:
             queues[name].append(found)
     kinds = json.dumps(sorted(status.kinds or ()))
-    if status.kinds is not None and len(kinds) <= _MOST_KINDS:
+    if status.kinds is not None and len(kinds) <= _MAX_KINDS:
         queues[_OF_CLIENT] = {"kinds": json.loads(kinds)}
     return {
         "queues": json.dumps(queues),

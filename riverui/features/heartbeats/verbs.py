@@ -23,7 +23,7 @@ _AT_ONCE = 100
 """Jobs in one statement: they come with their args, which may be large."""
 _ERROR = "Stuck job rescued by JobRescuer"
 """River's text: its clients may look for it."""
-_MOST_CLIENTS = 1_000
+_MAX_CLIENTS = 1_000
 """Rows searched for a client by its id."""
 
 
@@ -82,7 +82,7 @@ async def rescue_client(
     async with driver.autocommit(timeout=time_limit) as executor:
         dead = await ClientStore(executor).client_declare_dead(by=by, after=SILENT_AFTER, id=id)
         if dead is None:
-            rows = await ClientStore(executor).client_list(limit=_MOST_CLIENTS)
+            rows = await ClientStore(executor).client_list(limit=_MAX_CLIENTS)
             known = [row for row in rows if row.id == id]
     if dead is None:
         if not known:

@@ -16,7 +16,7 @@ from riverui.storage.tables import installed
 
 _SPAN = timedelta(days=91)
 """How far back marks are read: a day more than the longest chart."""
-_MOST = 500
+_MAX_MARKS = 500
 """Newest marks kept in memory: a chart cannot show more side by side."""
 _FRESH_SECONDS = 5.0
 """How long marks are cached: as long as a user who has just made one elsewhere may wait."""
@@ -57,6 +57,6 @@ class Marks:
                 found: Sequence[Mark] = ()
                 if await installed(executor):
                     found = await MarkStore(executor).mark_list(
-                        since=now - _SPAN, until=now + timedelta(days=1), limit=_MOST
+                        since=now - _SPAN, until=now + timedelta(days=1), limit=_MAX_MARKS
                     )
             self._marks = tuple(reversed(found))

@@ -23,9 +23,9 @@ _AHEAD = timedelta(days=1)
 """How far in the future a mark may be, for wrong clocks and time zones."""
 _FORGOTTEN = 100
 """Old marks that are deleted with each new one."""
-_MOST = 200
+_MAX_TEXT = 200
 """Longest label, release and name, in characters."""
-_MOST_URL = 2_000
+_MAX_URL = 2_000
 """Longest URL, in characters: what all browsers accept."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _URL = re.compile(r"https?://[^\s\x00-\x20\x7f\"<>\\^`{|}]+", re.IGNORECASE)
@@ -53,10 +53,10 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
     if SQL not in driver.capabilities:
         return None
     # An invalid name must not stop a worker.
-    name = _CONTROL.sub(" ", release).strip()[:_MOST]
+    name = _CONTROL.sub(" ", release).strip()[:_MAX_TEXT]
     if not name:
         return None
-    params = MarkInsertParams(label=name, release=name, user=client[:_MOST])
+    params = MarkInsertParams(label=name, release=name, user=client[:_MAX_TEXT])
     async with driver.transaction() as transaction:
         if not await installed(transaction):
             return None
@@ -67,22 +67,22 @@ def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
     """Return the mark with spaces around its texts removed; raise BadRequest if it is not valid."""
     label, release, url = params.label.strip(), params.release.strip(), params.url.strip()
     for name, text in (("label", label), ("release", release)):
-        if len(text) > _MOST:
-            raise BadRequest(f"The {name} of a mark has at most {_MOST} characters.")
+        if len(text) > _MAX_TEXT:
+            raise BadRequest(f"The {name} of a mark has at most {_MAX_TEXT} characters.")
         if _CONTROL.search(text):
             raise BadRequest(f"The {name} of a mark cannot have control characters.")
     if not label:
         raise BadRequest("A mark needs a label, such as v1.4.2.")
-    if url and (len(url) > _MOST_URL or not _URL.fullmatch(url)):
+    if url and (len(url) > _MAX_URL or not _URL.fullmatch(url)):
         raise BadRequest(
             "The URL of a mark must begin with https:// or http:// and have at most"
-            f" {_MOST_URL:,} characters, and no spaces."
+            f" {_MAX_URL:,} characters, and no spaces."
         )
     if params.at is not None and not now - KEPT < params.at < now + _AHEAD:
         raise BadRequest(
             f"A mark cannot be older than {KEPT.days} days, or further ahead than a day."
         )
-    user = _CONTROL.sub(" ", params.user)[:_MOST]
+    user = _CONTROL.sub(" ", params.user)[:_MAX_TEXT]
     return replace(params, label=label, release=release, url=url, user=user)
 
 

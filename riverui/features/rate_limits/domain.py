@@ -16,13 +16,13 @@ from riverui.domain.time import duration
 from riverui.errors import ConfigError
 from riverui.features.rate_limits.buckets import Rate
 
-MOST_PER_SECOND = 1_000_000.0
+MAX_PER_SECOND = 1_000_000.0
 """Maximum tokens per second: a bucket's instant is stored in microseconds."""
-MOST_BURST = 1e9
+MAX_BURST = 1e9
 """Maximum tokens in a bucket."""
 LONGEST = timedelta(days=366)
 """Allowed spans of a limit."""
-MOST_BUCKETS = 10
+MAX_BUCKETS = 10
 """Most full buckets that one job can take: args may come from users, and must not block their key
 for years.
 """
@@ -31,14 +31,15 @@ OVERRIDE = "riverui:rate_limit"
 """Key in a queue's metadata for numbers that override the client's: an object with `limit`, and
 `per_seconds` and `burst` if they differ.
 """
-_MOST_WEIGHTS = 20
+_MAX_WEIGHTS = 20
 """Most weights reported in heartbeats; of more, only that there are weights."""
-_SPANS = {
+SPANS = {
     timedelta(seconds=1): "a second",
     timedelta(minutes=1): "a minute",
     timedelta(hours=1): "an hour",
     timedelta(days=1): "a day",
 }
+"""Spans that have a name, with the article."""
 
 Weight = float | str | Mapping[str, float] | Callable[[str, Mapping[str, object]], float]
 
@@ -74,12 +75,12 @@ class RateLimit:
             timedelta(milliseconds=1) <= self.per <= LONGEST
         ):
             raise ConfigError("rate_limit: per must be a timedelta of 1 ms to 366 days.")
-        if self.limit / self.per.total_seconds() > MOST_PER_SECOND:
-            raise ConfigError(f"rate_limit: at most {MOST_PER_SECOND:,.0f} a second.")
+        if self.limit / self.per.total_seconds() > MAX_PER_SECOND:
+            raise ConfigError(f"rate_limit: at most {MAX_PER_SECOND:,.0f} a second.")
         if self.burst is not None:
             _check_number("burst", self.burst, above=0)
-            if not 1 <= self.burst <= MOST_BURST:
-                raise ConfigError(f"rate_limit: burst must be from 1 to {MOST_BURST:,.0f}.")
+            if not 1 <= self.burst <= MAX_BURST:
+                raise ConfigError(f"rate_limit: burst must be from 1 to {MAX_BURST:,.0f}.")
         if not isinstance(self.partition, Partition):
             raise ConfigError("rate_limit: partition must be a Partition.")
         weight = self.weight
@@ -100,7 +101,7 @@ class RateLimit:
         weight: Any = None
         if isinstance(self.weight, int | float | str):
             weight = self.weight
-        elif isinstance(self.weight, Mapping) and len(self.weight) <= _MOST_WEIGHTS:
+        elif isinstance(self.weight, Mapping) and len(self.weight) <= _MAX_WEIGHTS:
             weight = dict(self.weight)
         return {
             "limit": self.limit,
@@ -114,12 +115,12 @@ class RateLimit:
     def rate(self) -> Rate:
         """Return how fast a bucket fills, and how much it holds."""
         burst = max(1.0, self.limit) if self.burst is None else self.burst
-        return Rate(self.limit / self.per.total_seconds(), min(burst, MOST_BURST))
+        return Rate(self.limit / self.per.total_seconds(), min(burst, MAX_BURST))
 
     @property
     def words(self) -> str:
         """Return how fast jobs may start, such as "100 a second"."""
-        span = _SPANS.get(self.per)
+        span = SPANS.get(self.per)
         return f"{number(self.limit)} " + (span if span else f"in {duration(self.per)}")
 
     @property
@@ -165,7 +166,7 @@ class RateLimit:
             return 1.0
         if not weight >= 0:
             return 1.0
-        return float(min(weight, MOST_BUCKETS * self.rate.burst))
+        return float(min(weight, MAX_BUCKETS * self.rate.burst))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

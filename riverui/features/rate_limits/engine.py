@@ -37,7 +37,7 @@ _BATCH = 1_000
 """Buckets that the leader reads in one statement: a few milliseconds."""
 _BATCHES = 100
 """Maximum statements in one round of the leader."""
-_MOST_KEYS = 20_000
+_MAX_KEYS = 20_000
 """Keys whose buckets a client caches before it drops the full ones: 4 MB."""
 _TRIES = 3
 """Maximum requests for tokens in one choice; again after another client was faster."""
@@ -241,7 +241,7 @@ class RateChooser(Chooser):
         try:
             return self._limit.weight_of(candidate.kind, candidate.keys)
         except Exception:
-            if candidate.kind not in self._odd and len(self._odd) < _MOST_KEYS:
+            if candidate.kind not in self._odd and len(self._odd) < _MAX_KEYS:
                 self._odd.add(candidate.kind)
                 self._logger.exception(
                     "queue %s: job %s (%s) could not be weighed, and counts as 1",
@@ -256,7 +256,7 @@ class RateChooser(Chooser):
 
     def _wake_in_time(self) -> None:
         """Fetch the queue when the next waiting job may start."""
-        if len(self._full_at) > _MOST_KEYS:
+        if len(self._full_at) > _MAX_KEYS:
             now = steady_clock()
             self._full_at = {key: at for key, at in self._full_at.items() if at > now}
         if self._timer is not None:

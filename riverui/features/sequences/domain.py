@@ -15,7 +15,7 @@ SEQUENCE = "riverui:sequence"
 """The metadata key that marks a job of one of riverui's sequences, with its options."""
 MARKED = f'"{SEQUENCE}"'
 """A text that the metadata of such jobs contain; few others do."""
-MOST_KEY = 200
+MAX_KEY = 200
 """Longest key, in characters; a kind and a hash are shorter."""
 
 
@@ -66,6 +66,6 @@ def sequence_key_of(metadata: str) -> str | None:
         return None
     found = read_object(metadata)
     key = found.get(SEQ_KEY)
-    if SEQUENCE not in found or not isinstance(key, str) or not 0 < len(key) <= MOST_KEY:
+    if SEQUENCE not in found or not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
         return None
     return key

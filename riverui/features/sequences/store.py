@@ -49,9 +49,9 @@ class SequenceHead(NamedTuple):
 
 _LOOK = 100
 """Jobs in line that are read to find the next one, if the first is missing."""
-_MOST_LOOKS = 10
+_MAX_LOOKS = 10
 """How often lines are read in a row; if more jobs are missing, the leader continues."""
-_MOST_TRIES = 100
+_MAX_TRIES = 100
 """How often keys are claimed, if some appear or disappear each time; after that, something is
 wrong.
 """
@@ -65,7 +65,7 @@ class SequenceStore(Store):
         found: dict[str, Claim] = {}
         pro = False
         missing = sorted(keys)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             values = {"keys": array_literals.texts(missing)}
             rows = await self._sql.prepared("sequence_claim", values)
             dry = []
@@ -105,7 +105,7 @@ class SequenceStore(Store):
         """
         changed: dict[str, None] = {}
         left, look = sorted(keys), 1
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MAX_LOOKS):
             values = {"keys": array_literals.texts(left), "look": look, "schema": self._sql.schema}
             values["over_ids"] = array_literals.numbers(over_ids)
             rows = await self._sql.prepared("sequence_advance", values)
@@ -128,7 +128,7 @@ class SequenceStore(Store):
         if another transaction holds one for too long.
         """
         left = set(keys)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             values = {"keys": array_literals.texts(sorted(left))}
             await self._sql.guarded("sequence_make", values)
             left -= set((await self._sql.guarded("sequence_lock", values)).values())

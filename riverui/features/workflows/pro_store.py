@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from riverui.domain.jobs import JobState, JobTextRow
+from riverui.domain.queues import ProducerRow
 from riverui.features.workflows.domain.workflows import (
     PeriodicJobRow,
-    ProducerRow,
     SignalRow,
     WorkflowListRow,
     WorkflowRow,

@@ -164,7 +164,7 @@ class Jobs(Protocol):
         """
         ...
 
-    async def row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+    async def delete_selected(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Delete the jobs that match, except running and locked ones, up to `limit` by id; return
         the deleted rows.
         """

@@ -27,13 +27,13 @@ _TOKEN = re.compile(
 )
 _WORD = re.compile(r"[a-z_]+|[<>]=?|=")
 _SEPARATOR = re.compile(r"[a-z, ]*")
-_MOST_FILES = 128
+_MAX_FILES = 128
 """Files whose parsed blocks are cached, so that the next driver of the same process, also with
 another schema, need not parse them: three times the 37 of the Postgres driver.
 """
-_MOST_TEXTS = 512
-"""Statements whose text is cached before the cache is cleared; see _MOST_COLUMNS."""
-_MOST_COLUMNS = 512
+_MAX_TEXTS = 512
+"""Statements whose text is cached before the cache is cleared; see _MAX_COLUMNS."""
+_MAX_COLUMNS = 512
 """SQL texts whose columns are cached before the cache is cleared: more than the statements that
 run repeatedly, so that it is filled only by statements made for one filter.
 """
@@ -222,7 +222,7 @@ class _Writer:
         self._written.append(f"${self._numbers[key]}")
 
 
-def _shape(fragment: Fragment, owners: list[Fragment], seen: dict[int, int]) -> Hashable:
+def _text_key(fragment: Fragment, owners: list[Fragment], seen: dict[int, int]) -> Hashable:
     """Return what the text of a fragment depends on: all but its values. `owners` collects the
     fragments that may have values, each once, and `seen` their positions in it by identity.
     """
@@ -235,11 +235,11 @@ def _shape(fragment: Fragment, owners: list[Fragment], seen: dict[int, int]) -> 
     if not isinstance(fragment.source, str):
         source = tuple(
             [
-                _shape(piece, owners, seen) if isinstance(piece, Fragment) else piece
+                _text_key(piece, owners, seen) if isinstance(piece, Fragment) else piece
                 for piece in fragment.source
             ]
         )
-    slots = [(name, _shape(part, owners, seen)) for name, part in fragment.slots.items()]
+    slots = [(name, _text_key(part, owners, seen)) for name, part in fragment.slots.items()]
     return source, place, (*fragment.values,), (*slots,)
 
 
@@ -251,7 +251,7 @@ class _Parsed(NamedTuple):
     slots: frozenset[str]
 
 
-@lru_cache(maxsize=_MOST_FILES)
+@lru_cache(maxsize=_MAX_FILES)
 def _parsed(text: str) -> Mapping[str, _Parsed]:
     """Return the blocks of a file's text by their names."""
     found: dict[str, _Parsed] = {}
@@ -303,14 +303,14 @@ class Queries:
         cached for fragments of the same shape with other values.
         """
         owners: list[Fragment] = []
-        shape = _shape(statement, owners, {})
+        shape = _text_key(statement, owners, {})
         ready = self._ready.get(shape)
         if ready is None:
             writer = _Writer(self._blocks, self._slots)
             writer.write(statement)
             places = {id(owner): place for place, owner in enumerate(owners)}
             parameters = tuple((places[id(owner)], name) for owner, name in writer.parameters)
-            if len(self._ready) >= _MOST_TEXTS:
+            if len(self._ready) >= _MAX_TEXTS:
                 self._ready.clear()
             ready = self._ready[shape] = writer.text, parameters
         text, parameters = ready
@@ -322,7 +322,7 @@ class Queries:
         """
         names = self._columns.get(text)
         if names is None:
-            if len(self._columns) >= _MOST_COLUMNS:
+            if len(self._columns) >= _MAX_COLUMNS:
                 self._columns.clear()
             names = self._columns[text] = read()
         return names

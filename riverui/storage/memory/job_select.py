@@ -40,7 +40,7 @@ class JobSelect(Statements):
         return Counter(row.state for row in self._selected(params)[: params.limit])
 
     @statement
-    def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+    def job_delete_selected(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Delete the jobs that match, except running and held ones, up to `limit` by id; return
         the deleted rows.
         """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from riverui.domain.jobs import (
-    MOST_TAGS,
+    MAX_TAGS,
     OUTPUT,
     STATE_BITS,
     ErrorText,
@@ -28,7 +28,7 @@ LOG = "river:log"
 """The metadata key of the log of a job's attempts."""
 _PREVIEW = 300
 """Characters of args and of an error in a list."""
-_MOST_NAMES = 100
+_MAX_NAMES = 100
 """Clients of a job that its page shows."""
 
 
@@ -99,7 +99,7 @@ def show_row(row: JobRow, *, cut: int, lean: bool) -> JobShowRow:
         scheduled_at=row.scheduled_at,
         priority=row.priority,
         args=_cut("" if lean else row.args, cut, len(row.args)),
-        attempted_by=row.attempted_by[-_MOST_NAMES:],
+        attempted_by=row.attempted_by[-_MAX_NAMES:],
         errors=() if lean else row.errors,
         kind=row.kind,
         metadata=_cut("" if lean else written(metadata), cut, len(row.metadata) if lean else None),
@@ -110,14 +110,14 @@ def show_row(row: JobRow, *, cut: int, lean: bool) -> JobShowRow:
             for log in [str(entry.get("log") or "")]
         ),
         queue=row.queue,
-        tags=row.tags[:MOST_TAGS],
+        tags=row.tags[:MAX_TAGS],
         unique_key=row.unique_key,
         unique_states=tuple(state for state in JobState if states & STATE_BITS[state]),
         cancel_attempted_at=aware_instant(str(metadata.get(CANCEL_ATTEMPTED_AT, ""))),
         snoozes=_whole(metadata.get("snoozes")),
         rescues=_whole(metadata.get("river:rescue_count")),
-        attempted_by_dropped=max(len(row.attempted_by) - _MOST_NAMES, 0),
-        tags_dropped=max(len(row.tags) - MOST_TAGS, 0),
+        attempted_by_dropped=max(len(row.attempted_by) - _MAX_NAMES, 0),
+        tags_dropped=max(len(row.tags) - MAX_TAGS, 0),
     )
 
 

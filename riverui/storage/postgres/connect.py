@@ -16,7 +16,7 @@ from riverui.storage.postgres.pool import HostPool, OwnPool
 from riverui.storage.postgres.sqlalchemy_engine import EngineDriver, SyncEngineDriver
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
 
-_MOST_NAME = 63
+_MAX_NAME = 63
 """Characters of an `application_name` that Postgres keeps."""
 _ONE_OF_TWO = "Give either a database URL or a pool, not both."
 
@@ -32,7 +32,7 @@ def connect(
     if pool is None:
         name = f"{DASHBOARD_PREFIX}{options.dashboard}" if options.dashboard else "riverui"
         address, size = conninfo(
-            url, options.connect_timeout, name=name[:_MOST_NAME], password=options.password
+            url, options.connect_timeout, name=name[:_MAX_NAME], password=options.password
         )
         lends = OwnPool(address, size=size or options.max_size, timeout=seconds)
     elif url is not None:

@@ -46,7 +46,7 @@ class Address:
         """Whether it may differ for the next connection."""
         return self._password is not None
 
-    async def now(self) -> str:
+    async def resolve(self) -> str:
         """Return libpq's connection string for a new connection; DatabaseUnavailable without a
         password.
         """
@@ -55,8 +55,8 @@ class Address:
         password = _asked(self._password)
         return self._with(await password if isinstance(password, Awaitable) else password)
 
-    def now_sync(self) -> str:
-        """Return the same without awaiting; ConfigError for a password that has to be
+    def resolve_sync(self) -> str:
+        """Return the same without asyncio; ConfigError for a password that has to be
         awaited.
         """
         if self._password is None:

@@ -203,7 +203,7 @@ class PostgresDriver:
         """
         try:
             async with self._pooled() as connection:
-                self._meet(connection)
+                self._check_server(connection)
                 yield PostgresMigrations(
                     connection, self._queries, self._schema, self._watch, limits=self._limits
                 )
@@ -225,7 +225,7 @@ class PostgresDriver:
         """Return a connection for a listener; log a warning if it may receive nothing."""
         connection = await self._pool.connect()
         try:
-            self._meet(connection)
+            self._check_server(connection)
             if not await is_direct(connection, self._action_timeout.total_seconds()):
                 log.warning(
                     "there is a pooler before the database: in transaction mode no notifications"
@@ -243,8 +243,8 @@ class PostgresDriver:
         async with self.reading() as executor:
             await executor.rows("ping")
 
-    def _meet(self, connection: Connection) -> None:
-        """Store the name of a connection's database; ServerTooOld below the oldest version."""
+    def _check_server(self, connection: Connection) -> None:
+        """Store the database's name; raise ServerTooOld if the server is older than supported."""
         if not self._database:
             check_version(connection, self._limits.oldest_server)
         self._database = connection.info.dbname
@@ -285,7 +285,7 @@ class PostgresDriver:
                         # If the database is down, the pool would wait for a connection: check now.
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
-                    self._meet(connection)
+                    self._check_server(connection)
                     self._read_only = read_only(connection)
                     try:
                         yield connection
@@ -329,7 +329,7 @@ class PostgresDriver:
         connection = await self._pool.connect()
         try:
             prepares = await configure(connection, limit.total_seconds())
-            self._meet(connection)
+            self._check_server(connection)
             yield self._executor(connection, limit, prepares=prepares)
         except SchemaMissing as error:
             raise await self._schema_error(error, limit, oldest=OLDEST_FOR_ENGINES) from error
@@ -464,7 +464,7 @@ class _Ready(AbstractAsyncContextManager[Connection]):
                 _end_if_cancelled(task, cancelled)
                 if not last or not is_closed_by_server(connection):
                     if not self._driver._database:
-                        self._driver._meet(connection)
+                        self._driver._check_server(connection)
                     return connection
                 await connection.close()
                 await self._driver._pool.reachability.check(since=time.monotonic())

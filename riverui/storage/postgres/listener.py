@@ -17,7 +17,7 @@ from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.sessions import ClientTimeout
 
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 """Notifications kept for a slow reader, some megabytes; the oldest are dropped first."""
 
 
@@ -37,7 +37,7 @@ class PostgresListener:
         self._schema = schema
         self._limits = limits
         self._closing = False
-        self._heard: deque[tuple[str, str]] = deque(maxlen=MOST_KEPT)
+        self._heard: deque[tuple[str, str]] = deque(maxlen=MAX_KEPT)
         self._listening: set[str] = set()
         self._lost: psycopg.Error | None = None
         self._handling = False

@@ -227,7 +227,7 @@ class OwnPool:
         DatabaseUnavailable.
         """
         try:
-            return await AsyncConnection.connect(await self._address.now(), **_KEYWORDS)
+            return await AsyncConnection.connect(await self._address.resolve(), **_KEYWORDS)
         except (psycopg.Error, OSError) as error:
             raise refused(error) from error
 
@@ -254,7 +254,7 @@ class OwnPool:
             if self._pool is None:
                 leave_to_exceptions()
                 pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-                    await self._address.now(),
+                    await self._address.resolve(),
                     connection_class=_signing(self._address),
                     kwargs=_KEYWORDS,
                     max_lifetime=_LIFETIME,
@@ -282,7 +282,7 @@ def _signing(address: Address) -> type[Connection]:
         @classmethod
         async def connect(cls, conninfo: str = "", **given: Any) -> Self:
             """Connect with the current password."""
-            return await super().connect(await address.now(), **given)
+            return await super().connect(await address.resolve(), **given)
 
     return Signing
 

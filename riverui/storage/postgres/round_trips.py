@@ -36,13 +36,13 @@ _SETTINGS = (
     b" set_config('plan_cache_mode', $6::text, true)"
 )
 """The same settings as in a transaction; see riverui.storage.postgres.driver."""
-_MOST_PREPARED = 64
+_MAX_PREPARED = 64
 """Most prepared statements of a connection, each some 100 kB in the server: as many as all
 combinations of River UI's parameters need.
 """
 
 
-_MOST_PLANS = 16
+_MAX_PLANS = 16
 """Most statements of a connection that are prepared with their values, each some 200 kB in the
 server: the lists that people and programs repeat.
 """
@@ -95,7 +95,7 @@ class Prepared(dict[bytes, bytes]):
         """
         name = self.plans.pop(wanted, None)
         given_up = b""
-        if name is None and len(self.plans) >= _MOST_PLANS:
+        if name is None and len(self.plans) >= _MAX_PLANS:
             given_up = self.plans.pop(next(iter(self.plans)))
         self.plans[wanted] = name or b""
         return name, given_up
@@ -172,7 +172,7 @@ def _keeps(prepared: Prepared | None, text: bytes) -> bool:
     if prepared is None:
         return False
     name = prepared.get(text)
-    return len(prepared) < _MOST_PREPARED if name is None else bool(name)
+    return len(prepared) < _MAX_PREPARED if name is None else bool(name)
 
 
 def _exchange(

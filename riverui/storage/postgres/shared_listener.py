@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from riverui.errors import DatabaseError, DatabaseUnavailable
 from riverui.storage.postgres.conninfo import Connection
 from riverui.storage.postgres.limits import PostgresLimits
-from riverui.storage.postgres.listener import MOST_KEPT, PostgresListener
+from riverui.storage.postgres.listener import MAX_KEPT, PostgresListener
 
 Connect = Callable[[], Awaitable[Connection]]
 
@@ -96,7 +96,7 @@ class SharedListener:
         """
         self._closed = False
         self._connect = connect
-        self._heard: deque[tuple[str, str]] = deque(maxlen=MOST_KEPT)
+        self._heard: deque[tuple[str, str]] = deque(maxlen=MAX_KEPT)
         self._lost: Exception | None = None
         self._prefix = "" if schema is None else f"{schema}."
         self._shared = _SHARED.setdefault(pool, _Shared(limits))

@@ -104,7 +104,7 @@ class PostgresSyncDriver:
         """Return a new listener on its own connection; DatabaseUnavailable if it cannot
         connect.
         """
-        return PostgresSyncListener(self._address.now_sync(), self.schema)
+        return PostgresSyncListener(self._address.resolve_sync(), self.schema)
 
     def close(self) -> None:
         """Close what it opened itself; safe to call twice."""
@@ -185,7 +185,7 @@ class PostgresSyncDriver:
             if self._own is None:
                 leave_to_exceptions()
                 self._own = ConnectionPool(
-                    self._address.now_sync(),
+                    self._address.resolve_sync(),
                     connection_class=_signing(self._address),
                     # No prepared statements: behind a pooler they would reach other servers.
                     kwargs={"autocommit": True, "prepare_threshold": None},
@@ -213,7 +213,7 @@ class PostgresSyncDriver:
         """Return why the pool gives no connection, after an attempt to connect."""
         if self._given is None:
             try:
-                psycopg.connect(self._address.now_sync()).close()
+                psycopg.connect(self._address.resolve_sync()).close()
             except (psycopg.Error, OSError) as error:
                 return refused(error)
         return DatabaseUnavailable("No database connection became free in time.")
@@ -230,6 +230,6 @@ def _signing(address: Address) -> type[Connection[Any]]:
         @classmethod
         def connect(cls, conninfo: str = "", **given: Any) -> Self:
             """Connect with the current password."""
-            return super().connect(address.now_sync(), **given)
+            return super().connect(address.resolve_sync(), **given)
 
     return Signing

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from riverui.domain.jobs import MOST_NAME
+from riverui.domain.jobs import MAX_NAME
 from riverui.domain.periodic import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.browse.rows import known_state
@@ -29,7 +29,7 @@ class PeriodicRunStore(Store):
 
         If these are more than `most` jobs, only those among the newest jobs of the table count.
         """
-        values = {"most": most, "name_length": MOST_NAME, "names": names, "runs": runs}
+        values = {"most": most, "name_length": MAX_NAME, "names": names, "runs": runs}
         rows = await self._seen(values)
         complete = rows is not None and (rows[0].looked_at if rows else 0) < most
         if not complete:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from riverui.web.api.models import Body, Model
-from riverui.web.api.requests import MOST_ROWS
+from riverui.web.api.requests import MAX_ROWS
 from riverui.web.http.routes import GuardedRoute, Handler
 
 JSON = "application/json"
@@ -75,6 +75,6 @@ def limit(default: int) -> Parameter:
     return Parameter(
         name="limit",
         summary="Maximum number of rows.",
-        type=Annotated[int, Meta(ge=0, le=MOST_ROWS)],
+        type=Annotated[int, Meta(ge=0, le=MAX_ROWS)],
         default=default,
     )

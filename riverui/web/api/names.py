@@ -12,7 +12,7 @@ from riverui.web.api.endpoints import Parameter
 from riverui.web.api.models import Model
 from riverui.web.api.serializers import dump
 
-MOST = 100
+MAX_NAMES = 100
 """Most names in an answer, as in River UI."""
 
 Facet = Literal["job_kind", "queue_name"]

@@ -24,7 +24,7 @@ _ESCAPE = re.compile(
 )
 """An escape in JSON; `half` matches half a surrogate pair."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 """Most rows in an answer, as in River UI."""
 
 
@@ -91,7 +91,7 @@ def first(request: Request, name: str) -> str:
     return next(iter(request.query_params.getlist(name)), "")
 
 
-def limit(request: Request, default: int, *, least: int = 0, most: int = MOST_ROWS) -> int:
+def limit(request: Request, default: int, *, least: int = 0, most: int = MAX_ROWS) -> int:
     """Return the parameter `limit`, or `default` if it is missing. Raise BadRequest unless it is
     between `least` and `most`.
     """

@@ -25,7 +25,7 @@ from riverui.web.search.addresses import default_order, search_problem
 
 _NAMES = {"kinds": Field.KIND, "queues": Field.QUEUE, "tags": Field.TAG}
 """Parameters that hold names, and the field that each filters."""
-_MOST_NAMES = 100
+_MAX_NAMES = 100
 """Most values of each of them, as in River UI."""
 _PRIORITIES = 10
 """Most priorities that may be named: more than exist."""
@@ -45,13 +45,13 @@ def state_parameter(summary: str) -> Parameter:
 
 CHOICE = (
     Parameter(name="ids", summary="Any of these ids.", type=list[Id], max_items=MAX_IDS),
-    Parameter(name="kinds", summary="Any of these kinds.", type=list[str], max_items=_MOST_NAMES),
-    Parameter(name="queues", summary="Any of these queues.", type=list[str], max_items=_MOST_NAMES),
+    Parameter(name="kinds", summary="Any of these kinds.", type=list[str], max_items=_MAX_NAMES),
+    Parameter(name="queues", summary="Any of these queues.", type=list[str], max_items=_MAX_NAMES),
     Parameter(
         name="priorities", summary="Any of these priorities.", type=list[int], max_items=_PRIORITIES
     ),
     Parameter(
-        name="tags", summary="At least one of these tags.", type=list[str], max_items=_MOST_NAMES
+        name="tags", summary="At least one of these tags.", type=list[str], max_items=_MAX_NAMES
     ),
 )
 """Parameters that choose jobs, besides their state."""
@@ -120,7 +120,7 @@ def _terms(request: Request) -> tuple[Term, ...]:
     if ids := requests.listed(request, "ids", MAX_IDS):
         terms.append(_equal(Field.ID, tuple(requests.integer(text) or 0 for text in ids)))
     for name, field in _NAMES.items():
-        if values := requests.listed(request, name, _MOST_NAMES):
+        if values := requests.listed(request, name, _MAX_NAMES):
             terms.append(_equal(field, tuple(values)))
     if priorities := requests.listed(request, "priorities", _PRIORITIES):
         found = [requests.integer(text) or 0 for text in priorities]

@@ -51,7 +51,7 @@ included: slow queries must not move to the primary.
 _ON_PRIMARY: ContextVar[bool] = ContextVar("riverui_on_primary", default=False)
 """Whether the current reads precede a change of what they read."""
 
-_MOST_SAMPLES = 3_600
+_MAX_SAMPLES = 3_600
 """Positions of the primary to remember: an hour of one per second."""
 
 
@@ -108,7 +108,7 @@ class ReadReplica:
         self.standby = standby
         self.times = times or ReplicaTimes()
         self._clock = clock
-        self._samples: deque[tuple[float, int]] = deque(maxlen=_MOST_SAMPLES)
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
         """Positions of the primary and their times, the oldest first, which the standby
         has not reached.
         """

@@ -35,9 +35,8 @@ class GuardedRoute(Route):
         self.app = _answering(handler)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the path matches.
-
-        The `$` of Starlette's pattern would accept a trailing newline, which only a name may have.
+        """Match as Starlette's Route does, but reject a trailing newline except in a name: the `$`
+        of its pattern accepts one.
         """
         if scope["path"].endswith("\n") and not self.path_regex.fullmatch(own_path(scope)[1]):
             return Match.NONE, {}

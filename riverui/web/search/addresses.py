@@ -28,7 +28,7 @@ from riverui.web.view.preferences import PAGE_SIZES
 
 _OURS = frozenset({"after", "before", "limit", "order", "q"})
 """Parameters of a list besides the fields of the filter form; each may be given once."""
-_MOST_ROWS = 1_000
+_MAX_ROWS = 1_000
 """Most rows of a list: as many as River's API returns. Pages use the nearest of their sizes."""
 _WHEN = {"waiting": "Due", "running": "Running", "finalized": "Finished", "mixed": "When"}
 _ORDER_LABELS = {
@@ -272,8 +272,8 @@ def _limit(value: str, default: int) -> tuple[int, int]:
     """Return the requested number of rows, and the nearest page size."""
     if not value:
         return default, default
-    if not (value.isascii() and value.isdigit() and len(value) <= 4 and int(value) <= _MOST_ROWS):
-        raise BadRequest(f"`limit` must be a whole number, at most {_MOST_ROWS:,}.")
+    if not (value.isascii() and value.isdigit() and len(value) <= 4 and int(value) <= _MAX_ROWS):
+        raise BadRequest(f"`limit` must be a whole number, at most {_MAX_ROWS:,}.")
     asked = int(value)
     return asked, min(PAGE_SIZES, key=lambda size: abs(size - asked))
 

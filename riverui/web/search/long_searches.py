@@ -23,7 +23,7 @@ from riverui.web.http.request_context import request_context, url
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.view.format import count_text
 
-_MOST_SEARCHES = 3
+_MAX_SEARCHES = 3
 """Most concurrent searches in one process: each uses a connection of the pool about half of the
 time.
 """
@@ -107,7 +107,7 @@ class Searches:
         now = self._clock()
         self._leases = {name: lease for name, lease in self._leases.items() if lease.until > now}
         held = self._leases.get(viewer)
-        if held is None and len(self._leases) >= _MOST_SEARCHES:
+        if held is None and len(self._leases) >= _MAX_SEARCHES:
             return Turn.BUSY
         if held is not None and held.search != search and not begin:
             return Turn.OVERTAKEN
@@ -136,10 +136,10 @@ def first_note(
     request_context(request).shared = False
     progress = SearchProgress(search=secrets.token_hex(4), looked=searched.rows, found=found)
     state = Going.BY_HAND if searched.resume.before else Going.GOING
-    return note(request, listing, searched, progress, snapshot, state=state, begin=True)
+    return search_note(request, listing, searched, progress, snapshot, state=state, begin=True)
 
 
-def note(
+def search_note(
     request: Request,
     listing: Listing,
     searched: SearchedWindow,

@@ -30,7 +30,7 @@ _FRESH = 10.0
 """Seconds for which names are cached."""
 _KEPT = 200
 """Query results that are cached, of some 2 kB each."""
-_MOST_QUERIES = 4
+_MAX_QUERIES = 4
 """Most concurrent queries in a process, so that typing leaves connections for pages."""
 _TIMEOUT = timedelta(seconds=1)
 """Time limit of a query: later suggestions are useless."""
@@ -111,7 +111,9 @@ class Suggestions:
         minus, rest = found["minus"], found["rest"]
         if field in grammar.JSON:
             paths = (
-                [] if ":" in rest else [_path(path) for path in await self._names.get(field, rest)]
+                []
+                if ":" in rest
+                else [_path_text(path) for path in await self._names.get(field, rest)]
             )
             return [
                 (f"{minus}{field.value}.{path}:", f"{field.value}.{path}", "", False)
@@ -191,7 +193,7 @@ class _Names:
         if self._loop is not loop:
             self._loop, self._flights = loop, {}
         if key not in self._flights:
-            if len(self._flights) >= _MOST_QUERIES:
+            if len(self._flights) >= _MAX_QUERIES:
                 return known[1] if known else ()
             self._flights[key] = asyncio.create_task(self._fetch(field, match))
         return await asyncio.shield(self._flights[key])
@@ -237,7 +239,7 @@ def _call(executor: Executor, field: Field) -> Callable[..., Awaitable[Sequence[
     return found.job_tag_list if field is Field.TAG else found.job_worker_list
 
 
-def _path(dotted: str) -> str:
+def _path_text(dotted: str) -> str:
     """Return a path from the database (whose parts hold no dots) in the search box's grammar."""
     return json_terms.path_text([json_terms.PathPart(name=name) for name in dotted.split(".")])
 

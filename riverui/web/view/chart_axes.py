@@ -39,7 +39,7 @@ _TIME_STEPS = tuple(
     )
 )
 """Possible distances of labels on the time axis."""
-_MOST_LABELS = 7
+_MAX_LABELS = 7
 """Labels on the time axis at most: as many as fit on a phone."""
 
 
@@ -104,7 +104,7 @@ def time_ticks(start: datetime, end: datetime) -> list[tuple[float, datetime, st
     text in UTC, which is month and day if labels are days apart, otherwise hours and minutes.
     """
     span = end - start
-    step = next((step for step in _TIME_STEPS if span / step <= _MOST_LABELS), _TIME_STEPS[-1])
+    step = next((step for step in _TIME_STEPS if span / step <= _MAX_LABELS), _TIME_STEPS[-1])
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     at = epoch + -((epoch - start) // step) * step
     found = []

@@ -25,7 +25,7 @@ from riverui.web.view.chart_data import (
 )
 from riverui.web.view.format import plain, short, trusted
 
-MOST_COLUMNS = 120
+MAX_COLUMNS = 120
 """Columns of a chart at most: more cannot be distinguished on a phone."""
 _WIDE, _HIGH = 10, 1_000
 """Width of a column and height of the chart, in the units of the stretched shapes."""
@@ -49,8 +49,8 @@ _LATE = 0.8
 
 def time_chart(chart: TimeChart) -> Markup:
     """Return the chart with its legend and its table. Raise ValueError for over 120 columns."""
-    if chart.columns > MOST_COLUMNS:
-        raise ValueError(f"a chart has at most {MOST_COLUMNS} columns")
+    if chart.columns > MAX_COLUMNS:
+        raise ValueError(f"a chart has at most {MAX_COLUMNS} columns")
     axis = value_axis(_heights(chart), chart.unit, logarithmic=chart.log)
     name, label = html.escape(chart.name), html.escape(plain(chart.label))
     plot = "".join(

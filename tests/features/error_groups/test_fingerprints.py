@@ -11,8 +11,8 @@ import pytest
 
 from riverui.features.error_groups.domain.fingerprints import (
     FINGERPRINT,
-    MOST_MESSAGE,
-    MOST_TRACE,
+    MAX_MESSAGE,
+    MAX_TRACE,
     cut_trace,
     error_signature,
     normalised,
@@ -267,14 +267,14 @@ def test_a_job_may_say_itself_which_errors_are_the_same() -> None:
 
 def test_long_texts_are_cut() -> None:
     found = error_signature(": ".join(["retry failed " + "again and " * 30] * 9))
-    assert len(found.message) == MOST_MESSAGE
+    assert len(found.message) == MAX_MESSAGE
     # Every part of a wrapped error keeps a place.
     wrapped = error_signature("send: " + "x " * 300 + ": connection refused")
     assert wrapped.message.startswith("send: x x")
     assert wrapped.message.endswith(": connection refused")
     assert error_signature("a" * 3_000) == error_signature("a" * 300_000)
     trace = "begin\n" + "x" * 20_000 + "\nend"
-    assert len(cut_trace(trace)) == MOST_TRACE + 3
+    assert len(cut_trace(trace)) == MAX_TRACE + 3
     assert (cut_trace(trace)[:5], cut_trace(trace)[-3:]) == ("begin", "end")
     many = _python("E: e", *[("/app/a.py", n, f"f{n}") for n in range(3_000)])
     assert error_signature("E: e", many).frames == tuple(f"a.py in f{n}" for n in range(2990, 3000))

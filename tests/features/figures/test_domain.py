@@ -15,8 +15,8 @@ from riverui.features.figures import packed_bins
 from riverui.features.figures.domain import (
     DAY,
     HOUR,
+    MAX_PAIRS,
     MINUTE,
-    MOST_PAIRS,
     TEN_MINUTES,
     busiest,
     choose_ends,
@@ -36,7 +36,7 @@ def test_the_rest_of_many_kinds_is_one() -> None:
     pairs = {("q", f"kind_{n}"): Tally(completed=1000 - n) for n in range(300)}
     pairs["tiny", "kind"] = Tally(completed=1)
     kept = busiest(pairs)
-    assert len(kept) == MOST_PAIRS + 2
+    assert len(kept) == MAX_PAIRS + 2
     assert kept["q", OTHER].completed == sum(1000 - n for n in range(200, 300))
     assert kept[OTHER, OTHER].completed == 1
     assert busiest(kept).keys() == kept.keys()

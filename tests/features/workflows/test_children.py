@@ -20,7 +20,7 @@ from riverui.engine.work.worker import Job
 from riverui.errors import WorkflowCancelled
 from riverui.features.workflows.engine.services import ForsakenWorkflowFinder
 from riverui.features.workflows.verbs import workflows
-from riverui.features.workflows.verbs.jobs import MOST_BELOW
+from riverui.features.workflows.verbs.jobs import MAX_BELOW
 from riverui.storage.interface import Driver
 from tests.features.conftest import Step, Workshop, chain, service_context
 
@@ -246,7 +246,7 @@ async def test_more_below_than_one_transaction_takes_are_left_to_the_leader(
 ) -> None:
     client = shop.make(queues={})
     above = await client.insert(Step())
-    for number in range(MOST_BELOW + 5):
+    for number in range(MAX_BELOW + 5):
         child = client.workflows.new(str(number), parent=above.job)
         child.add("a", Step())
         await child.insert()

@@ -337,7 +337,7 @@ def select(history: History) -> Ask:
 
     async def ask(transaction: Transaction, ids: Sequence[int]) -> Any:
         if removes:
-            return await transaction.jobs.row_delete_many(params)
+            return await transaction.jobs.delete_selected(params)
         rows = await transaction.jobs.row_list(params)
         if params.order == "id" or not rows:
             return rows

@@ -48,7 +48,7 @@ class Figures:
         # Gauges of the current process of a place replace those of a process that is leaving.
         living = sorted(self._following, key=lambda process: process.began_at)
         counted = [(process.number, process.metrics) for process in living]
-        return self._together.text(counted, self._about())
+        return self._together.text(counted, self._supervisor_metrics())
 
     async def _ask(self) -> None:
         asked = tuple(self._following)
@@ -58,7 +58,7 @@ class Figures:
                 self._following.remove(process)
                 self._together.ended(process.metrics)
 
-    def _about(self) -> list[Metric]:
+    def _supervisor_metrics(self) -> list[Metric]:
         up = GaugeMetricFamily(
             "riverui_worker_up", "Whether a process works in this place.", labels=["process"]
         )

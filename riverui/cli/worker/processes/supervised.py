@@ -29,7 +29,7 @@ _REPORT_SECONDS = 1.0
 """Seconds between two reports of memory and jobs, of some twenty bytes each."""
 _REPORT_TAKEN_SECONDS = 0.05
 """Seconds between two checks for free slots, for which another process waits."""
-_MOST_ID = 100
+_MAX_ID = 100
 """Characters of a client's id: River's limit."""
 
 
@@ -93,7 +93,7 @@ class SupervisedWorker:
 
             self._plugin = prometheus_plugin(client)
         # Each process is a client of its own.
-        client.id = f"{client.id[: _MOST_ID - len(f'_{os.getpid()}')]}_{os.getpid()}"
+        client.id = f"{client.id[: _MAX_ID - len(f'_{os.getpid()}')]}_{os.getpid()}"
 
     async def run(self) -> None:
         """Start, work, and stop."""

@@ -105,7 +105,9 @@ class JobRescuer:
         async def first(executor: Executor, last: int) -> int | None:
             return await ClientStore(executor).job_first_held(dead, after_id=last)
 
-        return await self._rescue(_Stuck(dead.attempted_before, read, first, self._decide_left))
+        return await self._rescue(
+            _Stuck(dead.attempted_before, read, first, self._decide_dead_client)
+        )
 
     async def _rescue(self, jobs: _Stuck) -> Rescued:
         states: Counter[JobState] = Counter()
@@ -185,11 +187,13 @@ class JobRescuer:
                 unknown[row.kind] += 1
         return rescues
 
-    def _decide_left(self, left: Sequence[JobRow], _: Counter[str]) -> list[JobRescueParams]:
-        """Decide about jobs whose client is dead."""
+    def _decide_dead_client(self, held: Sequence[JobRow], _: Counter[str]) -> list[JobRescueParams]:
+        """Return whether each job of a dead client is cancelled, retried or discarded. Unlike
+        `_decide`, unknown kinds are included and time limits do not apply.
+        """
         config, now = self._config, self._context.clock()
         rescues: list[JobRescueParams] = []
-        for row in left:
+        for row in held:
             unit = config.workers.get(row.kind) if config.workers else None
             if cancel_requested(row):
                 rescues.append(ended(row, JobState.CANCELLED, now))

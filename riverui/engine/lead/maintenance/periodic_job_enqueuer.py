@@ -68,11 +68,11 @@ _STEP = timedelta(seconds=1)
 """Difference between the wall clock and the steady one that means that it was set: far more than
 slewing.
 """
-_MOST_MISSED = 300
+_MAX_MISSED = 300
 """Missed runs of one job that are made up at once, ten minutes of a run every two seconds: more
 would be a flood.
 """
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 """Jobs kept while the database is unavailable: an hour of three per second."""
 _AT_ONCE = 1_000
 """Jobs per transaction, so that none is long."""
@@ -210,7 +210,7 @@ class PeriodicJobEnqueuer:
             if next_runs.paused(job):
                 self._plan[handle] = NEVER
             elif job.id in changed and handle in self._plan:
-                self._plan[handle] = self._planned(job, now)
+                self._plan[handle] = self._plan_next_run(job, now)
             if (answer := next_runs.requested(job)) is not None:
                 requests = self._request(job, now)
                 self._waiting += [_Waiting(request, answer) for request in requests]
@@ -235,7 +235,7 @@ class PeriodicJobEnqueuer:
                 each for each in self._waiting if each.save is None or each.save.id not in ids
             ]
 
-    def _planned(self, job: PeriodicJob, now: datetime) -> datetime:
+    def _plan_next_run(self, job: PeriodicJob, now: datetime) -> datetime:
         """Return a job's next run: by its row, or else by its schedule, and store it."""
         if self._next_runs.paused(job):
             return NEVER
@@ -285,7 +285,7 @@ class PeriodicJobEnqueuer:
             job, made = jobs[handle], 0
             really = now if isinstance(job.schedule, PeriodicInterval) else passed
             while at < now + _MARGIN:
-                if made == _MOST_MISSED:
+                if made == _MAX_MISSED:
                     self._context.logger.error(
                         "%s: %s missed more than %d runs, and continues from now",
                         self.name,
@@ -313,7 +313,7 @@ class PeriodicJobEnqueuer:
         requests: list[_Waiting] = []
         for handle, job in jobs.items():
             if handle not in self._plan:
-                self._plan[handle] = self._planned(job, now)
+                self._plan[handle] = self._plan_next_run(job, now)
                 if job.run_on_start:
                     requests.extend(map(_Waiting, self._request(job, now)))
         return requests
@@ -423,7 +423,7 @@ class PeriodicJobEnqueuer:
             self._context.logger.warning(
                 "%s: %d jobs could not be inserted yet: %r", self.name, len(self._waiting), error
             )
-        if self._sent is None and (excess := len(self._waiting) - _MOST_WAITING) > 0:
+        if self._sent is None and (excess := len(self._waiting) - _MAX_WAITING) > 0:
             del self._waiting[:excess]
             self._context.logger.error("%s: %d jobs were dropped", self.name, excess)
 

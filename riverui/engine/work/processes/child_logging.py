@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from riverui.engine.work.attempt import running
 from riverui.engine.work.log_capture import LEAST, only_the_root_objects
-from riverui.engine.work.outcome import MOST_ERROR, make_storable
+from riverui.engine.work.outcome import MAX_ERROR, make_storable
 from riverui.engine.work.processes.messages import Logged, Setup
 from riverui.engine.work.processes.transfer import plain_of
 
-_MOST_MESSAGE = 1024 * 1024
+_MAX_MESSAGE = 1024 * 1024
 """Characters of one line: half of the size limit of an attempt's log."""
-_MOST_NAME = 1_000
+_MAX_NAME = 1_000
 """Characters of the name of a logger, a file or a function."""
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """The attributes of every record."""
@@ -73,16 +73,16 @@ def logged(record: logging.LogRecord) -> Logged:
         trace = logging.Formatter().formatException(record.exc_info)
     return Logged(
         job_id=None if attempt is None else attempt.row.id,
-        name=make_storable(record.name, _MOST_NAME),
+        name=make_storable(record.name, _MAX_NAME),
         level=record.levelno,
-        message=make_storable(message, _MOST_MESSAGE),
+        message=make_storable(message, _MAX_MESSAGE),
         created=record.created,
-        path=make_storable(record.pathname, _MOST_NAME),
+        path=make_storable(record.pathname, _MAX_NAME),
         line=record.lineno,
-        function=record.funcName and make_storable(record.funcName, _MOST_NAME),
-        thread=record.threadName and make_storable(record.threadName, _MOST_NAME),
-        trace=trace and make_storable(trace, MOST_ERROR),
-        stack=record.stack_info and make_storable(record.stack_info, MOST_ERROR),
+        function=record.funcName and make_storable(record.funcName, _MAX_NAME),
+        thread=record.threadName and make_storable(record.threadName, _MAX_NAME),
+        trace=trace and make_storable(trace, MAX_ERROR),
+        stack=record.stack_info and make_storable(record.stack_info, MAX_ERROR),
         extra=plain_of({key: value for key, value in vars(record).items() if key not in _OWN}),
     )
 

@@ -31,9 +31,9 @@ from riverui.engine.work.worker import JobCancel, JobSnooze, WorkUnit
 from riverui.engine.work.workers import name_of, plain_function
 from riverui.errors import ConfigError, JobProcessError
 
-_MOST_VALUES = 50
+_MAX_VALUES = 50
 """Most args and attributes of an error that are sent: more is data rather than an error."""
-_MOST_CHARACTERS = 10_000
+_MAX_CHARACTERS = 10_000
 """Characters of each of them."""
 _OS_ERROR_ATTRIBUTES = ("errno", "strerror", "filename")
 """Attributes that are missing in an error's `__dict__`."""
@@ -149,13 +149,13 @@ def is_plain(value: object) -> bool:
 
 def plain(value: Any) -> Plain:
     """Return a simple value in the form to send: a text is truncated, and made encodable."""
-    return make_storable(value, _MOST_CHARACTERS) if isinstance(value, str) else value
+    return make_storable(value, _MAX_CHARACTERS) if isinstance(value, str) else value
 
 
 def plain_of(values: Mapping[Any, Any]) -> dict[str, Plain]:
     """Return the simple values by name."""
     return {
-        make_storable(key, _MOST_CHARACTERS): plain(value)
+        make_storable(key, _MAX_CHARACTERS): plain(value)
         for key, value in _few(values.items())
         if isinstance(key, str) and is_plain(value)
     }
@@ -167,11 +167,11 @@ def repr_of(value: object) -> str:
         text = repr(value)
     except BaseException:
         text = f"<{type(value).__name__}>"
-    return make_storable(text, _MOST_CHARACTERS)
+    return make_storable(text, _MAX_CHARACTERS)
 
 
 def _few(values: Iterable[Any]) -> Iterable[Any]:
-    return islice(values, _MOST_VALUES)
+    return islice(values, _MAX_VALUES)
 
 
 def _loaded_classes(failure: Failure) -> Iterator[type[BaseException]]:

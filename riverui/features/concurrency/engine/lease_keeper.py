@@ -46,9 +46,9 @@ fetch takes.
 """
 _KEEP_IDLE = timedelta(minutes=10)
 """How long unused keys are kept, since they are often needed again."""
-_MOST_IDLE_KEYS = 5_000
+_MAX_IDLE_KEYS = 5_000
 """Keys deleted by one statement."""
-_MOST_KEYS = 200
+_MAX_KEYS = 200
 """Keys for which a client reports its running jobs: as many as a page shows."""
 _NO_TABLE_SECONDS = 60.0
 """Seconds until a missing table is looked for again."""
@@ -196,7 +196,7 @@ class LeaseKeeper:
             before = self._work.client.clock() - _KEEP_IDLE
             await self._call(
                 lambda executor: LimitStore(executor).limit_delete_idle(
-                    before=before, limit=_MOST_IDLE_KEYS
+                    before=before, limit=_MAX_IDLE_KEYS
                 )
             )
 
@@ -239,7 +239,7 @@ class LeaseKeeper:
         client, name = self._work.client, self._work.name
         if SQL not in client.driver.capabilities:
             return
-        running = dict(self.slots.used.most_common(_MOST_KEYS))
+        running = dict(self.slots.used.most_common(_MAX_KEYS))
 
         async def write(executor: Executor) -> None:
             limits = LimitStore(executor)

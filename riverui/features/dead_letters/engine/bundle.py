@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from riverui.actions import jobs
 from riverui.domain.jobs import JobRow
-from riverui.engine.job_lists import MOST
+from riverui.engine.job_lists import MAX_FIRST
 from riverui.engine.pilot import Pilot
 from riverui.engine.sync_methods import sync_method
 from riverui.features.dead_letters import verbs as dead_letters
@@ -35,8 +35,8 @@ class DeadLetterListParams:
     """Start after this dead letter or position: `last_cursor` of the previous page."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.first <= MOST:
-            raise ValueError(f"first must be from 1 to {MOST:,}, not {self.first}")
+        if not 1 <= self.first <= MAX_FIRST:
+            raise ValueError(f"first must be from 1 to {MAX_FIRST:,}, not {self.first}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -124,7 +124,7 @@ async def autocomplete(request: Request) -> Response:
         letters = DeadLetterStore(executor)
         with missing_table_as(BadRequest):
             kinds, queues = await letters.dead_job_name_list(
-                limit=names.MOST, prefix=prefix, exclude=exclude
+                limit=names.MAX_NAMES, prefix=prefix, exclude=exclude
             )
     found = kinds if facet == "job_kind" else queues
     return serializers.reply(names.Names(data=sorted(found)))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.actions.verbs import JobVerb
-from riverui.domain.jobs import MOST_NAME, JobShowRow
+from riverui.domain.jobs import MAX_NAME, JobShowRow
 from riverui.errors import NotFound, QueryTimeout
 from riverui.features.dead_letters.domain import DeadReason
 from riverui.features.dead_letters.section.missing import missing_table_as
@@ -105,7 +105,7 @@ async def show(request: Request) -> Response:
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)
-                if len(worker) <= MOST_NAME
+                if len(worker) <= MAX_NAME
             },
         ),
     )

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from riverui.errors import NotFound, SchemaMissing
 from riverui.features.durable_periodic import verbs as actions
 from riverui.features.durable_periodic.domain import (
-    MOST_SCHEDULE,
+    MAX_SCHEDULE,
     DurablePeriodicRow,
     PeriodicChange,
 )
@@ -100,12 +100,12 @@ class DurablePeriodicUpdate(Body, frozen=True, kw_only=True):
         Meta(
             description="A cron expression or a span such as `@every 90s`; empty for the program's"
             " own schedule.",
-            max_length=MOST_SCHEDULE,
+            max_length=MAX_SCHEDULE,
         ),
     ]
 
     refusals: ClassVar[Mapping[str, Refusal]] = {
-        "schedule": f"`schedule` must be a text of at most {MOST_SCHEDULE} characters."
+        "schedule": f"`schedule` must be a text of at most {MAX_SCHEDULE} characters."
     }
 
     @classmethod

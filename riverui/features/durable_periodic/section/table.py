@@ -13,7 +13,7 @@ from starlette.responses import Response
 from riverui.errors import DatabaseError, NotFound
 from riverui.features.durable_periodic import verbs as actions
 from riverui.features.durable_periodic.domain import (
-    MOST_SCHEDULE,
+    MAX_SCHEDULE,
     DurablePeriodicRow,
     PeriodicChange,
 )
@@ -76,7 +76,7 @@ async def change(verb: PeriodicVerb, request: Request) -> Response:
         row = (await read(request)).get(job_id)
         if row is None:
             raise NotFound(f"Durable periodic job not found: {job_id[:200]}.")
-        return respond(request, PeriodicSchedule(row=row, most=MOST_SCHEDULE, next=next_url))
+        return respond(request, PeriodicSchedule(row=row, most=MAX_SCHEDULE, next=next_url))
     user, schedule = access(request).user, posted.get("schedule", "")
     await actions.change(
         board.driver,

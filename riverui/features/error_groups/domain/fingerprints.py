@@ -24,27 +24,27 @@ METADATA_KEY = "riverui:fingerprint"
 RELEASE_KEY = "riverui:release"
 """The metadata key that names the release that worked the job last."""
 
-MOST_ERROR = 2_000
+MAX_ERROR = 2_000
 """Characters of a message that are read: what distinguishes errors comes first."""
-MOST_TRACE = 8_000
+MAX_TRACE = 8_000
 """Characters of a trace that are read, half from its beginning (where Go's panic is) and half from
 its end (where Python's error is).
 """
-MOST_GIVEN = 100
+MAX_GIVEN = 100
 """Longest fingerprint that a job may set, in characters; a longer one is ignored."""
-MOST_MESSAGE = 500
+MAX_MESSAGE = 500
 """Longest normalised message, in characters: enough to distinguish errors, and some lines of a
 page.
 """
-_MOST_SEGMENT = 200
+_MAX_SEGMENT = 200
 """Longest part of a message, in characters, so that a long part does not displace the others."""
-_MOST_FRAMES = 10
+_MAX_FRAMES = 10
 """Innermost frames that are used: their callers are the same for many errors."""
 _FEWEST_FRAMES = 2
 """Own frames needed to identify an error without its message; a single one is often the worker that
 runs everything.
 """
-_MOST_NAME = 100
+_MAX_NAME = 100
 """Longest name of a function, file or type, in characters."""
 
 
@@ -74,11 +74,11 @@ def error_signature(error: str, trace: str = "", given: str = "") -> ErrorSignat
     precedence. Takes time in proportion to the length of the texts, which are cut.
     """
     # The reason why an attempt was the last one does not distinguish errors.
-    error, trace = error[:MOST_ERROR].partition(NOT_TRIED_AGAIN)[0], cut_trace(trace)
+    error, trace = error[:MAX_ERROR].partition(NOT_TRIED_AGAIN)[0], cut_trace(trace)
     frames = tuple(_frames(trace))
     kind, rest = _type(error, trace)
     message = normalised(rest)
-    if 0 < len(given) <= MOST_GIVEN:
+    if 0 < len(given) <= MAX_GIVEN:
         basis: tuple[str, ...] = ("given", given)
     elif len(frames) >= _FEWEST_FRAMES:
         basis = ("frames", kind, *frames)
@@ -92,9 +92,9 @@ def error_signature(error: str, trace: str = "", given: str = "") -> ErrorSignat
 
 def cut_trace(trace: str) -> str:
     """Return the part of the trace that is read: the beginning and the end of a long one."""
-    if len(trace) <= MOST_TRACE:
+    if len(trace) <= MAX_TRACE:
         return trace
-    half = MOST_TRACE // 2
+    half = MAX_TRACE // 2
     return f"{trace[:half]}\n…\n{trace[-half:]}"
 
 
@@ -170,11 +170,11 @@ def normalised(message: str) -> str:
 
     Go's wrapped errors, `send: dial tcp: connection refused`, keep all their parts.
     """
-    text = _PARAMETER.sub(_replacement, _SPACE.sub(" ", message[:MOST_ERROR]).strip())
-    if len(text) > _MOST_SEGMENT:
-        segments = (segment[:_MOST_SEGMENT].rstrip() for segment in text.split(": "))
+    text = _PARAMETER.sub(_replacement, _SPACE.sub(" ", message[:MAX_ERROR]).strip())
+    if len(text) > _MAX_SEGMENT:
+        segments = (segment[:_MAX_SEGMENT].rstrip() for segment in text.split(": "))
         text = ": ".join(segments)
-    return text[:MOST_MESSAGE]
+    return text[:MAX_MESSAGE]
 
 
 def _replacement(found: re.Match[str]) -> str:
@@ -226,7 +226,7 @@ def _frames(trace: str) -> Iterator[str]:
     """Yield the program's own frames of a trace, innermost last."""
     before = ""
     found = list(_python_frames(trace) if _TRACEBACK in trace else _go_frames(trace))
-    for frame in found[-_MOST_FRAMES:]:
+    for frame in found[-_MAX_FRAMES:]:
         if frame != before:
             yield frame
         before = frame
@@ -240,7 +240,7 @@ def _python_frames(trace: str) -> Iterator[str]:
     for path, function in _PYTHON_FRAME.findall(text):
         if not _PYTHON_LIBRARY.search(path):
             name = re.split(r"[/\\]", path)[-1]
-            yield f"{name[:_MOST_NAME]} in {function.strip()[:_MOST_NAME]}"
+            yield f"{name[:_MAX_NAME]} in {function.strip()[:_MAX_NAME]}"
 
 
 def _go_frames(trace: str) -> Iterator[str]:
@@ -250,4 +250,4 @@ def _go_frames(trace: str) -> Iterator[str]:
         if _GO_LIBRARY.search(path) or _GO_STANDARD.match(function):
             continue
         name = _GO_CLOSURE.sub(".func", _GO_ARGUMENTS.sub("", function))
-        yield _GO_NAME.sub("", name, count=1)[:_MOST_NAME]
+        yield _GO_NAME.sub("", name, count=1)[:_MAX_NAME]

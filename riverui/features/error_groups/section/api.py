@@ -30,9 +30,9 @@ from riverui.features.error_groups.section.other_pages import group_term
 from riverui.features.error_groups.section.table import ErrorLine
 from riverui.features.error_groups.verbs import (
     ERROR_VERBS,
-    MOST_NUMBER,
-    MOST_REASON,
-    MOST_RELEASE,
+    MAX_NUMBER,
+    MAX_REASON,
+    MAX_RELEASE,
     RIGHT,
     Asked,
     ErrorVerb,
@@ -195,9 +195,9 @@ def _text(name: str, most: int) -> str:
     return f"`{name}` must be a text of at most {most} characters."
 
 
-_NUMBER = Annotated[int, Meta(ge=1, le=MOST_NUMBER)]
+_NUMBER = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 _Pace = Annotated[int, Meta(ge=1)] | UnsetType | None
-_REASON = Annotated[str, Meta(max_length=MOST_REASON)]
+_REASON = Annotated[str, Meta(max_length=MAX_REASON)]
 
 
 class ErrorDecided(Body, frozen=True, kw_only=True):
@@ -205,7 +205,7 @@ class ErrorDecided(Body, frozen=True, kw_only=True):
 
     reason: _REASON = ""
 
-    refusals: ClassVar[Mapping[str, Refusal]] = {"reason": _text("reason", MOST_REASON)}
+    refusals: ClassVar[Mapping[str, Refusal]] = {"reason": _text("reason", MAX_REASON)}
 
     def asked(self) -> Asked:
         """Return what is asked for. Raise BadRequest for a time that is not valid."""
@@ -220,11 +220,11 @@ class ErrorDecided(Body, frozen=True, kw_only=True):
 class ErrorResolved(ErrorDecided, frozen=True, kw_only=True):
     """The release that fixes a group, and the reason."""
 
-    release: Annotated[str, Meta(max_length=MOST_RELEASE)] = ""
+    release: Annotated[str, Meta(max_length=MAX_RELEASE)] = ""
 
     refusals: ClassVar[Mapping[str, Refusal]] = {
         **ErrorDecided.refusals,
-        "release": _text("release", MOST_RELEASE),
+        "release": _text("release", MAX_RELEASE),
     }
 
     def asked(self) -> Asked:

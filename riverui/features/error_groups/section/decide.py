@@ -17,7 +17,7 @@ from riverui.features.error_groups import verbs as actions
 from riverui.features.error_groups.domain.groups import ErrorGroup
 from riverui.features.error_groups.reader import ERROR_GROUPS
 from riverui.features.error_groups.section.groups import find
-from riverui.features.error_groups.verbs import MOST_REASON, MOST_RELEASE, Asked, ErrorVerb
+from riverui.features.error_groups.verbs import MAX_REASON, MAX_RELEASE, Asked, ErrorVerb
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
@@ -75,8 +75,8 @@ async def act(verb: ErrorVerb, request: Request) -> Response:
                 group=group,
                 releases=tuple(group.releases)[:_RELEASES],
                 terms=tuple((name, label) for name, (label, _) in TERMS.items()),
-                most_reason=MOST_REASON,
-                most_release=MOST_RELEASE,
+                most_reason=MAX_REASON,
+                most_release=MAX_RELEASE,
                 next=next_url,
             ),
         )

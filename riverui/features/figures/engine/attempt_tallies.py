@@ -13,13 +13,13 @@ from riverui.domain.time import FIRST
 from riverui.engine.events import EventKind
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import Outcome
-from riverui.features.figures.domain import MINUTE, MOST_PAIRS, Pair, RollupRow, begin
+from riverui.features.figures.domain import MAX_PAIRS, MINUTE, Pair, RollupRow, begin
 
-_MOST_NAME = 200
+_MAX_NAME = 200
 """Characters of a queue's or kind's name that count, as for figures read from rows."""
-_MOST_QUEUES = 50
+_MAX_QUEUES = 50
 """Queues whose other kinds are added up, if there are too many pairs."""
-_MOST_TIMED = 32
+_MAX_TIMED = 32
 """Jobs of one queue and kind that are timed of those that one statement completed. If more are
 written at once, hundreds are timed each second.
 """
@@ -63,7 +63,7 @@ class AttemptTallies:
         # If many end at once, some are timed: timing all would take a tenth of what working them
         # takes.
         rows = [attempt.row for attempt in attempts]
-        if len(rows) > _MOST_TIMED and _in_one_minute(ended_at):
+        if len(rows) > _MAX_TIMED and _in_one_minute(ended_at):
             groups: dict[Pair, list[int]] = {}
             for place, pair in enumerate(map(_pair, rows)):
                 if pair in groups:
@@ -81,7 +81,7 @@ class AttemptTallies:
     ) -> None:
         """Count jobs of one pair that completed in one minute."""
         jobs = len(places)
-        stride = -(-jobs // _MOST_TIMED)
+        stride = -(-jobs // _MAX_TIMED)
         timed = places[stride // 2 :: stride]
         times, more = divmod(jobs, len(timed))
         tally = self._tally(ended_at[places[0]], rows[places[0]])
@@ -172,9 +172,9 @@ def _add(sketch: Sketch, span: timedelta, n: int = 1) -> None:
 
 def _cell(cells: _Cells, row: JobRow) -> Tally:
     """Return the tally of a job's pair, a new one if it has none yet."""
-    pair = (row.queue[:_MOST_NAME], row.kind[:_MOST_NAME])
-    if pair not in cells and len(cells) >= MOST_PAIRS:
+    pair = (row.queue[:_MAX_NAME], row.kind[:_MAX_NAME])
+    if pair not in cells and len(cells) >= MAX_PAIRS:
         pair = (pair[0], OTHER)
-        if pair not in cells and len(cells) >= MOST_PAIRS + _MOST_QUEUES:
+        if pair not in cells and len(cells) >= MAX_PAIRS + _MAX_QUEUES:
             pair = (OTHER, OTHER)
     return cells.setdefault(pair, Tally())

@@ -18,7 +18,7 @@ from riverui.storage.tables import installed
 
 _LAST_SECONDS = 3.0
 """How long a stop waits for the last figures to be written."""
-_MOST_ID = 80
+_MAX_ID = 80
 """Characters of the client's id in the name of its figures, which has 100 with the time."""
 _TIDY_SECONDS = 600.0
 """Between two deletions of old figures of clients; dashboards delete them too."""
@@ -40,7 +40,7 @@ class ClientFigures:
         self._error = ""
         self._tallies = AttemptTallies(keep=MINUTE + CLIENT_LATE, clock=client.clock)
         # A client that restarts under the same id counts the same minute again.
-        self._source = f"{client.id[:_MOST_ID]}@{time.time_ns():x}"
+        self._source = f"{client.id[:_MAX_ID]}@{time.time_ns():x}"
         self._tidied = time.monotonic()
 
     async def start(self) -> None:

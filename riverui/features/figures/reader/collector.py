@@ -41,11 +41,11 @@ from riverui.web.http.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.figures")
 
-_MOST_MINUTES = 60
+_MAX_MINUTES = 60
 """Minutes that one statement reads at most, if few jobs ended."""
-_MOST_UNSTORED = 120
+_MAX_UNSTORED = 120
 """Minutes of the past day that are read before they are stored: they take memory."""
-_MOST_DOUBLINGS = 20
+_MAX_DOUBLINGS = 20
 """Doublings of the pause between two tries: after these it exceeds the longest pause."""
 _SECOND = timedelta(seconds=1)
 _GIVEN_UP = (JobState.CANCELLED, JobState.DISCARDED)
@@ -125,8 +125,8 @@ class FigureCollector:
 
     @property
     def now(self) -> datetime:
-        """The end of windows: the last reading or, if that was long ago, the database's time
-        estimated by this process's clock. EPOCH before the first reading.
+        """Return the end of the windows: the last reading or, if that was long ago, the time of the
+        database, estimated by this process's clock. EPOCH before the first reading.
         """
         since = self._clock() - self._read_clock
         late = since > 3 * self._limits.tick_seconds and self.recent.now > EPOCH
@@ -212,7 +212,7 @@ class FigureCollector:
                 await self._settle(hour, limits.most_per_second)
             elif self._gaps:
                 await self._read_inserted_before()
-            elif self.backlog and len(recent.unstored(_MOST_UNSTORED)) < _MOST_UNSTORED:
+            elif self.backlog and len(recent.unstored(_MAX_UNSTORED)) < _MAX_UNSTORED:
                 group = self.backlog[: self._group]
                 await self._settle(group, limits.most_per_second_of_day)
                 del self.backlog[: len(group)]
@@ -359,7 +359,7 @@ class FigureCollector:
             ended = await jobs.job_ended_tally_list(spans, pairs=2 * limits.pairs)
             failed = await jobs.job_ended_failure_list(spans)
         fast = self._clock() - started < limits.slice_seconds
-        self._group = min(self._group * 2, _MOST_MINUTES) if fast else max(self._group // 2, 1)
+        self._group = min(self._group * 2, _MAX_MINUTES) if fast else max(self._group // 2, 1)
         self._past_rate = _jobs(ended) * sampled / (len(minutes) * 60)
         since, until = min(minutes), max(minutes) + MINUTE
         clients: Minutes = await self._from_table(
@@ -424,7 +424,7 @@ class FigureCollector:
 
     def _fail(self, message: str) -> None:
         self._failures += 1
-        pause = self._limits.tick_seconds * 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
+        pause = self._limits.tick_seconds * 2 ** min(self._failures - 1, _MAX_DOUBLINGS)
         self._due = self._clock() + min(pause, self._limits.most_rest_seconds)
         if not self.error:
             log.warning("could not read figures: %s", message)

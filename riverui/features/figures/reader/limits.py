@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from riverui.features.figures.domain import MOST_PAIRS
+from riverui.features.figures.domain import MAX_PAIRS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,7 @@ class FigureLimits:
     """The same for minutes before the last hour: percentiles are still good, and a day of ten
     million jobs takes six seconds of Postgres's processor.
     """
-    pairs: int = MOST_PAIRS
+    pairs: int = MAX_PAIRS
     """Pairs of queue and kind that are named in a window."""
     attempts: int = 50_000
     """Failed attempts that are remembered so that none is counted twice: an hour of 14 a second."""

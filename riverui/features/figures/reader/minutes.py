@@ -14,8 +14,8 @@ from riverui.features.figures.domain import (
     DAY,
     EPOCH,
     HOUR,
+    MAX_PAIRS,
     MINUTE,
-    MOST_PAIRS,
     Pair,
     Rollup,
     RollupRow,
@@ -96,7 +96,7 @@ class SeenAttempts:
 class RecentMinutes:
     """The minutes of the last hour. It is read like RollupStore."""
 
-    def __init__(self, *, attempts: int, pairs: int = MOST_PAIRS) -> None:
+    def __init__(self, *, attempts: int, pairs: int = MAX_PAIRS) -> None:
         self.minutes: dict[datetime, Minute] = {}
         self._seen = SeenAttempts(attempts)
         self.now = EPOCH

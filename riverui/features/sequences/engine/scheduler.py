@@ -9,7 +9,7 @@ from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.tables import installed
 
-_MOST_ROUNDS = 10
+_MAX_ROUNDS = 10
 """Intervals without a round after which another client may have led; then all keys are read once,
 not a part in each round.
 """
@@ -65,7 +65,7 @@ class SequenceScheduler:
 
     async def _round(self) -> int:
         context, now = self._context, self._context.now()
-        gap = self._each.total_seconds() * _MOST_ROUNDS
+        gap = self._each.total_seconds() * _MAX_ROUNDS
         whole = self._last is None or now - self._last > gap
         self._last = now
         changed = 0 if self._all_at_once else await self._sweep_all()

@@ -12,19 +12,19 @@ from riverui.errors import (
     MissingDependencyError,
 )
 
-MOST_TASK_NAME = 200
+MAX_TASK_NAME = 200
 """Characters of a task's name: room for a sentence, and three fit into one index entry."""
-MOST_WORKFLOW_ID = 128
+MAX_WORKFLOW_ID = 128
 """Characters of a workflow's id: River's limit for its own ids."""
-MOST_WORKFLOW_NAME = 1_000
+MAX_WORKFLOW_NAME = 1_000
 """Characters of a workflow's name."""
 _SHOWN = 80
 """Characters of a name that an error quotes."""
-_MOST_OF_CYCLE = 10
+_MAX_OF_CYCLE = 10
 """Tasks of a cycle that an error names."""
 
 
-def check_name(name: object, what: str = "task", most: int = MOST_TASK_NAME) -> str:
+def check_name(name: object, what: str = "task", most: int = MAX_TASK_NAME) -> str:
     """Return the name of a task, or of `what`. Raise InsertError if it is empty, too long, or
     cannot be stored by Postgres.
     """
@@ -122,8 +122,8 @@ def _cycle(deps: Mapping[str, Sequence[str]], left: Sequence[str]) -> list[str]:
 
 
 def _cycle_message(cycle: Sequence[str]) -> str:
-    names = [shown(name) for name in cycle[:_MOST_OF_CYCLE]]
-    if len(cycle) > _MOST_OF_CYCLE:
+    names = [shown(name) for name in cycle[:_MAX_OF_CYCLE]]
+    if len(cycle) > _MAX_OF_CYCLE:
         names.append(f"… ({len(cycle):,} tasks)")
     if len(cycle) == 1:
         return f"Task {names[0]} waits for itself."

@@ -14,7 +14,7 @@ from riverui.features.workflows.domain.graph_fold import fold, folded_edges, lon
 from riverui.features.workflows.domain.graph_layout import Edge, Layout, Spacing, layout
 from riverui.features.workflows.domain.pages import DELETED, WorkflowGraph, WorkflowTaskRow
 
-MOST_BOXES = 2_000
+MAX_BOXES = 2_000
 """Boxes of a drawing: more cannot be made out, and would take more than a megabyte."""
 _FOLDED_FROM = 30
 """Tasks up to which a workflow is drawn in full: they fit on a screen."""
@@ -93,10 +93,10 @@ def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> Workfl
     if len(tasks) > _FOLDED_FROM:
         groups = fold([task.kind for task in tasks], edges, least=_LEAST_FOLDED)
     foldable = len(groups) < len(tasks)
-    if not folding and len(tasks) <= MOST_BOXES:
+    if not folding and len(tasks) <= MAX_BOXES:
         groups = [[n] for n in range(len(tasks))]
-    left_out = sum(map(len, groups[MOST_BOXES:]))
-    groups = groups[:MOST_BOXES]
+    left_out = sum(map(len, groups[MAX_BOXES:]))
+    groups = groups[:MAX_BOXES]
     lines = [*folded_edges(groups, edges)]
     weights = _weights(tasks, now)
     # Of similar tasks side by side the longest counts.

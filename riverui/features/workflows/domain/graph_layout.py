@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from riverui.features.workflows.domain.graph_crossings import crossings
 
-_MOST_BENDS = 3_000
+_MAX_BENDS = 3_000
 """Bends of all edges together; edges beyond them are straight. More would take too long, and nobody
 can follow so many lines.
 """
@@ -127,7 +127,7 @@ class _Grid:
         self.behind: list[list[int]] = [[] for _ in heights]
         self.bends: list[list[int]] = []
         """The points of each edge."""
-        left = _MOST_BENDS
+        left = _MAX_BENDS
         for source, target in edges:
             span = columns[target] - columns[source]
             bends: list[int] = []

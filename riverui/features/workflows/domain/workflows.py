@@ -1,4 +1,4 @@
-"""River Pro's workflows, producers and periodic jobs, as far as their tables show them."""
+"""River Pro's workflows and periodic jobs, as far as their tables show them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,6 @@ class PeriodicJobRow(NamedTuple):
     id: str
     created_at: datetime
     next_run_at: datetime
-    updated_at: datetime
-
-
-class ProducerRow(NamedTuple):
-    """How one client fetches from one queue."""
-
-    id: int
-    client_id: str
-    created_at: datetime
-    max_workers: int
-    metadata: str
-    """A JSON object: limits, and what runs by partition."""
-    paused_at: datetime | None
-    queue_name: str
     updated_at: datetime
 
 

@@ -15,9 +15,9 @@ from riverui.engine.insert.insert_opts import (
 )
 from riverui.errors import DuplicateTaskError, InsertError
 from riverui.features.workflows.domain.dag import (
-    MOST_TASK_NAME,
-    MOST_WORKFLOW_ID,
-    MOST_WORKFLOW_NAME,
+    MAX_TASK_NAME,
+    MAX_WORKFLOW_ID,
+    MAX_WORKFLOW_NAME,
     check_name,
     check_text,
     in_order,
@@ -89,10 +89,10 @@ class WorkflowBuilder:
         is_new: bool = True,
         parent: int | None = None,
     ) -> None:
-        self.id = check_name(id, "workflow's id", MOST_WORKFLOW_ID)
-        if not isinstance(name, str) or len(name) > MOST_WORKFLOW_NAME:
+        self.id = check_name(id, "workflow's id", MAX_WORKFLOW_ID)
+        if not isinstance(name, str) or len(name) > MAX_WORKFLOW_NAME:
             raise InsertError(
-                f"A workflow's name is a text of at most {MOST_WORKFLOW_NAME:,} characters."
+                f"A workflow's name is a text of at most {MAX_WORKFLOW_NAME:,} characters."
             )
         self.name = check_text(name, "workflow's name")
         self._existing: set[str] = set()
@@ -240,7 +240,7 @@ def _names(deps: Deps) -> tuple[str, ...]:
         name = dep.name if isinstance(dep, WorkflowTask) else dep
         if not isinstance(name, str):
             raise InsertError(f"deps has tasks or their names, not {shown(name)}.")
-        if len(name) > MOST_TASK_NAME:
+        if len(name) > MAX_TASK_NAME:
             raise InsertError(f"{shown(name)} is too long for a task's name.")
         names[name] = None
     return tuple(names)

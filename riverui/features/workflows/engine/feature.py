@@ -18,8 +18,8 @@ from riverui.errors import (
     WorkflowCancelled,
 )
 from riverui.features.workflows.domain.dag import (
-    MOST_WORKFLOW_ID,
-    MOST_WORKFLOW_NAME,
+    MAX_WORKFLOW_ID,
+    MAX_WORKFLOW_NAME,
     check_name,
     check_text,
     shown,
@@ -199,10 +199,10 @@ class Workflows(Feature):
 
 def _check(specs: Any) -> None:
     for spec in specs:
-        check_name(spec.workflow_id, "workflow's id", MOST_WORKFLOW_ID)
+        check_name(spec.workflow_id, "workflow's id", MAX_WORKFLOW_ID)
         check_name(spec.name)
-        if len(spec.workflow_name) > MOST_WORKFLOW_NAME:
-            raise InsertError(f"A workflow's name has at most {MOST_WORKFLOW_NAME:,} characters.")
+        if len(spec.workflow_name) > MAX_WORKFLOW_NAME:
+            raise InsertError(f"A workflow's name has at most {MAX_WORKFLOW_NAME:,} characters.")
         for text in (spec.workflow_name, *spec.deps):
             check_text(text, "name")
 

@@ -16,7 +16,7 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.tables import installed
 
-MOST = 10_000
+MAX_TASKS = 10_000
 """Tasks that one call loads unless fewer are requested: whole jobs, which must all fit
 in memory.
 """
@@ -95,7 +95,7 @@ async def own(executor: Executor) -> WorkflowStore:
 
 
 async def load(
-    executor: Executor, id: str, choice: TaskChoice, name: str = "", *, limit: int = MOST
+    executor: Executor, id: str, choice: TaskChoice, name: str = "", *, limit: int = MAX_TASKS
 ) -> LoadedTasks:
     """Return tasks of a workflow with their jobs, by name. Raise NotFound if the task given by name
     does not exist.

@@ -12,7 +12,7 @@ from riverui.features.workflows.store import WorkflowStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
-_MOST_LOOKS = 10
+_MAX_LOOKS = 10
 """Searches in one transaction past jobs that are kept: at 10,000 each that is a second at most; the
 next round continues from there.
 """
@@ -25,7 +25,7 @@ class OpenWorkflowKeeper:
     that a cleaner does not read all of them again for each batch.
     """
 
-    def __init__(self, *, most_looks: int = _MOST_LOOKS) -> None:
+    def __init__(self, *, most_looks: int = _MAX_LOOKS) -> None:
         self._behind: dict[tuple[tuple[str, ...], tuple[str, ...]], _Behind] = {}
         """By the queues of each cleaner."""
         self._most_looks = most_looks

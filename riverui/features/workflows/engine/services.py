@@ -15,7 +15,7 @@ from riverui.features.workflows.waits.store import WaitStore
 from riverui.storage.interface import Executor
 from riverui.storage.tables import installed
 
-MOST_TASKS = 10_000
+MAX_TASKS = 10_000
 """Tasks that one round reads, within a tenth of a second. The next round continues after them."""
 
 _INTERVAL = timedelta(seconds=10)
@@ -27,7 +27,7 @@ _INTERVAL_WITHOUT_TABLE = timedelta(seconds=30)
 class _Finder:
     """Looks at workflows repeatedly, once their tables exist."""
 
-    def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+    def __init__(self, context: ServiceContext, *, most: int = MAX_TASKS) -> None:
         self._context = context
         self._most = most
         self._there = False
@@ -49,7 +49,7 @@ class StrayTaskFinder(_Finder):
 
     name = "workflow strays"
 
-    def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+    def __init__(self, context: ServiceContext, *, most: int = MAX_TASKS) -> None:
         super().__init__(context, most=most)
         self._after = 0
 
@@ -78,7 +78,7 @@ class ForsakenWorkflowFinder(_Finder):
 
     name = "forsaken workflows"
 
-    def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+    def __init__(self, context: ServiceContext, *, most: int = MAX_TASKS) -> None:
         super().__init__(context, most=most)
         self._after = ""
 
@@ -132,7 +132,7 @@ class WorkflowCleaner:
         the last round stopped.
         """
         removed = 0
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             async with self._context.executor() as executor:
                 ids, self._looked = await WorkflowStore(executor).workflow_gone_list(
                     after=self._looked, limit=self._most
@@ -159,7 +159,7 @@ class WorkflowCleaner:
             return len(ids)
 
 
-_MOST_PAGES = 10
+_MAX_PAGES = 10
 """Pages of ended workflows that one round reads; the next continues after them."""
 _SIGNALS = 10_000
 """Signals that one statement deletes."""

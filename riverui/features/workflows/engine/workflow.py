@@ -9,7 +9,7 @@ from typing import Any
 from riverui.engine.sync_methods import run_at_once, sync_method
 from riverui.engine.work.worker import JobSnooze
 from riverui.features.workflows.engine.builder import WorkflowBuilder
-from riverui.features.workflows.engine.loading import MOST, LoadedTask, LoadedTasks, load, own
+from riverui.features.workflows.engine.loading import MAX_TASKS, LoadedTask, LoadedTasks, load, own
 from riverui.features.workflows.store import TaskChoice
 from riverui.storage.interface.engine_params import InsertResult
 
@@ -68,12 +68,14 @@ class Workflow(WorkflowBuilder):
                 return until_checked(head.age)
             return await load(executor, self.id, TaskChoice.ALL)
 
-    async def load_all(self, *, after: str = "", limit: int = MOST) -> LoadedTasks:
+    async def load_all(self, *, after: str = "", limit: int = MAX_TASKS) -> LoadedTasks:
         """Return the tasks by name, up to `limit` after the name `after`."""
         async with self._client.driver.autocommit() as executor:
             return await load(executor, self.id, TaskChoice.ALL, after, limit=limit)
 
-    async def load_all_tx(self, tx: object, *, after: str = "", limit: int = MOST) -> LoadedTasks:
+    async def load_all_tx(
+        self, tx: object, *, after: str = "", limit: int = MAX_TASKS
+    ) -> LoadedTasks:
         """Return the tasks by name, up to `limit` after the name `after`."""
         executor = await self._client.driver.adopt(tx)
         return await load(executor, self.id, TaskChoice.ALL, after, limit=limit)

@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from riverui.domain.jobs import JobState
 from riverui.domain.json import UnreadableJson, read_json, read_object
+from riverui.domain.queues import ProducerRow
 from riverui.features.workflows.domain.workflows import (
     RETRY_MODES,
     PeriodicJobRow,
-    ProducerRow,
     SignalRow,
     WorkflowListRow,
 )

@@ -24,7 +24,7 @@ from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import WaitDep, WaitStore
 from riverui.features.workflows.waits.verbs import diagnosis as wait_diagnosis
 from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
-from riverui.features.workflows.waits.verbs.waits import MOST_SCANNED
+from riverui.features.workflows.waits.verbs.waits import MAX_SCANNED
 from riverui.storage.interface import Executor
 from riverui.storage.tables import PRO_WORKFLOW_TABLES, installed, table_names
 from riverui.web.api import serializers
@@ -71,7 +71,7 @@ async def diagnostics(request: Request, executor: Executor, own: SignalSource) -
         inspected_at=serializers.instant(found.facts.now),
         phase=found.phase,
         signal_scan_count=found.scanned,
-        signal_scan_limit=MOST_SCANNED,
+        signal_scan_limit=MAX_SCANNED,
         terms=[_term(found, name) for name in found.results],
         truncated=found.truncated,
         workflow_attempt=found.facts.attempt,

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.domain.queues import ProducerRow
 from riverui.errors import BadRequest
 from riverui.features.concurrency import verbs as concurrency
 from riverui.features.durable_periodic.store import DurablePeriodicStore
-from riverui.features.workflows.domain.workflows import PeriodicJobRow, ProducerRow
+from riverui.features.workflows.domain.workflows import PeriodicJobRow
 from riverui.features.workflows.section.models import (
     PeriodicJob,
     PeriodicJobs,

@@ -26,7 +26,7 @@ from riverui.errors import (
 from riverui.features.workflows.domain.workflows import WorkflowRow
 from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.signals_api import RIGHT, send
-from riverui.features.workflows.waits.domain import MOST_KEY
+from riverui.features.workflows.waits.domain import MAX_KEY
 from riverui.features.workflows.waits.store import (
     AwaitedKey,
     SignalInsertParams,
@@ -150,7 +150,7 @@ async def show(request: Request) -> Response:
         return without_table.workflow(request, request.path_params["id"])
     only(request, "attempt", "before", "key", "send", "task")
     params = request.query_params
-    filled = SignalForm(key=params.get("send", "")[:MOST_KEY])
+    filled = SignalForm(key=params.get("send", "")[:MAX_KEY])
     return respond(request, await _page(request, filled, task=params.get("task", "")))
 
 
@@ -163,7 +163,7 @@ async def create(request: Request) -> Response:
         payload=posted.get("payload", ""),
         idempotency_key=posted.get("idempotency_key", ""),
     )
-    task, once = posted.get("task", ""), posted.get("once", "")[:MOST_KEY]
+    task, once = posted.get("task", ""), posted.get("once", "")[:MAX_KEY]
     problem, field, status = "", "", 400
     try:
         await _send(request, workflow_id, filled, posted.get("attempt", ""), once)
@@ -234,7 +234,7 @@ async def _send(request: Request, id: str, filled: SignalForm, attempt: str, onc
         payload=filled.payload.strip() or "null",
         source=write_json({"user": access(request).user}),
         attempt=_whole(attempt, "attempt") or None,
-        idempotency_key=filled.idempotency_key or (f"form:{once}"[:MOST_KEY] if once else None),
+        idempotency_key=filled.idempotency_key or (f"form:{once}"[:MAX_KEY] if once else None),
     )
     await send(request, params)
 
@@ -248,7 +248,7 @@ async def _page(
     field: str = "",
 ) -> WorkflowsSignals:
     workflow_id, params = request.path_params["id"], request.query_params
-    before, key = _whole(params.get("before", ""), "before"), params.get("key", "")[:MOST_KEY]
+    before, key = _whole(params.get("before", ""), "before"), params.get("key", "")[:MAX_KEY]
     asked = _whole(params.get("attempt", ""), "attempt")
     async with dashboard(request).driver.reading() as executor:
         if not await installed(executor):

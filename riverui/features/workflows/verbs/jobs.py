@@ -14,10 +14,10 @@ from riverui.features.workflows.waits.store import WaitStore
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 """Jobs that one statement cancels: as many as one call of a verb takes."""
 
-MOST_BELOW = 100
+MAX_BELOW = 100
 """Workflows below others that are cancelled or retried with them in one transaction, those of the
 upper levels first; the leader finds the rest of cancelled ones.
 """
@@ -29,7 +29,7 @@ async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobC
     """
     part = WorkflowStore(executor)
     # Workflows are locked before jobs, so that two transactions cannot deadlock.
-    family = await part.workflow_lock_family(ids, cancelled=True, limit=MOST_BELOW)
+    family = await part.workflow_lock_family(ids, cancelled=True, limit=MAX_BELOW)
     changes = await do_inner(ids)
     if family and changes.changed:
         await part.workflow_task_restage_many(changes.changed)
@@ -55,7 +55,7 @@ async def _end(
     executor: Executor, ids: Sequence[int], do_inner: Inner, state: TaskState
 ) -> JobChanges:
     part = WorkflowStore(executor)
-    family = await part.workflow_lock_family(ids, cancelled=False, limit=MOST_BELOW)
+    family = await part.workflow_lock_family(ids, cancelled=False, limit=MAX_BELOW)
     changes = await do_inner(ids)
     if family and changes.changed:
         await part.workflow_task_end_many([(job_id, state) for job_id in changes.changed])
@@ -90,8 +90,8 @@ async def cancel_workflow(executor: Executor, id: str) -> Sequence[int]:
     part = WorkflowStore(executor)
     touched: list[int] = []
     open_ids = await part.workflow_cancel(id)
-    for start in range(0, len(open_ids), MOST_AT_ONCE):
-        changes = await executor.jobs.cancel_many(open_ids[start : start + MOST_AT_ONCE])
+    for start in range(0, len(open_ids), MAX_AT_ONCE):
+        changes = await executor.jobs.cancel_many(open_ids[start : start + MAX_AT_ONCE])
         if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
             raise LockTimeout
         touched += [*changes.changed, *changes.requested]

@@ -132,7 +132,7 @@ async def _cancel(executor: Executor, id: str) -> Sequence[int]:
     cancelled or asked to stop.
     """
     part = WorkflowStore(executor)
-    family = await part.workflow_lock_family(id=id, cancelled=False, limit=workflow_jobs.MOST_BELOW)
+    family = await part.workflow_lock_family(id=id, cancelled=False, limit=workflow_jobs.MAX_BELOW)
     touched = await workflow_jobs.cancel_workflow(executor, id)
     await workflow_jobs.cancel_below(executor, family, touched)
     return touched
@@ -143,7 +143,7 @@ async def _retry(executor: Executor, id: str, mode: str, reset_history: bool) ->
     jobs that are to be worked again.
     """
     part = WorkflowStore(executor)
-    family = await part.workflow_lock_family(id=id, cancelled=True, limit=workflow_jobs.MOST_BELOW)
+    family = await part.workflow_lock_family(id=id, cancelled=True, limit=workflow_jobs.MAX_BELOW)
     workflow = await part.workflow_lock_by_id(id)
     if workflow is not None and workflow.open:
         # Another client without workflows may have worked them.

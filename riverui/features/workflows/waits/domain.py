@@ -18,19 +18,19 @@ from riverui.errors import WaitInvalid
 WAIT_KEY, WAIT_STATE_KEY = "river:workflow_wait", "river:workflow_wait_state"
 """The metadata keys of a job's wait and of its progress: River's names."""
 
-MOST_TERMS = 50
+MAX_TERMS = 50
 """Terms of a wait: more than a person can follow on a page."""
-MOST_NAME = 64
+MAX_NAME = 64
 """Characters of a term's name: it is written in expressions."""
-MOST_KEY = 200
+MAX_KEY = 200
 """Characters of a signal's key, and of an idempotency key: they are indexed."""
-MOST_LABEL = 200
+MAX_LABEL = 200
 """Characters of a term's label: a line on a page."""
-MOST_EXPRESSION = 4096
+MAX_EXPRESSION = 4096
 """Characters of an expression: a page of text, parsed within milliseconds."""
-MOST_REQUIRED = 10_000
+MAX_REQUIRED = 10_000
 """Signals that a term may require: as many as diagnostics read."""
-MOST_WAIT = 65_536
+MAX_WAIT = 65_536
 """Bytes of a wait in JSON: the limit of its column."""
 LONGEST = timedelta(days=36_500)
 """The longest timer: a hundred years, so that Postgres and Python can represent its end."""
@@ -368,11 +368,11 @@ def _term(item: Mapping[str, Any]) -> AnyTerm:
 
 def _problems(wait: Wait) -> Iterator[str]:
     """Yield the problems of a wait, the first one first."""
-    yield from _text_problems("The wait's expression", wait.expr, MOST_EXPRESSION)
+    yield from _text_problems("The wait's expression", wait.expr, MAX_EXPRESSION)
     if not wait.terms:
         yield "A wait needs at least one term."
-    if len(wait.terms) > MOST_TERMS:
-        yield f"A wait may have {MOST_TERMS} terms, this one has {len(wait.terms)}."
+    if len(wait.terms) > MAX_TERMS:
+        yield f"A wait may have {MAX_TERMS} terms, this one has {len(wait.terms)}."
     names: set[str] = set()
     for term in wait.terms:
         if not isinstance(term, (SignalTerm, TimerTerm, Term)):
@@ -383,17 +383,17 @@ def _problems(wait: Wait) -> Iterator[str]:
             yield f"Two terms are named {term.name!r}."
         names.add(term.name)
         what = f"The label of term {term.name!r}"
-        yield from _text_problems(what, term.label, MOST_LABEL, empty=True)
+        yield from _text_problems(what, term.label, MAX_LABEL, empty=True)
         yield from _term_problems(term)
-    if len(wait.to_json().encode()) > MOST_WAIT:
-        yield f"A wait may take {MOST_WAIT:,} bytes of JSON."
+    if len(wait.to_json().encode()) > MAX_WAIT:
+        yield f"A wait may take {MAX_WAIT:,} bytes of JSON."
 
 
 def _name_problems(name: object) -> Iterable[str]:
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MOST_NAME:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         yield (
             f"{name!r:.100} cannot name a term: it takes letters, digits and underscores, a letter"
-            f" first, {MOST_NAME} at most."
+            f" first, {MAX_NAME} at most."
         )
     elif name in _RESERVED:
         yield f"{name!r} cannot name a term: it has a meaning in expressions."
@@ -402,12 +402,12 @@ def _name_problems(name: object) -> Iterable[str]:
 def _term_problems(term: AnyTerm) -> Iterator[str]:
     what = f"Term {term.name!r}"
     if isinstance(term, SignalTerm):
-        yield from _text_problems(f"{what}: its signal key", term.key, MOST_KEY)
-        yield from _text_problems(f"{what}: its expression", term.expr, MOST_EXPRESSION, empty=True)
-        if type(term.required_count) is not int or not 1 <= term.required_count <= MOST_REQUIRED:
-            yield f"{what}: required_count is a whole number from 1 to {MOST_REQUIRED:,}."
+        yield from _text_problems(f"{what}: its signal key", term.key, MAX_KEY)
+        yield from _text_problems(f"{what}: its expression", term.expr, MAX_EXPRESSION, empty=True)
+        if type(term.required_count) is not int or not 1 <= term.required_count <= MAX_REQUIRED:
+            yield f"{what}: required_count is a whole number from 1 to {MAX_REQUIRED:,}."
     elif isinstance(term, Term):
-        yield from _text_problems(f"{what}: its expression", term.expr, MOST_EXPRESSION)
+        yield from _text_problems(f"{what}: its expression", term.expr, MAX_EXPRESSION)
     else:
         yield from _timer_problems(what, term)
 

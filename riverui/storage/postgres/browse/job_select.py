@@ -37,12 +37,12 @@ class JobSelect(Part):
         found = ((known_state(row.state), row.jobs) for row in rows.records())
         return {state: jobs for state, jobs in found if state is not None}
 
-    async def row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+    async def delete_selected(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Delete the jobs that match, except running and locked ones, up to `limit` by id; return
         the deleted rows.
         """
         return job_rows(
-            await self._selected("job_row_delete_many", params, _terms(params), columns=JOB_COLUMNS)
+            await self._selected("job_delete_selected", params, _terms(params), columns=JOB_COLUMNS)
         )
 
     async def update(self, id: int, *, metadata: str) -> JobRow | None:

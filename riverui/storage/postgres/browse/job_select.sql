@@ -20,7 +20,7 @@ from (
 ) x
 group by x.state;
 
--- name: job_row_delete_many
+-- name: job_delete_selected
 -- River: JobDeleteMany.
 with chosen as materialized (
   select j.id

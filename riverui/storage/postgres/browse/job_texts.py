@@ -11,7 +11,7 @@ from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import JobPageParams, JobTextPage
 from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.browse.job_list import JobListPlans, read_page
-from riverui.storage.postgres.browse.jobs import MOST_JSON, path_jsons
+from riverui.storage.postgres.browse.jobs import MAX_JSON, path_jsons
 from riverui.storage.postgres.browse.rows import known_state, texts, whole
 
 JOB_TEXT_COLUMNS = {
@@ -53,7 +53,7 @@ class JobTexts(JobListPlans):
         """Return one page of jobs by keyset, without errors and metadata; `lean` is ignored.
 
         Args of more than `args` characters are left out, and JSON at `params.paths` of more than
-        MOST_JSON. The page ends before it is full once its args may take `unpacked` bytes, but has
+        MAX_JSON. The page ends before it is full once its args may take `unpacked` bytes, but has
         at least one job.
         """
         plan = await self._plan(params, by_state=True)
@@ -126,7 +126,7 @@ def _page_row(row: Any, most_args: int) -> JobTextRow | None:
 
 
 def _json(value: str | None) -> str | None:
-    return CUT if value == "..." or (value and len(value) > MOST_JSON) else value
+    return CUT if value == "..." or (value and len(value) > MAX_JSON) else value
 
 
 def _list_row(row: Any, most_args: int, unknown: JobState | None = None) -> JobTextRow | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobShowRow, JobState
+from riverui.domain.jobs import MAX_NAME, MAX_TAGS, JobShowRow, JobState
 from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
@@ -31,7 +31,7 @@ from riverui.storage.postgres.browse.filters import (
 )
 from riverui.storage.postgres.browse.job_list import JobListPlans, read_page
 from riverui.storage.postgres.browse.rows import (
-    MOST_VALUE,
+    MAX_VALUE,
     job_list_row,
     job_show_row,
     known_state,
@@ -62,7 +62,7 @@ _TEXTS = {
 """The blocks of a job's texts by the callers' names for them."""
 
 
-_MOST_KINDS = 5000
+_MAX_KINDS = 5000
 """Distinct kinds that are read to find those that match."""
 _PROGRESS_MILLISECONDS = 1000
 """Time limit of a count by River's GIN indexes."""
@@ -71,7 +71,7 @@ _STORED = 32_768
 """Stored bytes of JSON above which a list reads no value from it: it would have to be decompressed
 whole for one value.
 """
-MOST_JSON = 10_000
+MAX_JSON = 10_000
 """Most characters of the JSON at a path, if programs read it."""
 
 
@@ -187,7 +187,7 @@ class JobReads(JobListPlans):
         """Return one job as its page shows it; slots may name another table like river_job."""
         if not is_bigint(id):
             return None
-        values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
+        values = {"id": id, "cut": cut, "name_length": MAX_NAME, "tags": MAX_TAGS}
         row = await self._sql.row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
         return None if row is None else job_show_row(row, unknown)
 
@@ -208,7 +208,7 @@ class JobReads(JobListPlans):
             "after": after,
             "exclude": storable_texts(exclude),
             "limit": limit,
-            "most": _MOST_KINDS,
+            "most": _MAX_KINDS,
             "pattern": contains_pattern(match),
         }
         return (await self._sql.rows("job_kind_list", values)).values()
@@ -259,13 +259,13 @@ def storable_texts(names: Sequence[str]) -> str:
 
 def path_values(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
     """Return the fragment for the slot `values` of `job_list`: a text to show for each path."""
-    limits = {"length": MOST_VALUE + 1, "stored": _STORED}
+    limits = {"length": MAX_VALUE + 1, "stored": _STORED}
     return _values(paths, "job_value_at_path", limits)
 
 
 def path_jsons(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
     """Return the fragment for the slot `values` of `job_text_list`: the JSON at each path."""
-    return _values(paths, "job_json_at_path", {"length": MOST_JSON + 1, "stored": 2**30})
+    return _values(paths, "job_json_at_path", {"length": MAX_JSON + 1, "stored": 2**30})
 
 
 def _values(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
@@ -15,15 +14,15 @@ from riverui.storage.interface.sql_blocks import Fragment, Rows, word
 from riverui.storage.postgres.browse.filters import contains_pattern, is_storable
 from riverui.storage.postgres.browse.jobs import PREVIEW, storable_texts
 from riverui.storage.postgres.browse.rows import job_list_row, queue_list_row, queue_row
-from riverui.storage.postgres.statements import Part
+from riverui.storage.postgres.engine.queue_upkeep import QueueUpkeep
 
-_MOST_QUEUES = 2000
+_MAX_QUEUES = 2000
 """Most distinct queues of jobs to read in each state."""
 
 _UNFINISHED = tuple(state.value for state in JobState if state not in FINALIZED)
 
 
-class PostgresQueues(Part):
+class PostgresQueues(QueueUpkeep):
     """Operations on river_queue and on the queues that jobs are in."""
 
     async def get(self, name: str, *, cap: int) -> QueueListRow | None:
@@ -73,8 +72,8 @@ class PostgresQueues(Part):
             {
                 "states": list(_UNFINISHED),
                 "pattern": pattern,
-                "most": _MOST_QUEUES,
-                "limit": _MOST_QUEUES,
+                "most": _MAX_QUEUES,
+                "limit": _MAX_QUEUES,
             },
         )
         rows = await self._sql.rows(
@@ -113,26 +112,10 @@ class PostgresQueues(Part):
         """
         return await self._set_paused("queue_resume", "resume", name)
 
-    async def upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
-        """Create the queue's row or set its updated_at; metadata and paused_at stay as they are."""
-        return queue_row(await self._sql.row("queue_upsert", {"name": name, "now": now}))
-
-    async def upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
-        """Do as queue_upsert for distinct queues in one statement, and return their rows in any
-        order.
-        """
-        rows = await self._sql.rows("queue_upsert_many", {"names": list(names)})
-        return [queue_row(row) for row in rows.records()]
-
     async def row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Return the rows of those of the queues that have one, in any order."""
         rows = await self._sql.rows("queue_row_get_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
-
-    async def with_available_list(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of the queues that have an available job, of any kind."""
-        rows = await self._sql.prepared("queue_with_available_list", {"names": list(names)})
-        return set(rows.values())
 
     async def row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
         """Return the rows of queues by name."""
@@ -152,13 +135,6 @@ class PostgresQueues(Part):
         if row is None:
             raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
-
-    async def delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
-        """Remove the rows of queues that no client has reported since, and return their names."""
-        rows = await self._sql.rows(
-            "queue_delete_expired", {"updated_before": updated_before, "limit": limit}
-        )
-        return sorted(rows.values())
 
     async def count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
         """Return River's queue rows by name with their counts, exact up to `cap`."""
@@ -211,7 +187,7 @@ class PostgresQueues(Part):
         """
         values = {
             "limit": limit,
-            "most": _MOST_QUEUES,
+            "most": _MAX_QUEUES,
             "pattern": contains_pattern(match),
             "states": [state.value for state in JobState],
         }

@@ -146,37 +146,11 @@ select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::
 select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), p.payload) as notified
 from unnest(:payloads::text::text[]) as p (payload);
 
--- name: queue_upsert
--- River: QueueCreateOrSetUpdatedAt.
-insert into /* schema */river_queue as q (name, created_at, updated_at)
-values (:name::text, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
-on conflict (name) do update set updated_at = excluded.updated_at
-returning q.name, q.created_at, left(q.metadata::text, 100000) as metadata,
-  char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at;
-
--- name: queue_upsert_many
--- In one order, so that two clients do not deadlock.
-insert into /* schema */river_queue as q (name, created_at, updated_at)
-select n.name, now(), now() from unnest(:names::text[]) as n (name) order by n.name
-on conflict (name) do update set updated_at = excluded.updated_at
-returning q.name, q.created_at, left(q.metadata::text, 100000) as metadata,
-  char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at;
-
 -- name: queue_row_get_many
 select name, created_at, left(metadata::text, 100000) as metadata,
   char_length(metadata::text) as metadata_size, paused_at, updated_at
 from /* schema */river_queue
 where name = any(:names::text[]);
-
--- name: queue_with_available_list
--- The limit keeps each subquery a short scan of the fetching index.
-select n.name
-from unnest(:names::text[]) as n (name)
-cross join lateral (
-  select 1 from /* schema */river_job j
-  where j.state = 'available' and j.queue = n.name and j.scheduled_at <= now()
-  order by j.priority, j.scheduled_at limit 1
-) x;
 
 -- name: queue_row_list
 -- River: QueueList.
@@ -199,17 +173,6 @@ select c.name, c.created_at, left(c.metadata::text, 100000) as metadata,
   char_length(c.metadata::text) as metadata_size, c.paused_at, c.updated_at,
   pg_notify(concat(coalesce(:schema::text, current_schema()), '.river_control'), :payload::text) as notified
 from changed c;
-
--- name: queue_delete_expired
--- River: QueueDeleteExpired.
-delete from /* schema */river_queue q
-where q.name in (
-  select e.name from /* schema */river_queue e
-  where e.updated_at < :updated_before::timestamptz
-  order by e.name
-  limit :limit::bigint
-) and q.updated_at < :updated_before::timestamptz
-returning q.name;
 
 -- name: queue_count_list
 with page as (

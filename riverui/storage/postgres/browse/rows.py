@@ -24,7 +24,7 @@ _GO_TIME = re.compile(
 """Stricter than `datetime.fromisoformat`, which accepts more with each Python."""
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
-MOST_VALUE = 200
+MAX_VALUE = 200
 """Most characters of a value at a JSON path, in a list."""
 
 # The bit of each state in `river_job_state_in_bitmask`, counted from the left.
@@ -73,7 +73,7 @@ def job_list_row(row: Any) -> JobListRow | None:
 
 
 def _cut(value: str | None) -> str | None:
-    return f"{value[:MOST_VALUE]}{CUT}" if value and len(value) > MOST_VALUE else value
+    return f"{value[:MAX_VALUE]}{CUT}" if value and len(value) > MAX_VALUE else value
 
 
 def job_show_row(row: Any, unknown: JobState | None = None) -> JobShowRow | None:

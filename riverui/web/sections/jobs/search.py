@@ -149,7 +149,7 @@ async def _answer(
         request,
         SearchStep(
             table=job_table(request, listing, rows),
-            search=long_searches.note(
+            search=long_searches.search_note(
                 request,
                 listing,
                 window,

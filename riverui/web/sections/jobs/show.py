@@ -19,7 +19,7 @@ from riverui.domain.explain.explanation import stuck
 from riverui.domain.findings import Diagnosis
 from riverui.domain.jobs import (
     FINALIZED,
-    MOST_NAME,
+    MAX_NAME,
     WAITING,
     JobShowRow,
     JobState,
@@ -192,7 +192,7 @@ async def answer(
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)
-                if len(worker) <= MOST_NAME
+                if len(worker) <= MAX_NAME
             },
         ),
     )

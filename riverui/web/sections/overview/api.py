@@ -147,7 +147,7 @@ async def autocomplete(request: Request) -> Response:
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
     async with dashboard(request).driver.reading() as executor:
         find = executor.jobs.kind_list if facet == "job_kind" else executor.queues.row_name_list
-        found = await find(match=match, after=after, exclude=exclude, limit=names.MOST)
+        found = await find(match=match, after=after, exclude=exclude, limit=names.MAX_NAMES)
     return serializers.reply(names.Names(data=list(found)))
 
 

@@ -24,7 +24,7 @@ from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.concurrency.store import LimitRow
 from riverui.features.rate_limits import verbs as rate_actions
 from riverui.features.rate_limits.buckets import RateRow
-from riverui.features.rate_limits.domain import RateLimit, RateOverride, number
+from riverui.features.rate_limits.domain import SPANS, RateLimit, RateOverride, number
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import Form, form
@@ -48,7 +48,7 @@ _NUMBER = 20
 """Longest text read from a posted number, in characters."""
 _DECIMALS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
 """A posted number, with or without decimals."""
-PERS: Mapping[int, str] = {1: "second", 60: "minute", 3600: "hour", 86_400: "day"}
+_SPANS = {int(span.total_seconds()): words.split()[1] for span, words in SPANS.items()}
 """Spans of a rate limit that the form offers: seconds → word."""
 _UNITS = (("s", 1), ("min", 60), ("h", 3600), ("day", 86_400))
 """Units for rates, with their seconds: the page uses the first that gives at least 1."""
@@ -226,14 +226,14 @@ class RateForm:
 
     limit: str = ""
     per: str = "1"
-    """Seconds, one of `PERS`."""
+    """Seconds, one of `_SPANS`."""
     burst: str = ""
 
     @classmethod
     def from_rate_limit(cls, rate: RateLimit) -> RateForm:
         """Return the form of a limit, per second if the form does not offer its span."""
         seconds, per = rate.per.total_seconds(), 1
-        if seconds in PERS:
+        if seconds in _SPANS:
             per = int(seconds)
         limit = rate.limit * per / seconds
         return cls(
@@ -256,7 +256,7 @@ class RateForm:
             raise ConfigError(
                 "Jobs that may begin: give a number; to have none, remove the override."
             )
-        if self.per not in map(str, PERS):
+        if self.per not in map(str, _SPANS):
             raise ConfigError("In each: choose a second, a minute, an hour or a day.")
         return RateOverride(
             limit=_float("Jobs that may begin", self.limit),
@@ -276,7 +276,7 @@ class QueuesLimits:
     form: LimitForm
     limits: QueueLimits
     rate_form: RateForm
-    pers: ClassVar[Mapping[int, str]] = PERS
+    spans: ClassVar[Mapping[int, str]] = _SPANS
     problem: str
     """Why nothing was changed."""
     rate_refused: bool

@@ -17,7 +17,7 @@ from riverui.errors import (
     WaitInvalid,
 )
 from riverui.features.workflows.domain.workflows import SignalRow
-from riverui.features.workflows.waits.domain import MOST_KEY, Wait
+from riverui.features.workflows.waits.domain import MAX_KEY, Wait
 from riverui.features.workflows.waits.store import (
     SignalInserted,
     SignalInsertParams,
@@ -28,11 +28,11 @@ from riverui.storage import tables
 from riverui.storage.interface import Executor
 from riverui.storage.tables import installed
 
-MOST_PAYLOAD = 1_000_000
+MAX_PAYLOAD = 1_000_000
 """Bytes of a signal's payload in JSON: larger data belongs in a store of its own."""
-MOST_SOURCE = 10_000
+MAX_SOURCE = 10_000
 """Bytes of a signal's source in JSON."""
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 """Signals in one page."""
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -52,8 +52,8 @@ def check_signal(params: SignalInsertParams) -> SignalInsertParams:
         _check_name("idempotency key", params.idempotency_key)
     if params.attempt is not None and not 1 <= params.attempt < 2**31:
         raise SignalRefused("A workflow's attempt is a whole number of at least 1.")
-    _check_json("payload", params.payload, MOST_PAYLOAD)
-    _check_json("source", params.source, MOST_SOURCE)
+    _check_json("payload", params.payload, MAX_PAYLOAD)
+    _check_json("source", params.source, MAX_SOURCE)
     return params
 
 
@@ -100,7 +100,7 @@ async def page(
     if attempt is None:
         (facts,) = await waits.workflow_wait_facts([(row.workflow_id, row.name)])
         attempt = facts.attempt
-    limit = max(1, min(limit, MOST_LISTED))
+    limit = max(1, min(limit, MAX_LISTED))
     rows = await waits.own_workflow_signal_list(
         id,
         attempt=attempt,
@@ -142,8 +142,8 @@ def _sent(params: SignalInsertParams, found: SignalInserted | None) -> SignalRow
 
 
 def _check_name(what: str, text: str) -> None:
-    if not isinstance(text, str) or not 1 <= len(text) <= MOST_KEY:
-        raise SignalRefused(f"A signal's {what} is a text of 1 to {MOST_KEY} characters.")
+    if not isinstance(text, str) or not 1 <= len(text) <= MAX_KEY:
+        raise SignalRefused(f"A signal's {what} is a text of 1 to {MAX_KEY} characters.")
     if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
         raise SignalRefused(f"The signal's {what} has a character that Postgres cannot store.")
 

@@ -23,11 +23,11 @@ from riverui.features.workflows.waits.domain import (
 from riverui.features.workflows.waits.expressions import Expressions
 from riverui.features.workflows.waits.store import WaitDep, WaitFacts, WaitRow, WaitStore
 
-MOST_SCANNED = 10_000
+MAX_SCANNED = 10_000
 """Signals that one evaluation reads: as many as River Pro's diagnostics."""
 _PART, _PART_BYTES = 1_000, 1_000_000
 """Signals, and their bytes, that one statement reads and one request evaluates."""
-_MOST_BYTES = 8_000_000
+_MAX_BYTES = 8_000_000
 """Bytes of signals that one evaluation reads, in at most a second."""
 _LISTED = 1_000
 """Signals of each key that `signals` lists, the latest: use a signal term for more."""
@@ -140,7 +140,7 @@ async def gather(
     """Read the inputs of an evaluation."""
     progress = Progress.from_json(row.progress, facts.attempt)
     fresh: dict[str, Sequence[SignalRow]] = {}
-    left, size, more = MOST_SCANNED, _MOST_BYTES, False
+    left, size, more = MAX_SCANNED, _MAX_BYTES, False
     for key in wait.signal_keys:
         known = progress.signals.get(key, SignalCount())
         rows, cut = await _fresh(waits, facts, key, known.last_included_id, left, size)
