@@ -1,6 +1,7 @@
 """Write what the documents say about settings from the tables that the command reads.
 
-`python -m tests.documents` rewrites `.env.example` and docs/reference/configuration.md;
+`python -m tests.documents` rewrites `.env.example`, docs/reference/configuration.md and the chart's
+values.schema.json;
 tests/test_docs.py fails where they are not as this would write them.
 """
 
@@ -22,6 +23,14 @@ from riverui.web.config import DashboardConfig
 ROOT = Path(__file__).parent.parent
 ENV_EXAMPLE = ROOT / ".env.example"
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
+VALUES_SCHEMA = ROOT / "deploy/helm/riverui/values.schema.json"
+
+_OF_THE_CHART = {
+    *("DATABASE_PASSWORD_FILE", "PATH_PREFIX", "PORT", "RIVERUI_API_TOKENS"),
+    *("RIVERUI_API_TOKENS_FILE", "RIVERUI_ENCRYPTION_KEYS_FILE", "RIVERUI_HTPASSWD_FILE"),
+    *("RIVERUI_NO_AUTH", "RIVER_HOST", "RIVER_SCHEMA"),
+}
+"""Settings of the dashboard that have values of their own in the chart, as secret ones have."""
 
 _HEAD = """\
 # Settings of `riverui serve`. To set one, remove the # in front of it; the values shown are the
@@ -53,6 +62,16 @@ def configuration() -> str:
         CONFIGURATION.read_text(encoding="utf-8"),
     )
     return _FIELDS.sub(lambda found: found[1] + "".join(_fields()), text)
+
+
+def values_schema() -> str:
+    """Return the chart's values.schema.json: `dashboard.env` takes the settings without a value of
+    their own.
+    """
+    names = {each.env for each in SETTINGS if each.env and not each.secret} - _OF_THE_CHART
+    rows = ",\n".join(f'              "{name}"' for name in sorted(names))
+    text = VALUES_SCHEMA.read_text(encoding="utf-8")
+    return re.sub(r'("propertyNames": {\s+"enum": \[\n)[^]]*?(\n +\])', rf"\1{rows}\2", text)
 
 
 _TABLE = re.compile(
@@ -98,3 +117,4 @@ def _groups(settings: Iterable[Setting]) -> Mapping[str, list[Setting]]:
 if __name__ == "__main__":
     ENV_EXAMPLE.write_text(env_example(), encoding="utf-8")
     CONFIGURATION.write_text(configuration(), encoding="utf-8")
+    VALUES_SCHEMA.write_text(values_schema(), encoding="utf-8")

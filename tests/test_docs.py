@@ -42,8 +42,9 @@ def commands(group: click.Group = riverui, name: str = "") -> Iterator[tuple[str
     [
         (documents.ENV_EXAMPLE, documents.env_example),
         (documents.CONFIGURATION, documents.configuration),
+        (documents.VALUES_SCHEMA, documents.values_schema),
     ],
-    ids=[".env.example", "configuration.md"],
+    ids=[".env.example", "configuration.md", "values.schema.json"],
 )
 def test_the_settings_are_documented_as_they_are(file: Path, written: Callable[[], str]) -> None:
     assert file.read_text(encoding="utf-8") == written(), "run: python -m tests.documents"

@@ -42,8 +42,8 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "retention": (
-        "Retention, dead letters, encryption",
-        ("engine.retention", "features.dead_letters", "features.encryption", "features.retention"),
+        "Retention, dead letters, encryption, other features",
+        ("engine.retention", "features"),
     ),
     "hooks": ("Hooks, middleware, plugins", ("engine.hooks", "contrib")),
     "dashboard": ("Dashboard and database", ("", "web", "storage.connect", "storage.migrations")),
@@ -126,10 +126,15 @@ def _target(found: griffe.Object | griffe.Alias) -> griffe.Object:
 def _group(found: griffe.Object) -> str:
     """Return the page of a public name, by the module that defines it."""
     path = found.module.path.removeprefix("riverui").removeprefix(".")
-    for page, (_, modules) in GROUPS.items():
-        if path in modules or path.startswith(tuple(module for module in modules if module)):
-            return page
-    raise LookupError(f"{found.path}: name its module in GROUPS of docs/_site/reference.py")
+    fitting = [
+        (len(module), page)
+        for page, (_, modules) in GROUPS.items()
+        for module in modules
+        if path == module or (module and path.startswith(module))
+    ]
+    if not fitting:
+        raise LookupError(f"{found.path}: name its module in GROUPS of docs/_site/reference.py")
+    return max(fitting)[1]
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from functools import partial
 from riverui.actions.job_part import merge
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.pilot import JobCall, JobPilot
-from riverui.actions.verbs import NOTHING, Given, JobVerb
+from riverui.actions.verbs import NO_PARAMETERS, Given, JobVerb
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
 from riverui.storage.interface import Driver, Executor, Transaction
@@ -33,7 +33,7 @@ async def apply(
     driver: Driver,
     verb: JobVerb,
     ids: Sequence[int],
-    given: Given = NOTHING,
+    given: Given = NO_PARAMETERS,
     *,
     time_limit: timedelta | None = None,
     pilot: JobPilot,
@@ -53,7 +53,7 @@ async def apply_tx(
     transaction: Transaction,
     verb: JobVerb,
     ids: Sequence[int],
-    given: Given = NOTHING,
+    given: Given = NO_PARAMETERS,
     *,
     time_limit: timedelta | None = None,
     pilot: JobPilot,
@@ -71,7 +71,7 @@ async def apply_whole(
     driver: Driver,
     verb: JobVerb,
     ids: Sequence[int],
-    given: Given = NOTHING,
+    given: Given = NO_PARAMETERS,
     *,
     time_limit: timedelta | None = None,
     pilot: JobPilot,
@@ -93,7 +93,7 @@ async def apply_whole(
 
 
 async def apply_one(
-    executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING, *, pilot: JobPilot
+    executor: Executor, verb: JobVerb, id: int, given: Given = NO_PARAMETERS, *, pilot: JobPilot
 ) -> JobRow:
     """Apply a verb to one job; return the job afterwards.
 

@@ -21,7 +21,7 @@ from riverui.storage.interface.job_actions import JobChanges, SkipReason
 Given = Mapping[str, Any]
 """The parameters of a verb: the name of each that was given → its value."""
 
-NOTHING: Given = {}
+NO_PARAMETERS: Given = {}
 """The parameters of a verb that has none."""
 
 

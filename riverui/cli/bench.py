@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.settings import choose, database_url, settings_options, texts
+from riverui.cli.settings import choose, database_url, settings_options
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def bench(
     from riverui.engine.event_loop import loop_factory, spare_collector
     from riverui.storage.connect import connect
 
-    values = choose(texts(flags), environ)
+    values = choose(flags, environ)
     try:
         seconds = go_duration(duration).total_seconds() if duration else 0.0
     except ValueError:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
-from riverui.cli.settings import choose, settings_options, texts
+from riverui.cli.settings import choose, settings_options
 from riverui.errors import ConfigError, NotFound
 
 
@@ -32,7 +32,7 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
 
     from riverui.web.api.diagnoses import JobExplanation
 
-    values = choose(texts(flags), environ, CLIENT_SETTINGS)
+    values = choose(flags, environ, CLIENT_SETTINGS)
     if dashboard_url(values):
         try:
             with open_api(environ, flags) as api:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
-from riverui.cli.settings import choose, settings_options, texts
+from riverui.cli.settings import choose, settings_options
 from riverui.errors import ConfigError, RiveruiError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
 
     from riverui.web.api.diagnoses import HealthReportAnswer
 
-    values = choose(texts(flags), environ, CLIENT_SETTINGS)
+    values = choose(flags, environ, CLIENT_SETTINGS)
     try:
         if dashboard_url(values):
             with open_api(environ, flags) as api:

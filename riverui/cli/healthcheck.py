@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from riverui.cli.serve.config import serve_config
-from riverui.cli.settings import choose, settings_options, texts
+from riverui.cli.settings import choose, settings_options
 from riverui.errors import ConfigError, RiveruiError
 from riverui.web.config import ServeConfig
 
@@ -22,7 +22,7 @@ def healthcheck(environ: Mapping[str, str], /, name: str, **flags: Any) -> int:
 
     `minimal`: the process answers. `complete`: its database does too.
     """
-    values = choose(texts(flags), environ)
+    values = choose(flags, environ)
     return check_health(serve_config(values, probing=True), name)
 
 

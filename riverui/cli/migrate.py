@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from riverui.cli.settings import choose, database_url, settings_options, texts
+from riverui.cli.settings import choose, database_url, settings_options
 from riverui.errors import ConfigError, DatabaseError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def migrate_get(
         line,
         chosen,
         "up" if up else "down",
-        choose(texts(flags), environ).text("schema") or None,
+        choose(flags, environ).text("schema") or None,
         _numbers("--exclude-version", excluded),
     )
     click.echo("\n\n".join(_titled(step, line) for step in steps))
@@ -257,7 +257,7 @@ def _with_driver(
 
     from riverui.storage.connect import connect
 
-    values = choose(texts(flags), environ)
+    values = choose(flags, environ)
     driver = connect(
         database_url(values, environ), schema=values.text("schema") or None, max_size=1
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.settings import choose, database_url, settings_options, texts
+from riverui.cli.settings import choose, database_url, settings_options
 from riverui.errors import ConfigError, NotSupported
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _change(
     from riverui.storage.interface import WORKING
     from riverui.storage.stores.candidates import CandidateStore
 
-    values = choose(texts(flags), environ)
+    values = choose(flags, environ)
     driver = connect(
         database_url(values, environ), schema=values.text("schema") or None, max_size=1
     )

@@ -404,19 +404,27 @@ class Values:
 
 
 def choose(
-    flags: Mapping[str, str | None],
+    flags: Mapping[str, Any],
     environ: Mapping[str, str],
     settings: Sequence[Setting] = SETTINGS,
 ) -> Values:
-    """Return the text of every setting.
+    """Return the text of every setting; `flags` are click's values.
 
     Raise ConfigError if a `*_FILE` cannot be read or a value is given twice.
     """
+    given = {name: _flag_text(value) for name, value in flags.items()}
     chosen = {
-        setting.name: _choose(setting, flags.get(setting.name), environ) for setting in settings
+        setting.name: _choose(setting, given.get(setting.name), environ) for setting in settings
     }
-    flagged = frozenset(name for name, flag in flags.items() if flag is not None)
+    flagged = frozenset(name for name, text in given.items() if text is not None)
     return Values(texts=chosen, settings=settings, flagged=flagged)
+
+
+def _flag_text(value: Any) -> str | None:
+    """Return click's value of a flag as text; None if it was not given."""
+    if isinstance(value, tuple):
+        return ",".join(value) or None
+    return {True: "1", False: None}.get(value, value)
 
 
 def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
@@ -444,17 +452,6 @@ def with_password_file(url: str, values: Values) -> str:
         escaped = file.replace("\\", r"\\").replace("'", r"\'")
         return f"{url} password_file='{escaped}'".strip()
     return f"{url}{'&' if '?' in url else '?'}password_file={quote(file, safe='')}"
-
-
-def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return click's values as text; None for flags that were not given."""
-
-    def text(value: Any) -> str | None:
-        if isinstance(value, tuple):
-            return ",".join(value) or None
-        return {True: "1", False: None}.get(value, value)
-
-    return {name: text(value) for name, value in flags.items()}
 
 
 def settings_options(

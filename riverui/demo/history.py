@@ -65,7 +65,7 @@ def any_kind(rng: Random) -> Kind:
 
 
 def origin(rng: Random) -> dict[str, Any]:
-    """Return the metadata of a new job, with the trace id that decides its fate."""
+    """Return the metadata of a new job; its outcome follows from its random trace id."""
     return {
         "trace_id": f"{rng.getrandbits(128):032x}",
         "tenant": rng.choice(("eu-1", "eu-1", "us-2")),

@@ -17,7 +17,7 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Schedule(Protocol):
-    """Returns the next time; any object with this method is a schedule."""
+    """Any object with a `next` that returns the next time."""
 
     def next(self, after: datetime) -> datetime:
         """Return the first time after `after`, both aware; NEVER if there is none."""

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from riverui.actions.job_verbs import JOB_VERBS
-from riverui.cli.job import verbs
+from riverui.cli.job.verbs import VERB_COMMANDS
 from tests.cases import cases
 from tests.cli.conftest import Ways, execute
 from tests.test_cli import Run
@@ -241,12 +241,12 @@ class TestBySearch:
 
 
 def test_a_command_takes_what_its_verb_takes() -> None:
-    """The records are not loaded for `--help`: this keeps the flags beside them."""
-    for command in (verbs.retry, verbs.cancel, verbs.delete, verbs.move):
+    assert {command.name for command in VERB_COMMANDS} == set(JOB_VERBS)
+    for command in VERB_COMMANDS:
         assert command.name is not None
         flags = {each.name for each in command.params if isinstance(each, click.Option)}
         besides = {"search", "states", "kinds", "yes", "as_json", "database_url", "schema", "api"}
-        if command is not verbs.move:
+        if command.name != "move":
             besides.add("queues")
         assert besides <= flags
         taken = {parameter.name for parameter in JOB_VERBS[command.name].parameters}

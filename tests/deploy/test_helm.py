@@ -37,18 +37,6 @@ from tests.deploy.chart import (
 GUIDE = (CHART.parents[2] / "docs/operate/kubernetes.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?ms)^```yaml\n(.*?)^```$", GUIDE)
 """The guide's values files."""
-OF_THE_CHART = {
-    *(
-        "DATABASE_PASSWORD_FILE",
-        "PATH_PREFIX",
-        "PORT",
-        "RIVERUI_API_TOKENS",
-        "RIVERUI_API_TOKENS_FILE",
-    ),
-    *("RIVERUI_ENCRYPTION_KEYS_FILE", "RIVERUI_HTPASSWD_FILE", "RIVERUI_NO_AUTH", "RIVER_HOST"),
-    "RIVER_SCHEMA",
-}
-"""Settings of the dashboard that have values of their own, beside those that are secret."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -118,13 +106,6 @@ def test_what_containers_are_given_is_what_riverui_takes(case: str) -> None:
                 assert variable["name"] in known
         command, *words = inside["args"]
         riverui.commands[command].make_context(command, list(words), obj={})
-
-
-def test_the_dashboards_settings_are_those_that_there_are() -> None:
-    """A setting that is new belongs in values.schema.json, or gets a value of its own."""
-    known = {each.env for each in SETTINGS if each.env and not each.secret}
-    taken = values_schema()["properties"]["dashboard"]["properties"]["env"]["propertyNames"]
-    assert set(taken["enum"]) == known - OF_THE_CHART
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from riverui.actions.job_verbs import JOB_VERBS
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.driver import PostgresDriver
@@ -216,7 +217,7 @@ async def test_a_move_leaves_the_unique_key(driver: PostgresDriver, make: Make) 
 
 async def test_ids_that_cannot_be(driver: PostgresDriver, make: Make) -> None:
     with cases() as case:
-        for verb in ("cancel", "retry", "move", "delete"):
+        for verb in JOB_VERBS:
             with case(verb):
                 job_id = await make.job("scheduled")
                 odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
@@ -238,7 +239,7 @@ async def test_metadata_that_is_no_object(driver: PostgresDriver, make: Make) ->
                     assert (await make.row(odd))["metadata"] == json.loads(metadata)
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
+@pytest.mark.parametrize("verb", JOB_VERBS)
 async def test_locked_rows_are_skipped(database_url: str, make: Make, verb: str) -> None:
     held, free = await make.job("scheduled"), await make.job("scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
@@ -251,7 +252,7 @@ async def test_locked_rows_are_skipped(database_url: str, make: Make, verb: str)
     await driver.close()
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
+@pytest.mark.parametrize("verb", JOB_VERBS)
 async def test_other_orders_do_not_deadlock(driver: PostgresDriver, make: Make, verb: str) -> None:
     async with make.connection.transaction():
         ids = [await make.job("scheduled") for _ in range(100)]

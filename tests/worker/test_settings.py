@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from riverui.cli.settings import choose, texts
+from riverui.cli.settings import choose
 from riverui.cli.worker.client import queues
 from riverui.cli.worker.settings import (
     WORKER_SETTINGS,
@@ -21,7 +21,7 @@ from riverui.ipc.child_process import processors
 
 
 def config(*, flags: dict[str, object] | None = None, **environ: str) -> WorkerConfig:
-    return worker_config(choose(texts(flags or {}), environ, WORKER_SETTINGS))
+    return worker_config(choose(flags or {}, environ, WORKER_SETTINGS))
 
 
 def test_without_any_the_defaults_are_rivers_thirty_seconds() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from riverui.cli.settings import SETTINGS, Setting, Values, choose, database_url, texts
+from riverui.cli.settings import SETTINGS, Setting, Values, choose, database_url
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open_api(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[A
     """Yield the API that the settings name; raise ConfigError if they are not valid."""
     from riverui.cli.api.client import Api
 
-    api = Api(_transport(choose(texts(flags), environ, CLIENT_SETTINGS), environ))
+    api = Api(_transport(choose(flags, environ, CLIENT_SETTINGS), environ))
     try:
         yield api
     finally:

@@ -8,7 +8,7 @@ from riverui.cli.job.get import get
 from riverui.cli.job.insert import insert
 from riverui.cli.job.list import job_list
 from riverui.cli.job.logs import logs
-from riverui.cli.job.verbs import cancel, delete, move, retry
+from riverui.cli.job.verbs import VERB_COMMANDS
 from riverui.cli.job.wait import wait
 
 
@@ -20,5 +20,5 @@ def job() -> None:
     """
 
 
-for command in (job_list, get, insert, retry, cancel, delete, move, logs, wait):
+for command in (job_list, get, insert, *VERB_COMMANDS, logs, wait):
     job.add_command(command)

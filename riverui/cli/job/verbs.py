@@ -272,30 +272,33 @@ shows how many match in each state and asks for confirmation. Exit code 1 if a j
 unless no change was needed.
 """
 
-retry = verb_command(
-    "retry",
-    "Run jobs again now: failed, ended, scheduled and waiting ones. A search without a state means"
-    f" failed and cancelled jobs.\n{_JOBS_HELP}",
-    in_queue,
-)
-cancel = verb_command(
-    "cancel",
-    f"Cancel waiting jobs, and ask running ones to stop.\n{_JOBS_HELP}",
-    in_queue,
-)
-delete = verb_command(
-    "delete",
-    f"Delete jobs with their args, errors and logs; running ones are skipped.\n{_JOBS_HELP}",
-    in_queue,
-)
-move = verb_command(
-    "move",
-    f"Move waiting jobs to another queue, or give them another priority.\n{_JOBS_HELP}",
-    click.option(
-        "--queue",
-        metavar="NAME",
-        help="The queue to move them to.",
-        shell_complete=known_queues,
+VERB_COMMANDS = (
+    verb_command(
+        "retry",
+        "Run jobs again now: failed, ended, scheduled and waiting ones. A search without a state"
+        f" means failed and cancelled jobs.\n{_JOBS_HELP}",
+        in_queue,
     ),
-    click.option("--priority", metavar="1-4", help="Their new priority; 1 is worked first."),
+    verb_command(
+        "cancel",
+        f"Cancel waiting jobs, and ask running ones to stop.\n{_JOBS_HELP}",
+        in_queue,
+    ),
+    verb_command(
+        "delete",
+        f"Delete jobs with their args, errors and logs; running ones are skipped.\n{_JOBS_HELP}",
+        in_queue,
+    ),
+    verb_command(
+        "move",
+        f"Move waiting jobs to another queue, or give them another priority.\n{_JOBS_HELP}",
+        click.option(
+            "--queue",
+            metavar="NAME",
+            help="The queue to move them to.",
+            shell_complete=known_queues,
+        ),
+        click.option("--priority", metavar="1-4", help="Their new priority; 1 is worked first."),
+    ),
 )
+"""A command for each of JOB_VERBS, whose records are not loaded for `--help`."""

@@ -10,17 +10,16 @@ from typing import Any
 import click
 
 from riverui.cli.healthcheck import check_health
-from riverui.cli.serve.config import encryption_keys, redact_keys, serve_config
+from riverui.cli.serve.config import dashboard_config, serve_config
 from riverui.cli.settings import (
     SETTINGS,
     choose,
     database_url,
     help_text,
     settings_options,
-    texts,
     with_password_file,
 )
-from riverui.web.config import DashboardConfig, ServeConfig
+from riverui.web.config import ServeConfig
 
 log = logging.getLogger("riverui")
 
@@ -56,22 +55,11 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     is a flag, an environment variable, or both; the flag wins. For secrets, NAME_FILE may name a
     file that holds the value.
     """
-    values = choose(texts(flags), environ)
+    values = choose(flags, environ)
     config = serve_config(values)
     if values.text("healthcheck"):
         return check_health(config, values.text("healthcheck"))
-    dashboard_config = DashboardConfig(
-        api_timeout=values.span("api_timeout"),
-        charts=values.switch("charts"),
-        cors_origins=values.words("cors_origins"),
-        encryption_keys=encryption_keys(values),
-        env_color=values.text("env_color"),
-        env_name=values.text("env_name"),
-        hide_args=values.switch("hide_args"),
-        read_only=values.switch("read_only"),
-        redact_keys=redact_keys(values),
-        secret_key=values.secret("secret_key") or None,
-    )
+    shown = dashboard_config(values)
     url = database_url(values, environ)
     read = values.text("database_url_read")
 
@@ -83,7 +71,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     configure_logging(format=config.log_format, level=config.log_level)
     served = ServedDashboard(
         config=config,
-        dashboard_config=dashboard_config,
+        dashboard_config=shown,
         database_url=url,
         database_url_read=with_password_file(read, values) if read else None,
         hosts=None if config.authenticated or config.no_auth else _local_hosts(config),

@@ -1,13 +1,16 @@
-"""The settings of `riverui serve` as a ServeConfig."""
+"""The settings of `riverui serve` as a ServeConfig and a DashboardConfig."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from riverui.cli.settings import Values
 from riverui.errors import ConfigError
-from riverui.web.config import REDACT_KEYS, ServeConfig
+from riverui.web.config import REDACT_KEYS, DashboardConfig, ServeConfig
 
 if TYPE_CHECKING:
     from riverui.features.encryption.domain import ArgsKeys
@@ -46,13 +49,26 @@ def _api_tokens(values: Values) -> Path | str | None:
     return Path(file) if file else lines or None
 
 
-def redact_keys(values: Values) -> tuple[str, ...]:
-    """Return the names of keys to redact; the default ones if none are set."""
-    names = values.words("redact_keys")
-    return () if names == ("none",) else names or REDACT_KEYS
+def dashboard_config(values: Values) -> DashboardConfig:
+    """Return the settings of the dashboard; raise ConfigError for one that is not valid.
+
+    A field with a setting of its name is read by the type of its default.
+    """
+    readers: dict[type, Callable[[str], Any]]
+    readers = {bool: values.switch, str: values.text, timedelta: values.span, tuple: values.words}
+    found = {
+        field.name: readers[type(field.default)](field.name)
+        for field in fields(DashboardConfig)
+        if field.name in values.texts and type(field.default) in readers
+    }
+    found["encryption_keys"] = _encryption_keys(values)
+    names = found["redact_keys"]
+    found["redact_keys"] = () if names == ("none",) else names or REDACT_KEYS
+    found["secret_key"] = values.secret("secret_key") or None
+    return DashboardConfig(**found)
 
 
-def encryption_keys(values: Values) -> ArgsKeys | None:
+def _encryption_keys(values: Values) -> ArgsKeys | None:
     """Return the keys of encrypted args, None without a file; ConfigError if it is not valid."""
     name = values.text("encryption_keys")
     if not name:

@@ -68,10 +68,10 @@ def _place(environ: Mapping[str, str], flags: Mapping[str, Any]) -> str:
     from urllib.parse import urlsplit
 
     from riverui.cli.api.connect import dashboard_url
-    from riverui.cli.settings import choose, texts
+    from riverui.cli.settings import choose
     from riverui.storage.connect import place
 
-    values = choose(texts(flags), environ, CLIENT_SETTINGS)
+    values = choose(flags, environ, CLIENT_SETTINGS)
     url = dashboard_url(values)
     if not url:
         return place(values.text("database_url"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.settings import choose, settings_options, texts
+from riverui.cli.settings import choose, settings_options
 from riverui.cli.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_config
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: An
     be in the current folder. SIGTERM or Ctrl-C stops in three phases: running jobs may finish, then
     they are cancelled, then the process exits; another signal begins the next phase.
     """
-    config = worker_config(choose(texts(flags), environ, WORKER_SETTINGS))
+    config = worker_config(choose(flags, environ, WORKER_SETTINGS))
     if reload:
         from riverui.cli.worker.reload import run_and_reload
 

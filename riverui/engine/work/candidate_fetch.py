@@ -124,7 +124,7 @@ class Chooser:
         """
         return True
 
-    def enough(self, room: int) -> bool:
+    def can_decide(self, room: int) -> bool:
         """Return whether a `blind` chooser can decide how many of so many jobs may run. If not,
         candidates are read first, so that it reserves no more than there are jobs.
         """
@@ -246,7 +246,7 @@ class CandidateFetch:
         self._loses = False
         for chooser in choosers:
             chooser.fetch_begins()
-        if all(chooser.blind and chooser.enough(params.limit) for chooser in choosers):
+        if all(chooser.blind and chooser.can_decide(params.limit) for chooser in choosers):
             self.tried = ()
             chosen = await self._choose([_UNKNOWN] * params.limit, params.limit)
             if not chosen:

@@ -77,14 +77,14 @@ class Completer:
         clock: Callable[[], datetime],
         logger: logging.Logger,
         limits: EngineLimits | None = None,
-        pilot: Pilot | None = None,
+        pilot: Pilot,
         beside: DedicatedConnection | None = None,
         wanted: WantedEnds | None = None,
     ) -> None:
         self._limits = limits = limits or EngineLimits()
         self._at_once = limits.outcomes_at_once
         self._most_waiting = limits.outcomes_full
-        self._pilot = pilot = pilot or Pilot()
+        self._pilot = pilot
         self._by_feature = pilot.ends
         self._wake_up = WakeUp()
         self._wanted: Mapping[int, object] = {} if wanted is None else wanted.ids

@@ -28,7 +28,7 @@ from riverui.storage.interface.engine_params import JobSelectParams
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
 
-_AT_ONCE = 1_000
+_CHUNK = 1_000
 """Jobs in one transaction: they are read whole, and their args may be large."""
 _FIRST_SECONDS = 1.0
 """Seconds from a failed fetch to the next check: a server that resumes executes what it finds in
@@ -129,8 +129,8 @@ class LostFetches:
         """Make the currently lost jobs available."""
         if lost := await self._find():
             given_back: Counter[str] = Counter()
-            for at in range(0, len(lost), _AT_ONCE):
-                given_back += await self._give_back(dict([*lost.items()][at : at + _AT_ONCE]))
+            for at in range(0, len(lost), _CHUNK):
+                given_back += await self._give_back(dict([*lost.items()][at : at + _CHUNK]))
             for name, count in given_back.items():
                 self._client.logger.warning(
                     "%d jobs of queue %s were fetched by a request whose answer never arrived; they"

@@ -100,7 +100,7 @@ class LimitedFetch(NamedTuple):
 
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
-_DEAD_AT_ONCE = 1_000
+_MAX_DEAD_CLIENTS = 1_000
 """Clients whose slots one statement frees: more than die together."""
 _FIRST = Fragment("limit_first")
 _MAX_CLIENTS = 50
@@ -201,7 +201,7 @@ class LimitStore(Store):
         """Free the slots of clients that were declared dead or have no row; notify the workers of
         their queues, and return these.
         """
-        dead = {"unknown_seconds": _UNKNOWN_SECONDS, "limit": _DEAD_AT_ONCE}
+        dead = {"unknown_seconds": _UNKNOWN_SECONDS, "limit": _MAX_DEAD_CLIENTS}
         holders = (await self._sql.rows("limit_dead_list", dead)).values()
         if not holders:
             return ()

@@ -120,7 +120,7 @@ class ErrorGroups:
         self._forgot = float("-inf")
 
     @property
-    def offered(self) -> bool:
+    def available(self) -> bool:
         """Return whether the driver can read failed jobs."""
         return SQL in self._driver.capabilities
 
@@ -128,7 +128,7 @@ class ErrorGroups:
         """Return the cached groups, and read them again if that is due. Wait a moment for the read;
         longer if `whole` is set and nothing is cached yet.
         """
-        if not self.offered:
+        if not self.available:
             return ErrorReading(problem=SQL.missing)
         flight = self._flight
         if flight is not None and flight.get_loop() is not asyncio.get_running_loop():

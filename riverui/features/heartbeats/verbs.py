@@ -19,7 +19,7 @@ from riverui.features.heartbeats.store import SILENT_AFTER, ClientStore, DeadCli
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobRescueParams
 
-_AT_ONCE = 100
+_JOBS_PER_READ = 100
 """Jobs in one statement: they come with their args, which may be large."""
 _ERROR = "Stuck job rescued by JobRescuer"
 """River's text: its clients may look for it."""
@@ -97,7 +97,7 @@ async def rescue_client(
     while full:
         async with driver.autocommit(timeout=time_limit) as executor:
             rows_held = await ClientStore(executor).job_get_held(
-                dead, after_id=last, limit=_AT_ONCE
+                dead, after_id=last, limit=_JOBS_PER_READ
             )
             now = datetime.now(UTC)
             rescues = [by_default(row, now) for row in rows_held]
@@ -105,7 +105,7 @@ async def rescue_client(
                 await executor.work.rescue_many(rescues, attempted_before=dead.attempted_before)
             )
         states.update(rescue.state for rescue in rescues if rescue.id in changed)
-        full = len(rows_held) == _AT_ONCE
+        full = len(rows_held) == _JOBS_PER_READ
         last = rows_held[-1].id if rows_held else last
     async with driver.autocommit(timeout=time_limit) as executor:
         await ClientStore(executor).client_rescued(dead.life, states.total())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riverui.cli.settings import choose, database_url, settings_options, texts
+from riverui.cli.settings import choose, database_url, settings_options
 from riverui.errors import BadRequest, ConfigError, NotSupported
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _marked(
     from riverui.features.marks.verbs import mark_insert
     from riverui.storage.connect import connect
 
-    values = choose(texts(flags), environ)
+    values = choose(flags, environ)
     driver = connect(
         database_url(values, environ), schema=values.text("schema") or None, max_size=1
     )

@@ -120,7 +120,7 @@ class RateChooser(Chooser):
             self._timer.cancel()
         await asyncio.gather(*self._returning, return_exceptions=True)
 
-    def enough(self, room: int) -> bool:
+    def can_decide(self, room: int) -> bool:
         """Return whether jobs are known to wait: tokens are taken for expected jobs, and returned
         for those that were not found.
         """

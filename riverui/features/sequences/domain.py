@@ -13,8 +13,8 @@ SEQ_KEY = "seq_key"
 """The metadata key for the sequence's key, as in River Pro."""
 SEQUENCE = "riverui:sequence"
 """The metadata key that marks a job of one of riverui's sequences, with its options."""
-MARKED = f'"{SEQUENCE}"'
-"""A text that the metadata of such jobs contain; few others do."""
+MARK_TEXT = f'"{SEQUENCE}"'
+"""What the metadata text of such a job contains, to skip parsing others."""
 MAX_KEY = 200
 """Longest key, in characters; a kind and a hash are shorter."""
 
@@ -62,7 +62,7 @@ def sequence_key_of(metadata: str) -> str | None:
 
     A key that is not text, or too long, is ignored.
     """
-    if MARKED not in metadata:
+    if MARK_TEXT not in metadata:
         return None
     found = read_object(metadata)
     key = found.get(SEQ_KEY)

@@ -342,7 +342,7 @@ class WorkflowStore(WaitNotices):
             behind={JobState(row.state): row.behind for row in rows if row.behind is not None},
         )
 
-    async def workflow_gone_list(
+    async def workflow_jobless_list(
         self, *, after: EndedWorkflow | None, limit: int
     ) -> tuple[Sequence[str], EndedWorkflow | None]:
         """Return those of `limit` ended workflows, the first ended first and after `after`, that
@@ -355,7 +355,7 @@ class WorkflowStore(WaitNotices):
             "after_id": "" if after is None else after.id,
             "limit": limit,
         }
-        found = (await self._sql.rows("workflow_gone_list", values)).records()
+        found = (await self._sql.rows("workflow_jobless_list", values)).records()
         gone = [row.id for row in found if row.gone]
         if not found or found[-1].looked < limit:
             return gone, None

@@ -572,7 +572,7 @@ select r.state::text as state, r.looked, r.held, case
   end as behind
 from reach r;
 
--- name: workflow_gone_list
+-- name: workflow_jobless_list
 -- The workflows of one page of ended ones that have no job, and where the page ends.
 with page as materialized (
   select w.id, w.ended_at

@@ -178,7 +178,7 @@ class Changes:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Begin a part that an exception undoes."""
+        """Run a block whose changes are undone if it raises."""
         place, notified = len(self._undo), len(self._notifications)
         try:
             yield

@@ -100,6 +100,7 @@ class BasicAuth:
         return self._accepted.get(digest) == self._generation()
 
     def _generation(self) -> tuple[object, ...]:
+        """Return a value that changes with any of the lists of users."""
         return tuple(item.generation() for item in self._lists)
 
     async def _sign_in(

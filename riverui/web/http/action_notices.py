@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from riverui.actions.job_verbs import SKIPPED
 from riverui.actions.jobs import MAX_IDS
-from riverui.actions.verbs import NOTHING, Given, JobVerb
+from riverui.actions.verbs import NO_PARAMETERS, Given, JobVerb
 from riverui.domain.values import is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -74,7 +74,7 @@ def skipped(number: int, reason: SkipReason, ids: Sequence[int] = ()) -> str:
 def notice(
     verb: JobVerb,
     changes: JobChanges,
-    given: Given = NOTHING,
+    given: Given = NO_PARAMETERS,
     *,
     caution: str = "",
     link: tuple[str, str] | None = None,

@@ -157,7 +157,7 @@ class Admission:
         return TooBusy()
 
 
-def later() -> str:
+def retry_after() -> str:
     """Return a random value for Retry-After, in seconds."""
     return str(random.randint(*_COME_BACK))  # noqa: S311 - spreads them, and hides nothing
 

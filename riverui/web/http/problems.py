@@ -39,7 +39,7 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.web.api.serializers import reply
-from riverui.web.http.admission import later
+from riverui.web.http.admission import retry_after
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import here, is_api, request_context, url
@@ -224,11 +224,11 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
 
 
 def _message(error: Exception, page: ErrorShow) -> str:
-    """Return the message for a program: the page's text, with its title if the text
-    continues it.
+    """Return the message for API clients: the page's text, after its title if the error's own
+    message begins with that.
     """
-    goes_on = isinstance(error, RiveruiError) and _public(error).startswith(f"{page.title}.")
-    return f"{page.title}. {page.detail}".strip() if goes_on else page.detail or page.title
+    has_title = isinstance(error, RiveruiError) and _public(error).startswith(f"{page.title}.")
+    return f"{page.title}. {page.detail}".strip() if has_title else page.detail or page.title
 
 
 def _public(error: Exception) -> str:
@@ -282,7 +282,7 @@ def _headers(error: Exception) -> Mapping[str, str]:
     if isinstance(error, TooManyAttempts):
         return {"Retry-After": "60"}
     if isinstance(error, TooBusy):
-        return {"Retry-After": later()}
+        return {"Retry-After": retry_after()}
     if isinstance(error, DatabaseUnavailable | QueryTimeout):
         return {"Retry-After": "5"}
     if isinstance(error, HTTPException):

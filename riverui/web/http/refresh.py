@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.errors import TooBusy
 from riverui.web.http import problems
-from riverui.web.http.admission import Admission, later
+from riverui.web.http.admission import Admission, retry_after
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.refreshes import Headers, Refreshes, RefreshKey, Rendering
@@ -180,7 +180,7 @@ class _Refreshed:
             body = rendering.zipped
             headers.append((b"content-encoding", b"gzip"))
         if self._slow or status == 503:
-            headers.append((b"retry-after", later().encode()))
+            headers.append((b"retry-after", retry_after().encode()))
         if status != 304:
             headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": status, "headers": headers})

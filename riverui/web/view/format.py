@@ -191,8 +191,8 @@ def setting(value: str) -> str:
 
 
 def beyond_calendar(at: datetime) -> str:
-    """Return text for a time that represents all before or after Python's calendar; empty for
-    others.
+    """Return the words for a time outside of the years 1 to 9999, which FIRST and LAST stand for;
+    empty for other times.
     """
     return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
 

@@ -16,6 +16,7 @@ from riverui.domain.retries import Retry
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer, Rescued
 from riverui.engine.lead.maintenance.service import BatchSize
+from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from tests.cases import cases
@@ -178,7 +179,7 @@ async def test_a_job_that_may_still_run_is_left_alone(
                 job_id = await stuck(connection, parts, **columns | began)
                 before = await row(connection, job_id)
                 assert before["state"] == "running"
-                done = await JobRescuer(*parts).run_once()
+                done = await JobRescuer(*parts, pilot=Pilot()).run_once()
                 assert (done.retried, done.discarded, done.cancelled) == (0, 0, 0)
                 assert await row(connection, job_id) == before
 
@@ -199,7 +200,7 @@ async def _check_rescue(
 ) -> None:
     job_id = await stuck(connection, parts, **columns)
     before = await row(connection, job_id)
-    done = await JobRescuer(*parts).run_once()
+    done = await JobRescuer(*parts, pilot=Pilot()).run_once()
     after = await row(connection, job_id)
     now = parts.context.clock()
     assert after["state"] == state
@@ -229,7 +230,7 @@ async def test_other_states_are_left_alone(
         await job(
             connection, state.value, kind="known", attempted_at=parts.context.clock() - LONG_AGO
         )
-    assert await JobRescuer(*parts).run_once() == Rescued()
+    assert await JobRescuer(*parts, pilot=Pilot()).run_once() == Rescued()
 
 
 async def test_the_worker_s_policy_precedes_the_client_s(
@@ -245,7 +246,7 @@ async def test_the_worker_s_policy_precedes_the_client_s(
     planned = await stuck(connection, parts, kind="planned")
     plain = await stuck(connection, parts, errors=[attempt_error(), attempt_error()], attempt=3)
     unread = await stuck(connection, parts, args={"number": "many"})
-    assert (await JobRescuer(*parts).run_once()).retried == 3
+    assert (await JobRescuer(*parts, pilot=Pilot()).run_once()).retried == 3
     assert (await row(connection, planned))["scheduled_at"] == RETRY
     assert (await row(connection, plain))["scheduled_at"] == clock.now() + timedelta(days=2)
     assert (await row(connection, unread))["scheduled_at"] == clock.now()
@@ -261,7 +262,7 @@ async def test_a_lost_job_is_tried_again_as_its_retry_says(
     )
     early = await stuck(connection, parts, attempt=2)
     late = await stuck(connection, parts, attempt=3)
-    assert await JobRescuer(*parts).run_once() == Rescued(retried=1, discarded=1)
+    assert await JobRescuer(*parts, pilot=Pilot()).run_once() == Rescued(retried=1, discarded=1)
     assert (await row(connection, early))["scheduled_at"] == clock.now() + timedelta(hours=2)
     assert (await row(connection, late))["state"] == "discarded"
 
@@ -272,7 +273,7 @@ async def test_rescues_are_counted(
 ) -> None:
     parts = service_parts(workers=workers())
     job_id = await stuck(connection, parts, metadata={"river:rescue_count": count, "other": 1})
-    await JobRescuer(*parts).run_once()
+    await JobRescuer(*parts, pilot=Pilot()).run_once()
     assert (await row(connection, job_id))["metadata"] == {"river:rescue_count": then, "other": 1}
 
 
@@ -285,7 +286,7 @@ async def test_jobs_left_alone_are_logged_once_a_round(
     parts = service_parts(workers=workers())
     for kind in ("go_mail", "go_mail", "go_report"):
         await stuck(connection, parts, kind=kind)
-    done = await JobRescuer(*parts, size=BatchSize(1, 1)).run_once()
+    done = await JobRescuer(*parts, pilot=Pilot(), size=BatchSize(1, 1)).run_once()
     assert done == Rescued(unknown=Counter(go_mail=2, go_report=1))
     (message,) = caplog.messages
     assert "left 3 stuck jobs alone" in message
@@ -298,9 +299,9 @@ async def test_all_batches_are_looked_at_even_if_nothing_in_one_can_be_done(
     parts = service_parts(workers=workers())
     for kind in ("endless", "endless", "endless", "known", "gone", "known"):
         await stuck(connection, parts, kind=kind)
-    done = await JobRescuer(*parts, size=BatchSize(2, 1)).run_once()
+    done = await JobRescuer(*parts, pilot=Pilot(), size=BatchSize(2, 1)).run_once()
     assert done.retried == 2
-    assert (await JobRescuer(*parts).run_once()).retried == 0
+    assert (await JobRescuer(*parts, pilot=Pilot()).run_once()).retried == 0
 
 
 async def test_metadata_that_is_no_object_asks_for_no_cancellation(
@@ -308,4 +309,4 @@ async def test_metadata_that_is_no_object_asks_for_no_cancellation(
 ) -> None:
     parts = service_parts(workers=workers())
     await stuck(connection, parts, metadata='["cancel_attempted_at"]')
-    assert (await JobRescuer(*parts).run_once()).retried == 1
+    assert (await JobRescuer(*parts, pilot=Pilot()).run_once()).retried == 1

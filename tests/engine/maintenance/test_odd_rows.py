@@ -26,6 +26,7 @@ from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
 from riverui.engine.lead.maintenance.reindexer import Reindexer
 from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
+from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from tests import factory
@@ -106,7 +107,7 @@ async def test_the_rescuer_rescues_every_odd_row(
     stuck = await corpus(connection, "running")
     parts = service_parts(workers=workers(), discard_unknown_stuck_jobs=True)
     async with asyncio.timeout(BOUND):
-        await JobRescuer(*parts).run_once()
+        await JobRescuer(*parts, pilot=Pilot()).run_once()
     found = await states(connection, stuck.values())
     left = {name for (name, _), job_id in stuck.items() if found[job_id] == "running"}
     assert left <= NEVER_STARTED | {"times beyond the calendar"}
@@ -118,7 +119,9 @@ async def test_a_rescue_leaves_odd_columns_as_they_are(
     service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     stuck = await corpus(connection, "running")
-    await JobRescuer(*service_parts(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
+    await JobRescuer(
+        *service_parts(workers=workers(), discard_unknown_stuck_jobs=True), pilot=Pilot()
+    ).run_once()
     wanted = {
         "metadata that is a number": "7",
         "metadata that is an array": '["cancel_attempted_at", "output"]',
@@ -233,7 +236,7 @@ async def test_a_job_that_another_transaction_locks_blocks_no_other(
         )
         async with asyncio.timeout(BOUND / 6):
             await JobScheduler(service_parts().context, notify_inserts=NotifiedQueues()).run_once()
-            await JobRescuer(*service_parts(workers=workers())).run_once()
+            await JobRescuer(*service_parts(workers=workers()), pilot=Pilot()).run_once()
         found = await states(connection, (*due, *stuck))
     assert [found[job_id] for job_id in (*due, *stuck)] == [
         "scheduled",
@@ -273,7 +276,7 @@ async def test_a_job_that_cannot_be_rescued_is_logged_once_and_blocks_no_other(
         for _ in range(9)
     ]
     await refuse(connection, ids[5])
-    rescuer = JobRescuer(*service_parts(workers=workers()))
+    rescuer = JobRescuer(*service_parts(workers=workers()), pilot=Pilot())
     for _ in range(2):
         await rescuer.run_once()
     found = await states(connection, ids)
@@ -330,7 +333,7 @@ async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
         await factory.job(connection, "running", kind=kind, attempted_at=long_ago)
         for kind in ("odd", "touchy", "odd")
     ]
-    done = await JobRescuer(*service_parts(workers=registered)).run_once()
+    done = await JobRescuer(*service_parts(workers=registered), pilot=Pilot()).run_once()
     assert done.retried == 3
     assert set((await states(connection, ids)).values()) == {"retryable"}
 

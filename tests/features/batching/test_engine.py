@@ -551,7 +551,7 @@ async def test_the_jobs_of_a_killed_client_are_rescued_and_worked_again(play: Pl
     context = ServiceContext(
         driver=play.client.driver, clock=play.client.clock, logger=LOG, retention=Retention()
     )
-    await JobRescuer(context, play.client.config).run_once()
+    await JobRescuer(context, play.client.config, pilot=play.client.pilot).run_once()
     # Retryable jobs are due once a leader has scheduled them.
     await play.connection.execute(
         "update river_job set state = 'available', scheduled_at = now() where state = 'retryable'"

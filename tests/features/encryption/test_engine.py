@@ -288,7 +288,7 @@ async def test_a_job_within_the_time_limit_that_its_args_give_is_not_rescued(
     context = ServiceContext(
         driver=client.driver, clock=client.clock, logger=LOG, retention=Retention()
     )
-    await JobRescuer(context, client.config).run_once()
+    await JobRescuer(context, client.config, pilot=client.pilot).run_once()
     rows = await play.rows("select state::text from river_job order by id")
     assert [row["state"] for row in rows] == ["running", "retryable"]
 

@@ -18,7 +18,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import DashboardConfig, JobState, create_app
-from riverui.cli.serve.config import encryption_keys
+from riverui.cli.serve.config import dashboard_config
 from riverui.cli.settings import SETTINGS, Values
 from riverui.errors import ConfigError
 from riverui.features.encryption.domain import ArgsKeys
@@ -235,15 +235,15 @@ def _values(path: str) -> Values:
 def test_the_file_of_keys_is_read_and_its_errors_reported(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"# now\n{b64encode(KEY).decode()}\n")
-    found = encryption_keys(_values(str(file)))
+    found = dashboard_config(_values(str(file))).encryption_keys
     assert found is not None
     assert found.ids == KEYS.ids
-    assert encryption_keys(_values("")) is None
+    assert dashboard_config(_values("")).encryption_keys is None
     with pytest.raises(ConfigError, match="cannot be read"):
-        encryption_keys(_values(str(tmp_path / "none")))
+        dashboard_config(_values(str(tmp_path / "none")))
     file.write_text("secretsecret")
     with pytest.raises(ConfigError, match=r"keys: line 1 is no encryption key") as raised:
-        encryption_keys(_values(str(file)))
+        dashboard_config(_values(str(file)))
     assert "secretsecret" not in str(raised.value)
 
 

@@ -95,7 +95,7 @@ def cases() -> Mapping[str, Case]:
         "forsaken workflows": lambda x: WorkflowStore(x).workflow_forsaken_list(
             after="", limit=1_000
         ),
-        "workflows without jobs": lambda x: WorkflowStore(x).workflow_gone_list(
+        "workflows without jobs": lambda x: WorkflowStore(x).workflow_jobless_list(
             after=None, limit=1_000
         ),
         "workflows forgotten": lambda x: WorkflowStore(x).workflow_delete_before(

@@ -71,13 +71,13 @@ class JobRescuer:
         context: ServiceContext,
         config: ClientConfig,
         *,
-        pilot: Pilot | None = None,
+        pilot: Pilot,
         size: BatchSize | None = None,
     ) -> None:
         self._aside = SetAside(self.name, context.logger, seconds=SET_ASIDE_SECONDS)
         self._config = config
         self._context = context
-        self._pilot = pilot or Pilot()
+        self._pilot = pilot
         self._size = size or BatchSize(_BATCH, _BATCH // 10)
 
     async def run_once(self) -> Rescued:

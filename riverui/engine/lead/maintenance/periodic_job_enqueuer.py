@@ -74,9 +74,9 @@ would be a flood.
 """
 _MAX_WAITING = 10_000
 """Jobs kept while the database is unavailable: an hour of three per second."""
-_AT_ONCE = 1_000
+_JOBS_PER_TRANSACTION = 1_000
 """Jobs per transaction, so that none is long."""
-_AWAY = (
+_DATABASE_ERRORS = (
     DatabaseUnavailable,
     LockTimeout,
     PermissionDenied,
@@ -197,7 +197,7 @@ class PeriodicJobEnqueuer:
         next_runs = self._next_runs
         try:
             changed = await next_runs.look(jobs.values())
-        except _AWAY as error:
+        except _DATABASE_ERRORS as error:
             self._context.logger.warning("%s: next runs cannot be read: %s", self.name, error)
             changed = ()
         if not next_runs.loaded:
@@ -220,7 +220,7 @@ class PeriodicJobEnqueuer:
         """Write next runs without inserting jobs; the database may be unavailable."""
         try:
             overtaken = await self._next_runs.write()
-        except _AWAY as error:
+        except _DATABASE_ERRORS as error:
             self._context.logger.warning("%s: next runs cannot be kept: %s", self.name, error)
             return
         if overtaken:
@@ -354,7 +354,7 @@ class PeriodicJobEnqueuer:
         stay.
         """
         inserted = tries = 0
-        at_once = _AT_ONCE
+        at_once = _JOBS_PER_TRANSACTION
         while self._waiting and (self._term is None or self._term.trusted):
             batch = self._waiting[:at_once]
             try:
@@ -368,7 +368,7 @@ class PeriodicJobEnqueuer:
                 self._forget(error.ids)
                 self._next_runs.distrust(error.ids)
                 continue
-            except _AWAY as error:
+            except _DATABASE_ERRORS as error:
                 tries += 1
                 if tries == _ATTEMPTS or not isinstance(error, DatabaseUnavailable):
                     self._keep(error)

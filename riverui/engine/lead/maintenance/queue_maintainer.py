@@ -123,10 +123,9 @@ def queue_maintainer(
     inserts: Inserts,
     *,
     hooks: Sequence[Hook] = (),
-    pilot: Pilot | None = None,
+    pilot: Pilot,
 ) -> QueueMaintainer:
     """Return the services of one client; `hooks` are those with a `periodic_jobs_start`."""
-    pilot = pilot or Pilot()
     cleaning = Cleaning(
         queues_excluded=pilot.queues_excluded_from_cleaning, timeout=config.job_cleaner_timeout
     )

@@ -17,7 +17,7 @@ from riverui.errors import JobProcessDied
 from riverui.ipc.child_process import ChildProcess
 
 _CHILD = "riverui.engine.work.processes.child"
-_FAREWELL_SECONDS = 10.0
+_EXIT_SECONDS = 10.0
 """Seconds that a process without further jobs may take to end, including its exit handlers."""
 _LINGER_SECONDS = 1.0
 """Seconds that a process may keep running after it closed its channel."""
@@ -129,7 +129,7 @@ class JobProcess(ChildProcess[messages.Report]):
         """Give it no more jobs, and have it end when it is idle."""
         self.retired = True
         self.hang_up()
-        self._loop.call_later(_FAREWELL_SECONDS, self.signal, signal.SIGKILL)
+        self._loop.call_later(_EXIT_SECONDS, self.signal, signal.SIGKILL)
 
     def terminate(self) -> None:
         """Interrupt the job by a SystemExit, and end the processes it has started by SIGTERM."""

@@ -131,7 +131,7 @@ def error_of(failure: Failure) -> BaseException:
     for found in (*_loaded_classes(failure), fallback):
         # Some classes cannot have a subclass, or need their own constructor.
         with suppress(Exception):
-            error = _made(found, failure)
+            error = _rebuilt_error(found, failure)
             break
     if error is None or (failure.cancels and not isinstance(error, JobCancel)):
         error = fallback(failure.text)
@@ -184,7 +184,7 @@ def _loaded_classes(failure: Failure) -> Iterator[type[BaseException]]:
             yield found
 
 
-def _made(base: type[BaseException], failure: Failure) -> BaseException:
+def _rebuilt_error(base: type[BaseException], failure: Failure) -> BaseException:
     cls = _like(cast(Any, base), *failure.classes[0])
     error: BaseException = cls.__new__(cls)
     error.args = tuple(failure.args)

@@ -82,7 +82,7 @@ class QueueLimit(Chooser):
         full = [key for key, used in self._keeper.slots.used.items() if used >= most]
         return [*full, *self._keeper.slots.refused()] if self._keeper.most else full
 
-    def enough(self, room: int) -> bool:
+    def can_decide(self, room: int) -> bool:
         """Return whether it need not borrow slots: how many depends on how many jobs wait."""
         return self._keeper.begun and (not self._keeper.most or self._keeper.slots.free("") >= room)
 

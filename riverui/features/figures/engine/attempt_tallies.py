@@ -48,8 +48,8 @@ class AttemptTallies:
     def completed(
         self, attempts: Sequence[Attempt], ended_at: Sequence[datetime], written: Sequence[int]
     ) -> None:
-        """Count successful attempts; the jobs in `written` were still running. Other attempts may
-        have completed their jobs themselves.
+        """Count successful attempts whose jobs are in `written`, or were completed by the attempt
+        itself.
         """
         if len(written) != len(attempts):
             taken = set(written)

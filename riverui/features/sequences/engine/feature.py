@@ -11,7 +11,7 @@ from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceC
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
 from riverui.errors import ConfigError, InsertError, SchemaMissing
 from riverui.features.sequences import verbs
-from riverui.features.sequences.domain import MARKED, sequence_key_of
+from riverui.features.sequences.domain import MARK_TEXT, sequence_key_of
 from riverui.features.sequences.engine.scheduler import SequenceScheduler
 from riverui.features.sequences.store import Claim, Claims, SequenceStore
 from riverui.features.workflows.domain.tasks import task_of
@@ -38,7 +38,7 @@ class Sequences(Feature):
 
     built_in = True
     ends_at_once = True
-    marked = MARKED
+    marked = MARK_TEXT
 
     def __init__(self, *, interval: timedelta, beside_pro: bool = False) -> None:
         self._beside_pro = beside_pro

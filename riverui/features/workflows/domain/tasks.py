@@ -15,7 +15,7 @@ MARK = "riverui:workflow"
 """The metadata key of the tasks of riverui's own workflows. Its value is an object with `ignored`
 and `parent`, each only if set. The keys that River UI reads are beside it.
 """
-MARKED = f'"{MARK}"'
+MARK_TEXT = f'"{MARK}"'
 """A text that the metadata of each such job contains."""
 
 
@@ -96,7 +96,7 @@ def task_of(metadata: str) -> TaskSpec | None:
 
     Raise InsertError if the metadata describes an invalid task.
     """
-    if MARKED not in metadata:
+    if MARK_TEXT not in metadata:
         return None
     try:
         keys = read_json(metadata)

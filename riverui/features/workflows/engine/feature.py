@@ -24,7 +24,7 @@ from riverui.features.workflows.domain.dag import (
     check_text,
     shown,
 )
-from riverui.features.workflows.domain.tasks import ENDS, MARKED, TaskSpec, task_of
+from riverui.features.workflows.domain.tasks import ENDS, MARK_TEXT, TaskSpec, task_of
 from riverui.features.workflows.engine.loading import own
 from riverui.features.workflows.engine.retention import OpenWorkflowKeeper
 from riverui.features.workflows.engine.services import (
@@ -57,7 +57,7 @@ class Workflows(Feature):
 
     built_in = True
     ends_at_once = True
-    marked = MARKED
+    marked = MARK_TEXT
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Workflows(Feature):
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
         """Write how attempts ended; ended tasks advance those that wait for them."""
-        tasks = {end.job.id for end in ends if MARKED in end.job.metadata}
+        tasks = {end.job.id for end in ends if MARK_TEXT in end.job.metadata}
         if not tasks or not await installed(executor):
             return await do_inner(ends)
         part = WorkflowStore(executor)

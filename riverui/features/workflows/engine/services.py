@@ -63,9 +63,9 @@ class StrayTaskFinder(_Finder):
         self._after = found[-1].job_id if len(found) == self._most else 0
         ended = [task.job_id for task in found if task.ended is not None]
         settled = 0
-        for start in range(0, len(ended), _AT_ONCE):
+        for start in range(0, len(ended), _CHUNK):
             async with self._context.transaction() as transaction:
-                settled += await workflow_jobs.settle(transaction, ended[start : start + _AT_ONCE])
+                settled += await workflow_jobs.settle(transaction, ended[start : start + _CHUNK])
         if settled:
             self._context.logger.info("%s: %s had ended", self.name, counted(settled, "task"))
         return settled
@@ -134,7 +134,7 @@ class WorkflowCleaner:
         removed = 0
         for _ in range(_MAX_PAGES):
             async with self._context.executor() as executor:
-                ids, self._looked = await WorkflowStore(executor).workflow_gone_list(
+                ids, self._looked = await WorkflowStore(executor).workflow_jobless_list(
                     after=self._looked, limit=self._most
                 )
             if ids:
@@ -163,5 +163,5 @@ _MAX_PAGES = 10
 """Pages of ended workflows that one round reads; the next continues after them."""
 _SIGNALS = 10_000
 """Signals that one statement deletes."""
-_AT_ONCE = 500
+_CHUNK = 500
 """Tasks in one transaction, so that their workflows are not locked for long."""

@@ -205,7 +205,7 @@ def _same_values(given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     }
 
 
-def _small(values: Sequence[int]) -> str:
+def _smallints(values: Sequence[int]) -> str:
     # As River does.
     return array_literals.numbers(_clamped(values))
 
@@ -221,9 +221,9 @@ def _lists(values: Sequence[tuple[str, ...]]) -> str:
 _LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
     "created_at": array_literals.instants,
     "kind": array_literals.texts,
-    "max_attempts": _small,
+    "max_attempts": _smallints,
     "metadata": array_literals.texts,
-    "priority": _small,
+    "priority": _smallints,
     "queue": array_literals.texts,
     "scheduled_at": array_literals.instants,
     "state": array_literals.texts,
