@@ -36,8 +36,8 @@ def tally(
     wait: timedelta = SECOND,
     run: timedelta = SECOND,
 ) -> Tally:
-    """Return what was done to so many jobs, each of which waited and ran so long."""
-    made = Tally(completed=completed, failed=failed)
+    """Return what was done to so many jobs, each of which waited and ran so long; as many came."""
+    made = Tally(completed=completed, failed=failed, inserted=completed)
     if completed:
         made.run = Sketch()
         made.run.add(run, completed)
@@ -164,6 +164,7 @@ def facts(**fields: Any) -> HealthFacts:
         overdue=OverdueJobs(jobs=0, cap=1_000, oldest_at=None),
         lost=LostJobs(jobs=(), whole=True),
         database=database(),
+        rhythms=(),
         hour=figures(),
     )
     return replace(well, **fields)

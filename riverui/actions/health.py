@@ -9,17 +9,18 @@ from typing import Protocol
 
 from riverui.actions.facts import FactReader
 from riverui.domain.explain.facts import LATE_AFTER
-from riverui.domain.figures import OTHER, WINDOWS, Figures, Window
+from riverui.domain.figures import OTHER, WINDOWS, Figures, PastColumn, Window
 from riverui.domain.findings import Level, Unread
 from riverui.domain.health import Cause, HealthReport
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, OverdueJobs, ReportingClient, UsualHour
 from riverui.domain.health.queues import late_queues, waiting_long
 from riverui.domain.health.success import failing_kinds
-from riverui.domain.health.verdict import judge
+from riverui.domain.health.verdict import judge, suspicious
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
+from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.features.heartbeats.store import ClientStore
 from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
@@ -32,12 +33,16 @@ _QUEUES = 200
 """Most queues read, as many as the list of queues shows."""
 _CLIENTS = 500
 """Most clients whose heartbeats are read, the longest silent first."""
+_PERIODIC = 500
+"""Most durable periodic jobs that are read."""
 _WAITING = 20
 """Most queues whose own figures are read, to know what is usual there; longest waiting first."""
 _LATE = 3
 """Most late queues examined, the latest first."""
 _KINDS = 10
 """Most kinds whose own figures are read: those that failed most, and those in late queues."""
+_RUNNING = 5
+"""Most kinds whose own figures are read because many of their jobs run."""
 _ERRORS = 20
 """Most failed jobs whose errors are read, of the kind that failed most."""
 _ERROR = 300
@@ -51,13 +56,23 @@ _NO_FIGURES = Unread(why="Figures are not collected.")
 class FigureReader(Protocol):
     """Reads figures, as a dashboard's collector does."""
 
+    def arrivals(self) -> Mapping[str, Sequence[int]]:
+        """Return how many jobs of each kind were inserted in each minute of the last hour."""
+        ...
+
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
         """Return the figures of a window, of one queue or kind if it is given."""
         ...
 
 
 class UsualReader(Protocol):
-    """Reads what is usual, as stored figures do."""
+    """Reads what was usual, as a dashboard does."""
+
+    async def past(self, at: datetime, *, queue: str = "", kind: str = "") -> Sequence[PastColumn]:
+        """Return the hours before the last one, of one queue or kind if it is given. Raises
+        DatabaseError.
+        """
+        ...
 
     async def usual_hour(
         self, at: datetime, *, queue: str = "", kind: str = ""
@@ -90,13 +105,19 @@ async def health_report(
     that goes on becomes usual.
 
     Each fact is read by statements with a time limit; one that cannot be read makes its checks
-    unknown. If something looks wrong, a second round also reads the same hour of the last week.
+    unknown. If something may be wrong, the hours before are read too; if it is wrong, the same hour
+    of the last week.
     """
     now = now or datetime.now(UTC)
     async with FactReader(driver) as reader:
         facts = await _first(reader, figures, now)
         facts.baselines = baselines
         await _closer(reader, figures, facts)
+        if usual is not None and suspicious(facts):
+            # They show what was usual before a problem, however long it has lasted.
+            await _past(usual, facts)
+            await _closer(reader, figures, facts)
+            await _past(usual, facts)
         report = judge(facts)
         if {report.flow.level, report.success.level} <= {Level.OK, Level.UNKNOWN}:
             return report
@@ -118,6 +139,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
     queues = await fact(lambda db: db.queues.list(cap=_CAP, limit=_QUEUES))
     leader = await fact(lambda db: db.leader.get())
     reporting = await fact(lambda db: _reporting(db, now))
+    planned = await fact(_planned)
     overdue: OverdueJobs | Unread
     if isinstance(queues, Unread):
         overdue = queues
@@ -136,6 +158,9 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
         overdue=overdue,
         lost=await fact(lambda db: HealthStore(db).health_lost()),
         database=await fact(lambda db: HealthStore(db).health_database()),
+        rhythms=await fact(lambda db: HealthStore(db).health_rhythms()),
+        arrivals={} if figures is None else figures.arrivals(),
+        planned={} if isinstance(planned, Unread) else planned,
         hour=hour,
         reporting={} if isinstance(reporting, Unread) else reporting,
     )
@@ -143,9 +168,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
 
 async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:
     """Return the clients that send heartbeats; none without their table."""
-    if SQL not in db.capabilities:
-        return {}
-    if not await installed(db):
+    if SQL not in db.capabilities or not await installed(db):
         return {}
     return {
         row.id: ReportingClient(
@@ -156,6 +179,14 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
         )
         for row in await ClientStore(db).client_list(limit=_CLIENTS)
     }
+
+
+async def _planned(db: Executor) -> Mapping[str, datetime]:
+    """Return the next runs of durable periodic jobs that are not paused; none without a table."""
+    if SQL not in db.capabilities or not await installed(db):
+        return {}
+    rows = await DurablePeriodicStore(db).durable_periodic_list(limit=_PERIODIC)
+    return {row.id: row.next_run_at for row in rows if row.next_run_at and not row.paused_at}
 
 
 async def _closer(reader: FactReader, figures: FigureReader | None, facts: HealthFacts) -> None:
@@ -188,8 +219,27 @@ def _suspects(facts: HealthFacts, hour: Figures) -> list[str]:
         for name in facts.waiting:
             held = Counter(job.kind for job in facts.running.jobs if job.queue == name)
             kinds.update(dict.fromkeys(kind for kind, _ in held.most_common(1)))
+        running = Counter(job.kind for job in facts.running.jobs)
+        kinds.update(dict.fromkeys(kind for kind, _ in running.most_common(_RUNNING)))
     kinds.pop(OTHER, None)
     return list(kinds)
+
+
+async def _past(usual: UsualReader, facts: HealthFacts) -> None:
+    """Read the hours before the last one, of all jobs and of what may be wrong."""
+    subjects = [
+        Subject(),
+        *(Subject("queue", name) for name in facts.queue_hours),
+        *(Subject("kind", name) for name in facts.kind_hours),
+    ]
+    try:
+        for subject in subjects:
+            if subject not in facts.past:
+                named = {subject.what: subject.name} if subject.what else {}
+                facts.past[subject] = await usual.past(facts.now, **named)
+    except DatabaseError:
+        # Without them, the report compares with the last hour.
+        return
 
 
 async def _weekly(usual: UsualReader, facts: HealthFacts) -> None:

@@ -151,6 +151,16 @@ class FigureColumn(Struct, frozen=True, kw_only=True):
     """False for the newest column, which is not over."""
 
 
+class PastColumn(Struct, frozen=True, kw_only=True):
+    """Figures of some minutes before the last hour."""
+
+    at: datetime
+    """When they begin."""
+    span: timedelta
+    """How much of that time was read."""
+    tally: Tally
+
+
 class Figures(Struct, frozen=True, kw_only=True):
     """A window of figures of everything, of one queue, of one kind, or of a kind in a queue."""
 
@@ -194,6 +204,11 @@ class Figures(Struct, frozen=True, kw_only=True):
         for pair, tally in self.pairs.items():
             found.setdefault(key(*pair), Tally()).merge(tally)
         return found
+
+    @property
+    def unnamed(self) -> bool:
+        """Return whether some inserted jobs were counted without their kind or queue."""
+        return any(OTHER in pair and tally.inserted for pair, tally in self.pairs.items())
 
     @property
     def sampled(self) -> int:

@@ -83,6 +83,11 @@ class Sketch:
         self.sum_us += other.sum_us
         self.max_us = max(self.max_us, other.max_us)
 
+    def above(self, span: timedelta) -> int:
+        """Return how many spans are longer than this one, within 5 %."""
+        middle = span / timedelta(microseconds=1) / _MIDDLE
+        return sum(n for found, n in self.counts.items() if GAMMA**found > middle)
+
     def quantile(self, q: float) -> timedelta | None:
         """Return a quantile (0.95 for p95), within 5.2 %; None without any span. Spans in the first
         and the last bin count as the middle of that bin.

@@ -24,6 +24,9 @@ Connection = AsyncConnection[Any]
 class Made:
     """Figures of a calm hour, just read."""
 
+    def arrivals(self) -> dict[str, list[int]]:
+        return {}
+
     async def read(self, window: Any, *, queue: str = "", kind: str = "") -> Any:
         now = datetime.now(UTC)
         return figures(window=window.name, now=now, read_at=now)
@@ -99,7 +102,7 @@ async def test_a_client_that_stopped_to_give_signs_of_life(
     )
     report = await health_report(driver, Made())
     assert (report.level, report.cause) == (Level.WARN, Cause.LOST_CLIENT)
-    assert "gone has been silent for 1 m 10 s and still holds 1 job" in report.headline
+    assert "It has been silent for 1 m 10 s and still holds 1 job" in report.headline
 
 
 async def test_a_kind_that_nobody_works_any_more(driver: Driver, connection: Connection) -> None:

@@ -27,27 +27,18 @@ from riverui.domain.findings import (
 )
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject, subject_of
-from riverui.domain.health.facts import HealthFacts, QueueWaiting, RunningJob, WaitingKind
+from riverui.domain.health.facts import HealthFacts, QueueWaiting, WaitingKind
 from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
-from riverui.domain.health.usual import (
-    FEWEST_RECENT,
-    RECENT,
-    SPAN,
-    percent,
-    ratio,
-    recent,
-    usual,
-)
-from riverui.domain.sketch import Sketch
+from riverui.domain.health.slow import runs
+from riverui.domain.health.usual import RECENT, percent, usual, within
 from riverui.domain.text import counted
 from riverui.domain.time import duration
 
 FLOOD_TIMES = 3.0
 """How many times the usual number of jobs of a kind is a flood rather than a busy hour."""
-SLOW_TIMES = 3.0
-"""How many times the usual run time a kind may take: different args explain less than that."""
-_NEWEST = 5
-"""Minutes of runs that show how slow a kind is now: problems are minutes old when seen."""
+_MORE_TIMES = 1.5
+"""How many times the usual number must come for a queue to be behind because of that."""
+_MINUTE = timedelta(minutes=1)
 
 
 class _Backlog(Struct, frozen=True, kw_only=True):
@@ -77,10 +68,6 @@ class _Backlog(Struct, frozen=True, kw_only=True):
         label = "See what runs" if state == "running" else "See what waits"
         return Link(label=label, page="jobs", state=state, queue=self.name, kind=kind)
 
-    def usual(self, kind: str) -> Baseline | None:
-        """Return what is usual for a kind."""
-        return usual(self.facts, Subject("kind", kind))
-
 
 def backlog(facts: HealthFacts, late: LateQueue, others: str) -> list[Finding]:
     """Return why a queue is behind although its clients take jobs. The last finding is the cause;
@@ -108,7 +95,7 @@ def _baseline(queue: _Backlog, cause: Finding) -> Baseline | None:
     late, about = queue.late.known, subject_of(cause)
     if about.what != "kind":
         return late
-    kind = queue.usual(about.name) or Baseline(before=queue.late.since, minutes=0)
+    kind = cause.baseline or Baseline(before=queue.late.since, minutes=0)
     wait, waiting = (late.wait, late.waiting) if late else (None, None)
     return replace(kind, queue=queue.name, wait=wait, waiting=waiting)
 
@@ -170,26 +157,30 @@ def _retries(queue: _Backlog) -> Finding:
 
 
 def _flood(queue: _Backlog) -> Finding:
-    """Return whether most waiting jobs are of one kind, and far more than usual were inserted."""
+    """Return whether most waiting jobs are of one kind, and far more than usual have come since the
+    queue is late.
+    """
     facts, waiting = queue.facts, queue.waiting
     if not waiting.kinds:
         return passed("None of its jobs wait any more.")
+    if facts.looking:
+        return unknown(facts.looking)
     kind, owned = _most(waiting)
     share = owned.jobs / waiting.looked_at
     if share < CULPRIT_SHARE:
         return passed(f"No kind owns half of what waits; {cut(kind)} is the most.")
-    now = recent(facts.kind_hours.get(kind), facts)
+    # What comes within a minute waits from the next one on.
+    since = queue.late.since - timedelta(minutes=1)
+    now = within(facts, Subject("kind", kind), since=since)
     if now is None:
         return unknown(f"How many {cut(kind)} come was not measured.")
     came = max(now.inserted, round(now.ended + waiting.jobs * share))
-    if usually := queue.usual(kind):
-        normal = max(usually.inserted, usually.ended) * (RECENT / timedelta(minutes=1))
-    else:
-        # The kind is new: too few ended before to compare with.
-        normal = _before(facts, kind)
-    numbers = f"{came:,} came in {SPAN}, usually {normal:,.0f}."
+    span = facts.now - since
+    usually = usual(facts, Subject("kind", kind), since)
+    normal = max(usually.inserted, usually.ended) * (span / _MINUTE) if usually else 0.0
+    numbers = f"{came:,} came in {duration(span)}, usually {normal:,.0f}."
     if came < FEWEST_ENDS or came < max(normal, 1.0) * FLOOD_TIMES:
-        return passed(f"{came:,} {cut(kind)} came in {SPAN}, usually {normal:,.0f}.")
+        return passed(f"{cut(kind)}: {numbers}")
     owns = f"owns {percent(share)} of what waits: {numbers}"
     return Finding(
         level=queue.level,
@@ -198,6 +189,7 @@ def _flood(queue: _Backlog) -> Finding:
         title=f"{cut(kind)} floods queue {cut(queue.name)}.",
         headline=f"It {owns} {queue.oldest}.",
         culprit=culprit("kind", kind, share),
+        baseline=usually,
         link=queue.jobs(kind),
     )
 
@@ -208,25 +200,18 @@ def _slow(queue: _Backlog) -> Finding:
     own = [job for job in known(facts.running).jobs if job.queue == queue.name]
     if not own:
         return passed("No job of it is running at the moment.")
+    if facts.looking:
+        return unknown(facts.looking)
     kind, slots = Counter(job.kind for job in own).most_common(1)[0]
-    share = slots / len(own)
-    if share < CULPRIT_SHARE:
+    if slots < len(own) * CULPRIT_SHARE:
         return passed("No kind holds half of its slots.")
-    usually = queue.usual(kind)
-    normal = usually.run_median if usually else None
-    if usually is None or normal is None:
+    found = runs(facts, kind)
+    if found is None:
         return unknown(f"How long {cut(kind)} usually runs is not known.")
-    span = _median_run(facts, kind)
-    age = _median_age([job for job in own if job.kind == kind], facts)
-    slowest = usually.run_p99
-    if slowest is not None and age >= slowest * SLOW_TIMES:
-        # None of those that are slow may have ended yet.
-        span = max(span, age)
-    runs = f"runs {duration(span)} (median), usually {duration(normal)}"
-    if ratio(span, normal) < SLOW_TIMES:
-        return passed(f"{cut(kind)} {runs}.")
+    if not found.slow:
+        return passed(f"{cut(kind)} {found.words}.")
     holds = (
-        f"{runs}, and holds {slots:,} of {counted(len(own), 'job')} that run in queue"
+        f"{found.words}, and holds {slots:,} of {counted(len(own), 'job')} that run in queue"
         f" {cut(queue.name)}."
     )
     return Finding(
@@ -235,7 +220,9 @@ def _slow(queue: _Backlog) -> Finding:
         cause=Cause.SLOW_KIND,
         title=f"{cut(kind)} got slow.",
         headline=f"It {holds} {queue.oldest}.",
-        culprit=culprit("kind", kind, share),
+        culprit=culprit("kind", kind, slots / len(own)),
+        began=found.began,
+        baseline=found.usual,
         link=queue.jobs(kind, state="running"),
     )
 
@@ -246,7 +233,7 @@ def _limits(queue: _Backlog) -> Finding:
     unread = isinstance(waiting, Unread)
     finding = Finding(
         name="waits" if unread else "",
-        label="Nothing waits for longer than usual" if unread else "",
+        label="Waits" if unread else "",
         level=queue.level,
         cause=Cause.LATE if unread else Cause.LIMITS,
         title=f"Queue {cut(queue.name)} is behind.",
@@ -255,24 +242,30 @@ def _limits(queue: _Backlog) -> Finding:
     )
     if isinstance(waiting, Unread):
         return replace(finding, evidence=f"{queue.oldest}; why could not be read.")
-    now = recent(facts.queue_hours.get(queue.name), facts)
-    usually, minute = queue.late.known, timedelta(minutes=1)
-    ended = f"; {now.ended / (RECENT / minute):,.0f} a minute end" if now else ""
-    if now and usually and usually.ended:
-        ended += f", usually {usually.ended:,.0f}"
+    since = max(queue.late.since, facts.now - RECENT)
+    now, usually = within(facts, Subject("queue", queue.name), since=since), queue.late.known
+    minutes = max((facts.now - since) / _MINUTE, 1.0)
     waits = wait(counted(waiting.jobs, "job", waiting.cap))
-    runs = f"{counted(queue.late.row.running, 'job')} running{_slots(queue)}"
-    evidence = f"{waits}; {runs}{ended}."
+    rates = ""
+    if now is not None:
+        came = now.inserted / minutes
+        rates = f"; {came:,.0f} come a minute and {now.ended / minutes:,.0f} end"
+        if usually and usually.ended:
+            rates += f", usually {usually.ended:,.0f}"
+            if came < usually.ended * _MORE_TIMES:
+                finding = replace(finding, cause=Cause.FALLING_BEHIND)
+    busy = f"{counted(queue.late.row.running, 'job')} running{_slots(queue)}"
+    evidence = f"{waits}; {busy}{rates}."
     headline = f"{queue.oldest}: more comes than its clients can do. {evidence}"
     return replace(finding, evidence=evidence, headline=headline)
 
 
 _CHECKS: Sequence[Check[_Backlog]] = (
-    ("kinds", "Its kinds are worked", _worked),
-    ("retries", "Retries do not crowd it", _retries),
-    ("flood", "No kind floods it", _flood),
-    ("slow", "No kind got slow", _slow),
-    ("limits", "Its clients have free slots", _limits),
+    ("kinds", "Kinds", _worked),
+    ("retries", "Retries", _retries),
+    ("flood", "Floods", _flood),
+    ("slow", "Slow kinds", _slow),
+    ("limits", "Slots", _limits),
 )
 
 
@@ -290,33 +283,3 @@ def _slots(queue: _Backlog) -> str:
         sum(numbers) for numbers in zip(*(c.slots[queue.name] for c in reports), strict=True)
     )
     return f" ({taken:,} of {most:,} slots of the clients that report theirs)"
-
-
-def _before(facts: HealthFacts, kind: str) -> float:
-    """Return the usual number of jobs of a kind that end within RECENT, even if few."""
-    hour = facts.kind_hours.get(kind)
-    if hour is None:
-        return 0.0
-    columns = [c.tally.ended for c in hour.columns if c.tally and c.at < facts.now - RECENT]
-    return sum(columns) / len(columns) * (RECENT / hour.window.step) if columns else 0.0
-
-
-def _median_run(facts: HealthFacts, kind: str) -> timedelta:
-    """Return the median of the newest runs that completed: of the last minutes if they are
-    enough.
-    """
-    hour = facts.kind_hours.get(kind)
-    now = recent(hour, facts)
-    if now is None or now.run.n < FEWEST_RECENT or hour is None:
-        return timedelta(0)
-    newest = Sketch()
-    for column in hour.columns[-_NEWEST:]:
-        if column.tally is not None:
-            newest.merge(column.tally.run)
-    chosen = newest if newest.n >= FEWEST_RECENT else now.run
-    return chosen.quantile(0.5) or timedelta(0)
-
-
-def _median_age(own: Sequence[RunningJob], facts: HealthFacts) -> timedelta:
-    ages = sorted(facts.now - job.attempted_at for job in own if job.attempted_at is not None)
-    return max(ages[len(ages) // 2], timedelta(0)) if ages else timedelta(0)

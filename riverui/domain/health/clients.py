@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence, Set
+from datetime import datetime, timedelta
 
+from riverui.domain.explain.facts import RESCUED_AFTER
 from riverui.domain.findings import (
     Finding,
     Level,
@@ -36,6 +38,17 @@ LOST_AFTER = timedelta(minutes=5)
 """How long a client that holds jobs may give no other sign of life: many rounds of polling."""
 OVERRUN_TIMES = 10.0
 """How many times as long as the slowest of its kind a job may run before its client is suspect."""
+QUIET_AFTER = timedelta(minutes=2)
+"""How long a client that takes no job may be only busy."""
+_BEYOND = 2.0
+"""How many times as long as the slowest of its kind a job must run to be suspect."""
+_SEVERAL = 3
+"""How many such jobs, and no others, make their client suspect."""
+_MOMENT = timedelta(seconds=10)
+"""The least time that counts as the slowest: a busy client may delay what is quick."""
+_STARTED = re.compile(r"_\d{4}_\d\d_\d\dT[\d_]+$")
+"""When a client started, at the end of the id that River gives it."""
+_LONGEST_ID = 500
 NOT_TAKEN_AFTER = timedelta(minutes=1)
 """How long jobs of a queue may wait without any being taken: clients poll every second."""
 
@@ -44,14 +57,15 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]]:
     """Return the clients that seem to be lost, with the jobs that they hold. Raise Unread if the
     running jobs could not be read.
 
-    A client is lost if its heartbeats stopped, or if it has taken no job for a while and holds one
-    that runs far longer than the slowest of its kind.
+    A client is lost if its heartbeats stopped, or if it has taken no job for a while and what it
+    holds runs far longer than the slowest of its kind, unless a kind hangs.
     """
     running = known(facts.running)
     held: dict[str, list[RunningJob]] = {}
     for job in running.jobs:
         if job.client:
             held.setdefault(job.client, []).append(job)
+    overrun = {client: _overrun(own, facts) for client, own in held.items()}
     lost = {}
     for client, own in held.items():
         reported = facts.reporting.get(client)
@@ -62,22 +76,40 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]]:
         if client == facts.leads or running.full:
             # If not all running jobs were read, it may have taken one of the others.
             continue
-        signs = [job.attempted_at for job in own if job.attempted_at is not None]
-        signs += [
-            found.takers[client]
-            for found in facts.waiting.values()
-            if not isinstance(found, Unread) and client in found.takers
-        ]
-        quiet = not signs or facts.now - max(signs) >= LOST_AFTER
-        if quiet and any(_overruns(job, facts) for job in own):
+        seen = _seen(client, own, facts)
+        if seen is not None and facts.now - seen < QUIET_AFTER:
+            continue
+        others = {job.kind for name, jobs in overrun.items() if name != client for job in jobs}
+        if _is_lost(overrun[client], own, facts) and not _hangs(overrun[client], seen, others):
             lost[client] = own
     return lost
+
+
+def all_gone(facts: HealthFacts) -> bool:
+    """Return whether no client is alive, as far as known: nobody leads, though every client would,
+    and nobody has taken a job for a while.
+    """
+    leader = facts.leader
+    if isinstance(leader, Unread) or isinstance(facts.running, Unread) or facts.running.full:
+        return False
+    if leader is not None and facts.now - leader.expires_at < NOT_TAKEN_AFTER:
+        return False
+    if any(not client.lost for client in facts.reporting.values()):
+        return False
+    signs = [job.attempted_at for job in facts.running.jobs if job.attempted_at is not None]
+    for found in facts.waiting.values():
+        if isinstance(found, Unread):
+            return False
+        signs += [found.taken_at] if found.taken_at else []
+    return not signs or facts.now - max(signs) >= NOT_TAKEN_AFTER
 
 
 def unserved(facts: HealthFacts) -> list[LateQueue]:
     """Return the late queues whose jobs no client takes, as far as known."""
     if isinstance(facts.running, Unread):
         return []
+    if all_gone(facts):
+        return late_queues(facts)
     lost = lost_clients(facts)
     busy = {job.queue for job in facts.running.jobs if job.client not in lost}
     seen = {job.queue for job in facts.running.jobs}
@@ -113,22 +145,22 @@ def served(facts: HealthFacts) -> Finding:
         if not busy:
             return passed("Live clients serve every queue that waits.")
         return passed(f"Jobs of {among(busy)} are being taken.")
-    if any(job.queue == idle[0].name for job in running.jobs):
-        # Its clients are known and lost: `clients` reports that.
-        return passed("Clients serve every queue that waits, or did until recently.")
-    lost = lost_clients(facts)
-    alive = any(job.client not in lost for job in running.jobs)
-    if alive or facts.leads or isinstance(facts.leader, Unread):
+    if not all_gone(facts):
+        if any(job.queue == idle[0].name for job in running.jobs):
+            # Its clients are known and lost: `clients` reports that.
+            return passed("Clients serve every queue that waits, or did until recently.")
         return _nobody_works(facts, idle)
     total = capital(wait(available((q.row for q in idle), facts)))
+    holders = {job.client for job in running.jobs if job.client}
+    held = f"; {counted(len(running.jobs), 'job')} still held by {among(map(host, holders))}"
     return Finding(
         level=Level.CRITICAL,
-        evidence="No client runs a job, takes one, or leads.",
+        evidence=f"No client takes a job or leads{held if holders else ''}.",
         cause=Cause.NOBODY_WORKS,
         title="No client works.",
         headline=f"{total}, the oldest for {idle[0].words}.",
         detail="Start workers, or find out why they ended.",
-        link=Link(label="See the queues", page="queues"),
+        link=Link(label="Open the queues", page="queues"),
         began=idle[0].since,
         baseline=idle[0].known,
     )
@@ -168,33 +200,66 @@ def clients(facts: HealthFacts) -> Finding:
             return unknown(f"Only the first {running.cap:,} running jobs were read.")
         return passed(f"{counted(len(running.jobs), 'job')} running, none of them lost.")
     client, own = max(lost.items(), key=lambda item: len(item[1]))
-    signs = [job.attempted_at for job in own if job.attempted_at is not None]
-    began = max(signs, default=None)
-    if (reported := facts.reporting.get(client)) is not None:
-        began = reported.seen_at
+    seen, reported = _seen(client, own, facts), facts.reporting.get(client)
+    if reported is not None:
         silent = f"has been silent for {duration(facts.now - reported.seen_at)}"
-    elif signs:
-        silent = f"has taken no job for {duration(facts.now - max(signs))}"
+    elif seen is not None:
+        silent = f"has taken no job for {duration(facts.now - seen)}"
     else:
         silent = "gives no sign of life"
     others = f"{len(lost) - 1:,} more seem to be lost as well. " if len(lost) > 1 else ""
     stands = {late.name for late in unserved(facts)} & {job.queue for job in own}
     kinds = Counter(job.kind for job in own)
-    holds = counted(len(own), "job")
+    holds = f"{silent} and still holds {counted(len(own), 'job')}"
     return Finding(
         level=Level.CRITICAL if stands else Level.WARN,
-        evidence=f"{cut(client)} {silent}; it holds {holds}.",
+        evidence=f"{host(client)} {holds}.",
         cause=Cause.LOST_CLIENT,
-        title="A client is gone." if len(lost) == 1 else f"{len(lost):,} clients are gone.",
+        title=f"Client {host(client)} is gone."
+        if len(lost) == 1
+        else f"{len(lost):,} clients are gone.",
         headline=(
-            f"{cut(client)} {silent} and still holds {holds}:"
-            f" {among(kind for kind, _ in kinds.most_common())}."
+            f"{'It' if len(lost) == 1 else host(client)} {holds}:"
+            f" {among(kind for kind, _ in kinds.most_common())}. {_rescued(own, facts)}"
         ),
-        detail=f"{others}What it holds runs again once it is rescued.",
+        detail=others.strip(),
         culprit=culprit("client", client, len(own) / sum(map(len, lost.values()))),
-        link=Link(label="See what it holds", page="jobs", state="running", queue=own[0].queue),
-        began=began,
+        link=Link(label="Rescue now", page="workers")
+        if reported is not None
+        else Link(
+            label=f"Open its {counted(len(own), 'job')}",
+            page="jobs",
+            state="running",
+            queue=own[0].queue,
+        ),
+        began=seen if reported is None else reported.seen_at,
     )
+
+
+def host(client: str) -> str:
+    """Return the host's name for a sentence: River's ids of clients begin with it."""
+    return cut(_STARTED.sub("", client[:_LONGEST_ID]) or client)
+
+
+def _rescued(own: Sequence[RunningJob], facts: HealthFacts) -> str:
+    """Return when the jobs of a lost client are rescued, as a sentence."""
+    client = facts.reporting.get(own[0].client)
+    if client is not None:
+        return "They are rescued within 90 s."
+    first = min((job.attempted_at for job in own if job.attempted_at), default=None)
+    at = "" if first is None else f" from {first + RESCUED_AFTER:%H:%M} on"
+    return f"The leader rescues them{at}, an hour after they began by default."
+
+
+def _seen(client: str, own: Sequence[RunningJob], facts: HealthFacts) -> datetime | None:
+    """Return when a client last took a job, as far as known."""
+    signs = [job.attempted_at for job in own if job.attempted_at is not None]
+    signs += [
+        found.takers[client]
+        for found in facts.waiting.values()
+        if not isinstance(found, Unread) and client in found.takers
+    ]
+    return max(signs, default=None)
 
 
 def _old(job: RunningJob, facts: HealthFacts) -> bool:
@@ -209,8 +274,38 @@ def _slowest(job: RunningJob, facts: HealthFacts) -> timedelta | None:
     return tally.run.longest if tally else None
 
 
-def _overruns(job: RunningJob, facts: HealthFacts) -> bool:
+def _times(job: RunningJob, facts: HealthFacts) -> float:
+    """Return how many times as long as the slowest of its kind a job has been running; 0 if that
+    is unknown.
+    """
     slowest = _slowest(job, facts)
     if slowest is None or job.attempted_at is None:
+        return 0.0
+    return (facts.now - job.attempted_at) / max(slowest, _MOMENT)
+
+
+def _overrun(own: Sequence[RunningJob], facts: HealthFacts) -> list[RunningJob]:
+    """Return the jobs that run for at least twice as long as the slowest of their kind."""
+    return [job for job in own if _times(job, facts) >= _BEYOND]
+
+
+def _is_lost(overrun: Sequence[RunningJob], own: Sequence[RunningJob], facts: HealthFacts) -> bool:
+    """Return whether the jobs of a quiet client run too long to be only slow: one for far too long,
+    or several that all do.
+    """
+    if len(own) >= _SEVERAL and len(overrun) == len(own):
+        return True
+    return any(_old(job, facts) and _times(job, facts) >= OVERRUN_TIMES for job in overrun)
+
+
+def _hangs(overrun: Sequence[RunningJob], seen: datetime | None, others: Set[str]) -> bool:
+    """Return whether jobs of one kind hang rather than their client being lost: it took others
+    when the first of them had been running for long, or other clients have such jobs too.
+    """
+    kinds = {job.kind for job in overrun}
+    if len(kinds) != 1:
         return False
-    return facts.now - job.attempted_at >= max(LOST_AFTER, slowest * OVERRUN_TIMES)
+    if kinds <= others:
+        return True
+    first = min((job.attempted_at for job in overrun if job.attempted_at), default=None)
+    return first is not None and seen is not None and seen - first >= QUIET_AFTER

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from riverui.domain.figures import Figures, Tally
+from riverui.domain.figures import Figures, PastColumn, Tally
 from riverui.domain.findings import Unread
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
@@ -117,6 +117,24 @@ class LostJobs(Struct, frozen=True, kw_only=True):
     """Whether all jobs that may be retried were read."""
 
 
+class Rhythm(Struct, frozen=True, kw_only=True):
+    """At what intervals jobs of a kind were inserted."""
+
+    kind: str
+    first_at: datetime
+    last_at: datetime
+    gaps: int
+    short: timedelta
+    """A tenth of the intervals are shorter."""
+    usual: timedelta
+    """The median interval."""
+    long: timedelta
+    """A tenth of the intervals are longer."""
+    longest: timedelta
+    since: datetime
+    """When the oldest of all jobs that were read was inserted."""
+
+
 class OpenTransaction(Struct, frozen=True, kw_only=True):
     """Another session's transaction in the same database."""
 
@@ -172,12 +190,19 @@ class HealthFacts(Struct, kw_only=True):
     overdue: OverdueJobs | Unread
     lost: LostJobs | Unread
     database: DatabaseState | Unread
+    rhythms: Sequence[Rhythm] | Unread
     hour: Figures | Unread
     """The figures of all jobs, by minute."""
     week: UsualHour | None = None
     """Of all jobs; None if figures are not stored."""
     marks: Sequence[Mark] | Unread = ()
     """Those of the last hours."""
+    arrivals: Mapping[str, Sequence[int]] = {}
+    """Jobs of each kind that were inserted in each minute of the last hour, the oldest first and
+    the newest not over yet.
+    """
+    planned: Mapping[str, datetime] = {}
+    """The next runs of durable periodic jobs that are not paused, by id."""
     baselines: Mapping[tuple[Cause, Subject], Baseline] = {}
     """What was usual before problems that go on, by cause and subject."""
 
@@ -188,6 +213,8 @@ class HealthFacts(Struct, kw_only=True):
     queue_weeks: dict[str, UsualHour] = {}
     kind_hours: dict[str, Figures] = {}
     kind_weeks: dict[str, UsualHour] = {}
+    past: dict[Subject, Sequence[PastColumn]] = {}
+    """The hours before the last one."""
     reporting: Mapping[str, ReportingClient] = {}
     """Clients that send heartbeats, by id."""
     errors: Sequence[str] | Unread = ()
@@ -206,6 +233,17 @@ class HealthFacts(Struct, kw_only=True):
             if isinstance(leader, LeaderRow) and leader.expires_at > self.now
             else ""
         )
+
+    @property
+    def looking(self) -> str:
+        """Return how much of the last hour has been read, as a sentence; empty if it is whole, or
+        if figures are not collected.
+        """
+        hour = self.hour
+        if isinstance(hour, Unread) or hour.complete:
+            return ""
+        read = sum(column.tally is not None for column in hour.columns)
+        return f"Looking: {read:,} of the last {len(hour.columns):,} min are read."
 
     @property
     def fresh(self) -> timedelta | None:

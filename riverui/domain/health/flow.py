@@ -30,15 +30,16 @@ from riverui.domain.health.backlog import backlog
 from riverui.domain.health.clients import clients, served, unserved
 from riverui.domain.health.database import blocked, notifications, transaction
 from riverui.domain.health.facts import HealthFacts
+from riverui.domain.health.periodic import periodic
 from riverui.domain.health.queues import available, late_queues, wait, waited, waiting_too
 from riverui.domain.health.usual import (
     SPAN,
     STALE_AFTER,
     WAIT_CRITICAL_FLOOR,
     WAIT_WARN_FLOOR,
-    recent,
     usual,
     usually,
+    within,
 )
 from riverui.domain.text import counted
 from riverui.domain.time import duration
@@ -67,7 +68,7 @@ def _calm(facts: HealthFacts) -> Finding:
         headline = "Its figures are old or could not be read; nothing was found that holds it up."
         return replace(unsure, headline=headline)
     queues, running = known(facts.queues), known(facts.running)
-    now, normal = recent(facts.hour, facts), usual(facts)
+    now, normal = within(facts), usual(facts)
     if now is not None and (span := now.wait.quantile(0.95)) is not None:
         before = normal.wait if normal else None
         headline = f"Jobs start {duration(span)} after they are due (p95){usually(before)}."
@@ -147,11 +148,12 @@ def _leader(facts: HealthFacts) -> Finding:
 
 
 _CHECKS: Sequence[Check[HealthFacts]] = (
-    ("locks", "Nothing waits for locks", blocked),
-    ("served", "Queues are served", served),
-    ("clients", "Clients that hold jobs live", clients),
-    ("paused", "No paused queue has jobs waiting", _paused),
-    ("leader", "Due jobs are made available", _leader),
-    ("transactions", "No transaction is open for long", transaction),
-    ("notifications", "Notifications are read", notifications),
+    ("locks", "Locks", blocked),
+    ("served", "Clients of each queue", served),
+    ("clients", "Clients that hold jobs", clients),
+    ("paused", "Paused queues", _paused),
+    ("leader", "Leader", _leader),
+    ("periodic", "Periodic jobs", periodic),
+    ("transactions", "Long transactions", transaction),
+    ("notifications", "Notifications", notifications),
 )

@@ -10,15 +10,21 @@ from msgspec import Struct
 from riverui.domain.explain.facts import REPORTED_WITHIN
 from riverui.domain.findings import Level, Unread, among
 from riverui.domain.health.baseline import Baseline, Subject
+from riverui.domain.health.change import Counts, calm, rise
 from riverui.domain.health.facts import HealthFacts, QueueWaiting, ReportingClient
 from riverui.domain.health.usual import (
     PENDING_CRITICAL_TIMES,
     PENDING_FLOOR,
     PENDING_WARN_TIMES,
+    WAIT_CRITICAL_FLOOR,
     WAIT_WARN_FLOOR,
+    WAIT_WARN_TIMES,
+    columns,
     grade_wait,
+    kept,
     usual,
     usually,
+    within,
 )
 from riverui.domain.queues import QueueListRow
 from riverui.domain.text import counted
@@ -28,6 +34,10 @@ _OVERTAKEN = 5
 """How many younger jobs must be taken before the oldest of a kind until the kind counts as not
 worked: clients skip fewer for a locked row or a limit.
 """
+_SHORT = timedelta(seconds=5)
+"""Shorter waits do not begin a delay: clients poll every second, and the leader every 5 seconds."""
+_SOON = timedelta(minutes=5)
+"""How soon a queue must be empty for its delay to be a burst that is over by itself."""
 
 
 class LateQueue(Struct, frozen=True, kw_only=True):
@@ -38,7 +48,7 @@ class LateQueue(Struct, frozen=True, kw_only=True):
     known: Baseline | None
     level: Level
     since: datetime
-    """Since when its oldest job has waited."""
+    """Since when its jobs have been late."""
 
     @property
     def name(self) -> str:
@@ -69,20 +79,53 @@ def waiting_long(facts: HealthFacts) -> list[QueueListRow]:
     return sorted(rows, key=lambda row: waited(row, facts), reverse=True)
 
 
+def any_waits(facts: HealthFacts) -> bool:
+    """Return whether jobs wait in any queue, for longer than a moment."""
+    if isinstance(facts.queues, Unread):
+        return True
+    return any(waited(row, facts) >= WAIT_WARN_FLOOR for row in facts.queues)
+
+
 def late_queues(facts: HealthFacts) -> list[LateQueue]:
-    """Return the queues that wait for longer than usual, the worst first."""
+    """Return the queues that wait for longer than before that began, the worst first."""
     found = []
     for row in waiting_long(facts):
-        name = row.queue.name
-        known = usual(facts, Subject("queue", name))
-        span = waited(row, facts)
+        subject, span = Subject("queue", row.queue.name), waited(row, facts)
+        since = _began(facts, subject, span)
+        known = usual(facts, subject, since)
+        if known is None and facts.looking and span < WAIT_CRITICAL_FLOOR:
+            continue
         level = max(
             grade_wait(span, known), _grade_pending(row, known), key=lambda grade: grade.badness
         )
-        if level is not Level.OK:
-            since = facts.now - span
+        if level is not Level.OK and not _drains(row, facts):
             found.append(LateQueue(row=row, waited=span, known=known, level=level, since=since))
     return sorted(found, key=lambda late: (late.level.badness, late.waited), reverse=True)
+
+
+def _began(facts: HealthFacts, subject: Subject, waited: timedelta) -> datetime:
+    """Return since when the jobs of a queue have been late, whose oldest one waits so long."""
+    if (before := kept(facts, subject)) is not None:
+        return before.before
+    since, known = facts.now - waited, columns(facts, subject)
+    usually = calm(known, lambda column: column.tally.wait)
+    if usually is None:
+        return since
+    limit = max(usually * WAIT_WARN_TIMES, _SHORT)
+    began = rise([Counts(c.at, c.tally.wait.above(limit), c.tally.wait.n) for c in known])
+    return since if began is None else min(began, since)
+
+
+def _drains(row: QueueListRow, facts: HealthFacts) -> bool:
+    """Return whether a queue will soon be empty at its pace: a burst that does no harm."""
+    if waited(row, facts) >= WAIT_CRITICAL_FLOOR or row.available >= facts.queue_cap:
+        return False
+    if isinstance(facts.hour, Unread) or facts.hour.unnamed:
+        return False
+    span = 3 * timedelta(minutes=1)
+    now = within(facts, Subject("queue", row.queue.name), since=facts.now - span)
+    gain = 0 if now is None else now.ended - now.inserted
+    return gain > 0 and row.available * span <= gain * _SOON
 
 
 def _grade_pending(row: QueueListRow, known: Baseline | None) -> Level:

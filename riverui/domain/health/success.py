@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from riverui.domain.figures import OTHER, Tally
 from riverui.domain.findings import (
@@ -26,46 +27,101 @@ from riverui.domain.findings import (
     unknown,
 )
 from riverui.domain.health import Cause
-from riverui.domain.health.baseline import Baseline, Subject
+from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject
+from riverui.domain.health.change import Counts, rise
 from riverui.domain.health.facts import HealthFacts
+from riverui.domain.health.queues import any_waits
 from riverui.domain.health.usual import (
+    ALL,
     FAILING_WARN_FLOOR,
     FEWEST_FAILURES,
+    RECENT,
     SPAN,
     STALE_AFTER,
+    columns,
     grade_failing,
+    kept,
     percent,
-    recent,
     usual,
     usual_failing,
+    within,
 )
 from riverui.domain.text import counted
 
 POISONED_FROM = 2
 """Rescues after which a job is suspected of killing its workers: one may be bad luck."""
+_CRITICAL_RESCUES = 3
+"""Rescues after which it is not bad luck: each has cost a worker all of its other jobs."""
 POISONED_WITHIN = timedelta(hours=6)
 """How long ago the last attempt of such a job may be: rescues come an hour apart by default."""
 DEPLOYED_BEFORE = timedelta(minutes=10)
 """How long before a rise of failures a deploy may be its cause: new code runs its jobs by then."""
+_NEWEST = timedelta(minutes=5)
+"""How long ago attempts may have ended that show whether a failure is over."""
+_FEWEST_ATTEMPTS = 5
+"""Fewest attempts within RECENT that show that work succeeds while jobs wait."""
 _ERROR = 120
 """Characters of an error that a sentence takes."""
 
 
 class _Failing(Struct, frozen=True, kw_only=True):
-    """A kind whose attempts fail, now and usually."""
+    """All attempts, or those of a kind that failed, now and usually."""
 
-    kind: str
+    name: str
     now: Tally
     usual: Baseline | None
+    began: datetime | None
+    span: str
+    """The time of `now` in words, as the end of a sentence."""
+    over: bool
+    """Whether the newest attempts are as usual again."""
 
     @property
     def level(self) -> Level:
+        if self.over:
+            return Level.OK
         return grade_failing(self.now.failing or 0.0, self.now.failed, self.usual)
 
     @property
     def excess(self) -> float:
         """Return how many more attempts failed than usually do."""
         return max(0.0, self.now.failed - usual_failing(self.usual) * self.now.attempts)
+
+    def words(self, attempts: str, deployed: str = "") -> str:
+        """Return the share of attempts that failed, since when, and what is usual, as a sentence
+        about these attempts.
+        """
+        normal = self.usual.failing if self.usual else None
+        usually = f", usually {percent(normal)}" if normal is not None else ""
+        share = percent(self.now.failing or 0.0)
+        return f"{share} of {attempts} failed {self.span}{deployed}{usually}."
+
+
+def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
+    """Return the attempts since they began to fail, at most of RECENT."""
+    counts = [
+        Counts(column.at, column.tally.failed, column.tally.attempts)
+        for column in columns(facts, subject)
+    ]
+    known = kept(facts, subject)
+    began = known.before if known else rise(counts)
+    new = began is not None and began > facts.now - RECENT
+    now = within(facts, subject, since=began if new else None) or Tally()
+    newest = within(facts, subject, since=facts.now - _NEWEST) or Tally()
+    before = usual(facts, subject, began)
+    middle = (usual_failing(before) + (now.failing or 0.0)) / 2
+    return _Failing(
+        name=subject.name,
+        now=now,
+        usual=before,
+        began=began,
+        span=f"in the last {SPAN}"
+        if began is None
+        else f"since {began:%H:%M}"
+        if new
+        else f"in the last {SPAN}, since {began:%H:%M}",
+        over=newest.attempts >= FEWEST_ENDS and (newest.failing or 0.0) < middle,
+    )
 
 
 def success(facts: HealthFacts) -> Diagnosis:
@@ -79,96 +135,74 @@ def _unsure(facts: HealthFacts) -> str:
         return facts.hour.why
     if facts.fresh is None or facts.fresh > STALE_AFTER:
         return "The figures are too old to say."
-    if recent(facts.hour, facts) is None or not facts.hour.complete:
-        # Without the time before, nothing counts as usual, and all failures would be reported.
-        return "The figures of the last hour have not all been read yet."
-    return ""
+    # Without the time before, nothing counts as usual, and all failures would be reported.
+    return facts.looking
 
 
 def _calm(facts: HealthFacts) -> Finding:
     """Return the finding if no more fails than usual, or if that is unknown."""
+    unsure = Finding(level=Level.UNKNOWN, title="Cannot tell whether work is succeeding.")
     if why := _unsure(facts):
-        title = "Cannot tell whether work is succeeding."
-        return Finding(level=Level.UNKNOWN, title=title, headline=why)
-    now = recent(facts.hour, facts) or Tally()
+        return replace(unsure, headline=why)
+    every = _failing(facts)
+    now = within(facts) or Tally()
+    if _too_few(now):
+        return replace(unsure, headline=f"{_few(now)} failed.")
+    if now.attempts < _FEWEST_ATTEMPTS and any_waits(facts):
+        ended = f"Only {_few(now)} ended" if now.attempts else f"No attempt ended in {SPAN}"
+        return replace(unsure, headline=f"{ended}, though jobs wait.")
     if now.failing is None:
         headline = f"No attempt ended in the last {SPAN}."
         return Finding(title="Nothing has failed.", headline=headline)
-    if _too_few(now):
-        headline = f"{now.failed:,} of {now.attempts:,} attempts in the last {SPAN} failed."
-        return Finding(title="Too few failures to tell.", headline=headline)
-    usually = _usually(usual(facts))
-    headline = f"{percent(now.failing)} of {now.attempts:,} attempts in the last {SPAN} failed"
-    return Finding(title="Work is succeeding.", headline=f"{headline}{usually}.")
+    words = every.words(counted(every.now.attempts, "attempt"))
+    return Finding(title="Work is succeeding.", headline=words)
 
 
 def _failures(facts: HealthFacts) -> Finding:
     """Return whether more fails than usual, and which kind it is."""
     if why := _unsure(facts):
         return unknown(why)
-    now, before = recent(facts.hour, facts) or Tally(), usual(facts)
-    share = now.failing or 0.0
-    level = grade_failing(share, now.failed, before)
-    kinds = _kinds(facts)
+    every = _failing(facts)
+    kinds = [_failing(facts, Subject("kind", kind)) for kind in facts.kind_hours if kind != OTHER]
     worst = max(kinds, key=lambda kind: kind.excess, default=None)
     excess = sum(kind.excess for kind in kinds)
     owns = worst.excess / excess if worst and excess else 0.0
     if worst and owns >= CULPRIT_SHARE and worst.level is not Level.OK:
-        return _failing_kind(facts, worst, level, owns)
-    normal = before.failing if before else None
-    compared = (
-        f"{percent(share)} (usually {percent(normal)})" if normal is not None else percent(share)
-    )
-    if level is Level.OK:
-        if _too_few(now):
-            words = f"{now.failed:,} of {now.attempts:,} attempts failed: too few to tell."
-            return unknown(words)
-        return passed(f"{compared} of {now.attempts:,} attempts failed.")
+        return _failing_kind(facts, worst, every.level, owns)
+    words = every.words(counted(every.now.attempts, "attempt"))
+    if every.level is Level.OK:
+        if _too_few(every.now):
+            return unknown(f"{_few(every.now)} failed: too few to tell.")
+        return passed(words)
     return Finding(
-        level=level,
-        evidence=f"{compared} of {now.attempts:,} failed.",
+        level=every.level,
+        evidence=words,
         cause=Cause.FAILURES,
         title="Failures rise.",
-        headline=f"{percent(share)} of attempts failed in the last {SPAN}{_usually(before)}.",
         detail="No kind owns half of them.",
         link=Link(label="See what failed", page="jobs", state="retryable"),
-        baseline=before,
+        began=every.began,
+        baseline=every.usual,
     )
 
 
 def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float) -> Finding:
     """Return that a kind fails, which has this share of the failures beyond the usual."""
-    began = _began(facts, kind)
-    mark = _mark(facts, began)
-    since = f", since {began:%H:%M}" if began else ""
+    mark = _mark(facts, kind.began)
     deployed = f" (deploy {cut(mark)})" if mark else ""
-    now, name = kind.now, cut(kind.kind)
+    now, name = kind.now, cut(kind.name)
     return Finding(
         level=max(level, kind.level, key=lambda level: level.badness),
-        evidence=f"{now.failed:,} of {now.attempts:,} attempts of {name} failed.",
+        evidence=f"{now.failed:,} of {counted(now.attempts, 'attempt')} of {name} failed.",
         cause=Cause.DEPLOY if mark else Cause.FAILURES,
         title=f"{name} is failing.",
-        headline=(
-            f"{percent(now.failing or 0.0)} of its attempts failed in the last"
-            f" {SPAN}{_usually(kind.usual)}{since}{deployed}."
-        ),
+        headline=kind.words("its attempts", deployed),
         detail=_errors(facts),
-        culprit=culprit("kind", kind.kind, owns),
-        began=began,
+        culprit=culprit("kind", kind.name, owns),
+        began=kind.began,
         baseline=kind.usual,
-        link=Link(label="See what failed", page="jobs", state="retryable", kind=kind.kind),
+        link=Link(label="See what failed", page="jobs", state="retryable", kind=kind.name),
     )
-
-
-def _kinds(facts: HealthFacts) -> list[_Failing]:
-    """Return the kinds with recently failed attempts, of those whose figures were read."""
-    found = []
-    for kind, hour in facts.kind_hours.items():
-        now = recent(hour, facts)
-        if now is not None and kind != OTHER and now.failed:
-            before = usual(facts, Subject("kind", kind))
-            found.append(_Failing(kind=kind, now=now, usual=before))
-    return found
 
 
 def failing_kinds(pairs: Mapping[tuple[str, str], Tally], most: int) -> list[str]:
@@ -178,29 +212,6 @@ def failing_kinds(pairs: Mapping[tuple[str, str], Tally], most: int) -> list[str
         if kind != OTHER and tally.failed:
             failures[kind] += tally.failed
     return [kind for kind, _ in failures.most_common(most)]
-
-
-def _began(facts: HealthFacts, kind: _Failing) -> datetime | None:
-    """Return the minute since which the kind has been failing; None if it has for the whole window,
-    or if that is unknown.
-
-    From that minute to now, the sum of the failures beyond the middle of now and usual is largest:
-    single minutes jump, and a bad one before does not count.
-    """
-    hour = facts.kind_hours.get(kind.kind)
-    if hour is None:
-        return None
-    middle = (usual_failing(kind.usual) + (kind.now.failing or 0.0)) / 2
-    limit = max(FAILING_WARN_FLOOR, middle)
-    columns = [(column.at, column.tally) for column in hour.columns if column.tally is not None]
-    total = most = 0.0
-    began: datetime | None = None
-    for at, tally in reversed(columns):
-        total += tally.failed - limit * tally.attempts
-        if total > most + 0.5:
-            # Ignore less than one attempt.
-            most, began = total, at
-    return None if columns and began == columns[0][0] else began
 
 
 def _mark(facts: HealthFacts, began: datetime | None) -> str:
@@ -243,7 +254,7 @@ def _poison(facts: HealthFacts) -> Finding:
     worst = max(found, key=lambda job: (job.rescues, job.id))
     others = counted(len(found) - 1, "more job")
     return Finding(
-        level=Level.WARN,
+        level=Level.CRITICAL if worst.rescues >= _CRITICAL_RESCUES else Level.WARN,
         evidence=(
             f"Job {worst.id} ({cut(worst.kind)}) was lost with its worker {worst.rescues:,} times"
             " and will be tried again."
@@ -259,8 +270,8 @@ def _poison(facts: HealthFacts) -> Finding:
 
 
 _CHECKS: Sequence[Check[HealthFacts]] = (
-    ("failures", "Failures are as usual", _failures),
-    ("poison", "No job kills its workers", _poison),
+    ("failures", "Failures", _failures),
+    ("poison", "Jobs that kill their workers", _poison),
 )
 
 
@@ -269,6 +280,7 @@ def _too_few(now: Tally) -> bool:
     return (now.failing or 0.0) >= FAILING_WARN_FLOOR and now.failed < FEWEST_FAILURES
 
 
-def _usually(known: Baseline | None) -> str:
-    normal = known.failing if known else None
-    return f", usually {percent(normal)}" if normal is not None else ""
+def _few(now: Tally) -> str:
+    """Return how many attempts failed of few, without a verb."""
+    of = f"{now.failed:,} of " if now.failed else ""
+    return f"{of}{counted(now.attempts, 'attempt')} in the last {SPAN}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from math import sqrt
 
 from msgspec.structs import replace
 
-from riverui.domain.figures import Figures, Tally
+from riverui.domain.figures import Figures, PastColumn, Tally
 from riverui.domain.findings import Level, Unread
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, UsualHour
@@ -43,8 +44,10 @@ FAILING_WARN_FLOOR = 0.02
 """The share of attempts (0 to 1) below which failures are never reported: retries handle them."""
 FAILING_CRITICAL_FLOOR = 0.05
 """The share of attempts (0 to 1) below which failures are never critical."""
-FAILING_TRUSTED = 0.20
-"""The largest share (0 to 1) that counts as usual by the hour before alone."""
+FAILING_TRUSTED = 0.5
+"""The largest share (0 to 1) that counts as usual by less than an hour alone: it may be a problem
+that began before that.
+"""
 FEWEST_FAILURES = 10
 """Fewest failed attempts within RECENT, beyond the usual number, that are reported: the retries of
 a single job are fewer.
@@ -65,74 +68,94 @@ ALL = Subject()
 """All jobs."""
 FEWEST_DAYS = 2
 """Fewest days whose figures of the hour make it usual: a single day may have been odd."""
-FEWEST_RECENT = 5
-"""Fewest runs of a kind for its recent run time: the median of fewer is not steady."""
 
 
-def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None:
-    """Return the figures within RECENT; None if there are none."""
-    if figures is None or isinstance(figures, Unread):
-        return None
-    since, total, known = facts.now - RECENT, Tally(), False
-    for column in figures.columns:
-        if column.tally is not None and since - figures.window.step < column.at <= facts.now:
+def columns(facts: HealthFacts, subject: Subject = ALL) -> Sequence[PastColumn]:
+    """Return the figures of all, of a queue or of a kind as far back as they are known, the oldest
+    first: ten minutes each, then one minute each.
+    """
+    found = list(facts.past.get(subject, ()))
+    if (hour := _hour(facts, subject)) is not None:
+        step = hour.window.step
+        found += [
+            PastColumn(at=column.at, span=step, tally=column.tally)
+            for column in hour.columns
+            if column.tally is not None and column.at <= facts.now
+        ]
+    return found
+
+
+def within(
+    facts: HealthFacts, subject: Subject = ALL, *, since: datetime | None = None
+) -> Tally | None:
+    """Return the figures since then, by default within RECENT; None if there are none."""
+    since, total, known = since or facts.now - RECENT, Tally(), False
+    for column in columns(facts, subject):
+        if column.at > since - column.span:
             total.merge(column.tally)
             known = True
     return total if known else None
 
 
-def usual(facts: HealthFacts, subject: Subject = ALL) -> Baseline | None:
+def usual(
+    facts: HealthFacts, subject: Subject = ALL, began: datetime | None = None
+) -> Baseline | None:
     """Return the figures that now is compared with: those kept for a problem that goes on, else of
-    the same hour of the last days, else of the hour before; None if there are too few.
+    the same hour of the last days, else of the hours before `began`, which is RECENT by default;
+    None if there are too few.
     """
-    if (kept := _kept(facts, subject)) is not None:
-        return kept
-    name = subject.name
-    if subject.what == "queue":
-        hour, week = facts.queue_hours.get(name), facts.queue_weeks.get(name)
-    elif subject.what == "kind":
-        hour, week = facts.kind_hours.get(name), facts.kind_weeks.get(name)
-    else:
-        hour, week = None if isinstance(facts.hour, Unread) else facts.hour, facts.week
-    return _weekly(week, facts) or _before(hour, facts)
+    if (found := kept(facts, subject)) is not None:
+        return found
+    weeks = {"queue": facts.queue_weeks, "kind": facts.kind_weeks}.get(subject.what, {})
+    week = facts.week if subject == ALL else weeks.get(subject.name)
+    until = began or facts.now - RECENT
+    return _weekly(week, until) or _before(facts, subject, until)
 
 
-def _kept(facts: HealthFacts, subject: Subject) -> Baseline | None:
+def kept(facts: HealthFacts, subject: Subject) -> Baseline | None:
     """Return the oldest given baseline of a subject; for a queue also that of a kind in it, which
     has its waits.
     """
-    own = [kept for (_, about), kept in facts.baselines.items() if about == subject]
+    own = [known for (_, about), known in facts.baselines.items() if about == subject]
     if subject.what == "queue" and not own:
         own = [
-            Baseline(before=kept.before, minutes=kept.minutes, wait=kept.wait, waiting=kept.waiting)
-            for kept in facts.baselines.values()
-            if kept.queue == subject.name
+            Baseline(before=of.before, minutes=of.minutes, wait=of.wait, waiting=of.waiting)
+            for of in facts.baselines.values()
+            if of.queue == subject.name
         ]
-    return min(own, key=lambda kept: kept.before, default=None)
+    return min(own, key=lambda known: known.before, default=None)
 
 
-def _weekly(week: UsualHour | None, facts: HealthFacts) -> Baseline | None:
+def _weekly(week: UsualHour | None, until: datetime) -> Baseline | None:
     if week is None or week.days < FEWEST_DAYS:
         return None
     span = week.days * timedelta(hours=1)
-    return Baseline.of(week.tally, span, before=facts.now, weekly=True)
+    return Baseline.of(week.tally, span, before=until, weekly=True)
 
 
-def _before(hour: Figures | None, facts: HealthFacts) -> Baseline | None:
-    if hour is None:
-        return None
-    total, columns, depths, until = Tally(), 0, [], facts.now - RECENT
-    for column in hour.columns:
-        if column.tally is None or column.at > until - hour.window.step:
-            continue
-        total.merge(column.tally)
-        columns += 1
-        if column.waiting is not None:
-            depths.append(column.waiting)
-    found = Baseline.of(total, columns * hour.window.step, before=until)
-    if found is None or not depths:
+def _before(facts: HealthFacts, subject: Subject, until: datetime) -> Baseline | None:
+    total, span = Tally(), timedelta(0)
+    for column in columns(facts, subject):
+        if column.at + column.span <= until:
+            total.merge(column.tally)
+            span += column.span
+    found, hour = Baseline.of(total, span, before=until), _hour(facts, subject)
+    if found is None or hour is None:
         return found
-    return replace(found, waiting=sorted(depths)[len(depths) // 2])
+    depths = [
+        column.waiting
+        for column in hour.columns
+        if column.waiting is not None and column.at + hour.window.step <= until
+    ]
+    return replace(found, waiting=sorted(depths)[len(depths) // 2]) if depths else found
+
+
+def _hour(facts: HealthFacts, subject: Subject) -> Figures | None:
+    """Return the figures of the last hour; None if they were not read."""
+    if subject == ALL:
+        return None if isinstance(facts.hour, Unread) else facts.hour
+    hours = facts.queue_hours if subject.what == "queue" else facts.kind_hours
+    return hours.get(subject.name)
 
 
 def grade_wait(waited: timedelta, known: Baseline | None) -> Level:
@@ -162,20 +185,14 @@ def grade_failing(share: float, failures: int, known: Baseline | None) -> Level:
             return Level.CRITICAL
         if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):
             return Level.WARN
-    if known is not None and not known.weekly and share >= FAILING_TRUSTED:
-        # Such a share may be normal, unless it was far smaller before.
-        return Level.WARN if normal * FAILING_WARN_TIMES >= FAILING_TRUSTED else Level.OK
+    if known is not None and known.minutes < 60 and share >= FAILING_TRUSTED:
+        return Level.WARN
     return Level.OK
 
 
 def usual_failing(known: Baseline | None) -> float:
     """Return the share of attempts that usually fails; 0 if unknown."""
     return (known.failing or 0.0) if known else 0.0
-
-
-def ratio(now: timedelta, normal: timedelta | None) -> float:
-    """Return how many times as long something takes as usual; 0 if unknown."""
-    return now / normal if normal else 0.0
 
 
 def usually(span: timedelta | None) -> str:

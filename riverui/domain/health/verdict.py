@@ -23,8 +23,9 @@ from riverui.domain.health import Cause, HealthReport
 from riverui.domain.health.database import primary
 from riverui.domain.health.facts import HealthFacts
 from riverui.domain.health.flow import flow
+from riverui.domain.health.queues import waiting_long
 from riverui.domain.health.success import success
-from riverui.domain.health.usual import AGEING_AFTER, STALE_AFTER
+from riverui.domain.health.usual import AGEING_AFTER, FAILING_WARN_FLOOR, STALE_AFTER, within
 from riverui.domain.time import duration
 
 
@@ -33,6 +34,13 @@ def judge(facts: HealthFacts) -> HealthReport:
     enough to say so. A fact that could not be read is unknown, and never counts as good.
     """
     return HealthReport(at=facts.now, flow=flow(facts), success=success(facts), data=_data(facts))
+
+
+def suspicious(facts: HealthFacts) -> bool:
+    """Return whether something may be wrong that goes on for so long that it seems to be usual."""
+    now = within(facts)
+    failing = now is not None and (now.failing or 0.0) >= FAILING_WARN_FLOOR
+    return failing or bool(waiting_long(facts)) or judge(facts).level is not Level.OK
 
 
 def _data(facts: HealthFacts) -> Diagnosis:
@@ -93,7 +101,7 @@ def _whole(facts: HealthFacts) -> Finding:
 
 
 _CHECKS: Sequence[Check[HealthFacts]] = (
-    ("fresh", "Figures are fresh", _fresh),
-    ("whole", "Figures are whole", _whole),
-    ("primary", "Read from the primary", primary),
+    ("fresh", "Age of the figures", _fresh),
+    ("whole", "Extent of the figures", _whole),
+    ("primary", "Server", primary),
 )

@@ -93,14 +93,15 @@ class JobFigures(Store):
         return row.now.astimezone(UTC), row.last_id
 
     async def job_ended_tally_list(
-        self, ranges: Sequence[Range], *, pairs: int = 1_000
+        self, ranges: Sequence[Range], *, pairs: int = 1_000, step: timedelta = MINUTE
     ) -> Mapping[datetime, Mapping[Pair, Tally]]:
-        """Return the jobs that ended in these ranges of time, by minute. No range may reach into
-        another minute. The `pairs` busiest pairs are named; the others are `OTHER`.
+        """Return the jobs that ended in these ranges of time, by minute or in other steps. No range
+        may reach into another step. The `pairs` busiest pairs are named; the others are `OTHER`.
         """
         if not ranges:
             return {}
         values = {**_ranges(ranges), **_BINS, "pairs": pairs, "other": OTHER}
+        values["step"] = _seconds(step)
         rows = await self._sql.rows("job_ended_tally_list", values)
         return await _by_minute(rows.records())
 
@@ -161,6 +162,12 @@ class JobFigures(Store):
             )
             for row in rows.records()
         }
+
+    async def job_completed_pace_get(self, since: datetime, *, most: int) -> tuple[int, datetime]:
+        """Return how many jobs completed since then, counted up to `most`, and until when."""
+        values = {"since": instant(since), "most": most}
+        row = await self._sql.row("job_completed_pace_get", values)
+        return row.jobs, since if row.until is None else row.until.astimezone(UTC)
 
     async def job_first_completed_at(self, since: datetime) -> datetime | None:
         """Return when the oldest remaining job was completed since then."""

@@ -7,12 +7,12 @@
 select clock_timestamp() as now, coalesce((select max(j.id) from /* schema */river_job j), 0) as last_id;
 
 -- name: job_ended_tally_list
--- Each range of time lies within one minute, and is one range of River's partial index on (state, finalized_at) for
+-- Each range of time lies within one bucket, and is one range of River's partial index on (state, finalized_at) for
 -- each final state. `mod(j.attempt, 1) = 0` is always true: it keeps the planner from expecting more rows than it would
 -- group by hashing. Bins take one byte a job, after a zero that marks this format: grouped by bins, nearly each job
 -- would be a group. Infinite and missing times have no span.
 with ended as materialized (
-  select date_trunc('minute', r.since, 'UTC') as bucket, s.state, j.queue, j.kind, count(*) as jobs,
+  select to_timestamp(floor(extract(epoch from r.since) / :step::int) * :step::int) as bucket, s.state, j.queue, j.kind, count(*) as jobs,
     sum(j.run_us) as run_sum, max(j.run_us) as run_max,
     string_agg(
       set_byte('\x00'::bytea, 0, case
@@ -191,6 +191,15 @@ select left(p.name, 200) as queue,
 from names p
 where p.name is not null
 order by p.name;
+
+-- name: job_completed_pace_get
+select count(*) as jobs, max(x.finalized_at) as until
+from (
+  select j.finalized_at from /* schema */river_job j
+  where j.state = 'completed' and j.finalized_at >= :since::timestamptz
+  order by j.finalized_at
+  limit :most::bigint
+) x;
 
 -- name: job_first_completed_at
 select j.finalized_at as at

@@ -14,6 +14,7 @@ from riverui.domain.health.facts import (
     OpenTransaction,
     OverdueJobs,
     QueueWaiting,
+    Rhythm,
     RunningJob,
     RunningJobs,
     WaitingKind,
@@ -100,6 +101,13 @@ class HealthStore(Store):
         whole = row.most < seen and len(row.ids) < _TRIED
         rows = await self._sql.rows("health_lost", {"ids": row.ids, "limit": limit})
         return LostJobs(jobs=[LostJob(**row._asdict()) for row in rows.records()], whole=whole)
+
+    async def health_rhythms(self, *, kinds: int = 60, most: int = 150) -> Sequence[Rhythm]:
+        """Return at what intervals jobs of each kind were inserted, of the first `kinds` kinds and
+        only of those with fewer than `most` jobs.
+        """
+        rows = await self._sql.rows("health_rhythm_list", {"kinds": kinds, "most": most})
+        return [Rhythm(**row._asdict()) for row in rows.records() if row.usual is not None]
 
     async def health_database(self) -> DatabaseState:
         """Return the server's transactions, locks and notifications."""

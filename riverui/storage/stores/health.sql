@@ -104,12 +104,16 @@ order by taken_at desc
 limit 200;
 
 -- name: health_tried
--- Rescued jobs are retried: they run, or wait for it. `most` is how many of a state were read.
+-- Rescued jobs are retried: they run, or wait for it. `most` is how many of a state were read. Those that most clients
+-- have tried come first: a client that was killed comes back with another id.
 with seen as materialized (
-  select s.state, x.id, x.attempt
+  select s.state, x.id, x.attempt, x.clients
   from unnest('{running,available,retryable}'::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
-    select j.id, j.attempt from /* schema */river_job j
+    select j.id, j.attempt, (
+        select count(distinct left(c.id, 200)) from unnest(j.attempted_by) as c (id)
+      ) as clients
+    from /* schema */river_job j
     where j.state = s.state
     order by j.queue, j.priority, j.scheduled_at
     limit :seen::bigint
@@ -118,22 +122,57 @@ with seen as materialized (
 select
   coalesce((select max(n.jobs) from (select count(*) as jobs from seen w group by w.state) n), 0) as most,
   array(
-    select w.id from seen w where w.attempt > 1 order by w.attempt desc limit :most::bigint
+    select w.id from seen w where w.attempt > 1 order by w.clients desc, w.attempt desc limit :most::bigint
   ) as ids;
 
 -- name: health_lost
-select j.id, left(j.queue, 200) as queue, left(j.kind, 200) as kind, (j.metadata ->> 'river:rescue_count')::int
-  as rescues, j.attempted_at
-from /* schema */river_job j
-where j.id = any(:ids::bigint[])
-  and case
-    when jsonb_typeof(j.metadata -> 'river:rescue_count') = 'number'
-      and j.metadata ->> 'river:rescue_count' ~ '^\d{1,6}$'
-      then (j.metadata ->> 'river:rescue_count')::int > 1
-    else false
-  end
-order by rescues desc, j.id
+-- Rescues are counted in the metadata by River since 0.30, and are errors of the job before.
+select x.id, x.queue, x.kind, x.rescues, x.attempted_at
+from (
+  select j.id, left(j.queue, 200) as queue, left(j.kind, 200) as kind, j.attempted_at, greatest(
+      case
+        when jsonb_typeof(j.metadata -> 'river:rescue_count') = 'number'
+          and j.metadata ->> 'river:rescue_count' ~ '^\d{1,6}$'
+          then (j.metadata ->> 'river:rescue_count')::int
+        else 0
+      end,
+      (select count(*) from unnest(j.errors) as e (error) where e.error ->> 'error' like 'Stuck job rescued by %')
+    )::int as rescues
+  from /* schema */river_job j
+  where j.id = any(:ids::bigint[])
+) x
+where x.rescues > 1
+order by x.rescues desc, x.id
 limit :limit::bigint;
+
+-- name: health_rhythm_list
+-- From one kind to the next along its index. Of kinds with more jobs nothing is known; a pause of the whole table is
+-- not one of a kind.
+with recursive kinds as (
+  (select j.kind, 1 as n from /* schema */river_job j order by j.kind limit 1)
+  union all
+  select (select j.kind from /* schema */river_job j where j.kind > k.kind order by j.kind limit 1), k.n + 1
+  from kinds k
+  where k.kind is not null and k.n < :kinds::bigint
+),
+seen as materialized (
+  select k.kind, x.created_at, x.created_at - lag(x.created_at) over (partition by k.kind order by x.created_at) as gap
+  from kinds k
+  cross join lateral (
+    select j.created_at from /* schema */river_job j where j.kind = k.kind limit :most::bigint
+  ) x
+  where k.kind is not null
+)
+select left(s.kind, 200) as kind, min(s.created_at) as first_at, max(s.created_at) as last_at,
+  count(*) filter (where s.gap > interval '1 second') as gaps,
+  percentile_cont(0.1) within group (order by s.gap) filter (where s.gap > interval '1 second') as short,
+  percentile_cont(0.5) within group (order by s.gap) filter (where s.gap > interval '1 second') as usual,
+  percentile_cont(0.9) within group (order by s.gap) filter (where s.gap > interval '1 second') as long,
+  max(s.gap) as longest, min(min(s.created_at)) over () as since
+from seen s
+where isfinite(s.created_at)
+group by s.kind
+having count(*) < :most::bigint;
 
 -- name: health_database
 -- A session that the role may not inspect has neither a start nor a state. Only transactions with an id or a snapshot

@@ -35,7 +35,7 @@ def page_url(request: Request, link: Link) -> str:
         return url(request, "jobs.show", id=int(link.name))
     if link.page == "workflow":
         return url(request, "workflows.show", id=link.name)
-    if link.page in ("queues", "workers"):
+    if link.page in ("periodic", "queues", "workers"):
         return url(request, f"{link.page}.index")
     if link.page == "about":
         return url(request, "about")

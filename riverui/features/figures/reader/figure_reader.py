@@ -11,17 +11,26 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import TypeVar
 
-from riverui.domain.figures import Figures, Tally, Window
+from riverui.domain.figures import WINDOWS, Figures, PastColumn, Tally, Window
 from riverui.domain.health.facts import UsualHour
 from riverui.domain.queues import QueueMinute
 from riverui.errors import DatabaseError
-from riverui.features.figures.domain import DAY, EPOCH, HOUR, MINUTE, Stretch, begin
+from riverui.features.figures.domain import (
+    DAY,
+    EPOCH,
+    HOUR,
+    MINUTE,
+    TEN_MINUTES,
+    Stretch,
+    begin,
+)
 from riverui.features.figures.reader.collector import FigureCollector
 from riverui.features.figures.reader.limits import FigureLimits
+from riverui.features.figures.reader.past import PAST, Past, past_columns, read_past
 from riverui.features.figures.reader.totals import EndedTotals
 from riverui.features.figures.reader.windows import Gathered, Query, first_column
 from riverui.features.figures.reader.writer import FigureWriter
-from riverui.features.figures.store import RollupStore
+from riverui.features.figures.store import JobFigures, RollupStore
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.http.cancelling import cancel_all
@@ -97,6 +106,9 @@ class FigureReader:
         self.table = self.collector.table
         self.writer = FigureWriter(primary or driver, config, self.collector, limits)
         self._kept: OrderedDict[Query, _Kept] = OrderedDict()
+        self._past_until = EPOCH
+        self._past: Past | None = None
+        self._past_stored: dict[tuple[str, str], Sequence[PastColumn]] = {}
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
         """Return the figures of a window, of one queue or of one kind if they are given.
@@ -136,6 +148,12 @@ class FigureReader:
         """
         return self.collector.recent.queue_minutes() if self.collector.look() else {}
 
+    def arrivals(self) -> Mapping[str, Sequence[int]]:
+        """Return how many jobs of each kind were inserted in each minute of the last hour, the
+        oldest first; nothing if that is not known of all.
+        """
+        return self.collector.recent.arrivals() if self.collector.complete else {}
+
     async def usual_hour(
         self, at: datetime, *, queue: str = "", kind: str = ""
     ) -> UsualHour | None:
@@ -159,6 +177,37 @@ class FigureReader:
         for row in rows:
             tally.merge(row.tally)
         return UsualHour(tally=tally, days=len(known)) if known else None
+
+    async def past(self, at: datetime, *, queue: str = "", kind: str = "") -> Sequence[PastColumn]:
+        """Return the hours before the last one in steps of ten minutes, of one queue or kind if
+        given: from stored figures, else from a sample of River's rows. Raises the database's
+        errors.
+        """
+        until = begin(at - HOUR + MINUTE, TEN_MINUTES)
+        if self._past_until != until:
+            self._past_until, self._past, self._past_stored = until, None, {}
+        if await self.table.seen():
+            if (queue, kind) not in self._past_stored:
+                self._past_stored[queue, kind] = await self._stored_past(until, queue, kind)
+            if known := self._past_stored[queue, kind]:
+                return known
+        if self._past is None:
+            async with self._driver.reading(timeout=self._limits.timeout) as executor:
+                self._past = await read_past(JobFigures(executor), until, pairs=self._limits.pairs)
+        return past_columns(self._past, queue=queue, kind=kind)
+
+    async def _stored_past(self, until: datetime, queue: str, kind: str) -> Sequence[PastColumn]:
+        """Return the stored hours before then; none if less than half of them are stored."""
+        stored = Gathered()
+        async with self._driver.reading() as executor:
+            query = Query(WINDOWS["6h"], queue, kind)
+            await stored.add(RollupStore(executor), query, until - PAST, until)
+        if stored.since is None or stored.since > until - PAST / 2:
+            return ()
+        return [
+            PastColumn(at=at, span=TEN_MINUTES, tally=tally)
+            for at, tally in sorted(stored.tallies.items())
+        ]
 
     def watch(self) -> None:
         """Begin to store figures, once their table exists."""

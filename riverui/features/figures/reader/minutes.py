@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from riverui.domain.figures import Tally
+from riverui.domain.figures import OTHER, Tally
 from riverui.domain.queues import QueueMinute
 from riverui.features.figures.domain import (
     DAY,
@@ -298,6 +298,23 @@ class RecentMinutes:
             for row in rows.values()
             if row.kind and kind in ("", row.kind) and queue in ("", row.queue)
         ]
+
+    def arrivals(self) -> Mapping[str, Sequence[int]]:
+        """Return how many jobs of each kind were inserted in each minute of the last hour, the
+        oldest first; nothing if some were counted without their kind.
+        """
+        found: dict[str, list[int]] = {}
+        for number in range(HOUR // MINUTE):
+            minute = self.minutes.get(self.first + number * MINUTE)
+            if minute is None:
+                continue
+            counts = [(pair, tally.inserted) for pair, tally in minute.pairs.items()]
+            for (_, kind), jobs in (*counts, *minute.arriving.items()):
+                if jobs and kind == OTHER:
+                    return {}
+                if jobs:
+                    found.setdefault(kind, [0] * (HOUR // MINUTE))[number] += jobs
+        return found
 
     def queue_minutes(self) -> Mapping[str, Sequence[QueueMinute | None]]:
         """Return the minutes of the last hour of each queue that has any figures, the oldest first;
