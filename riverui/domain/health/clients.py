@@ -49,6 +49,7 @@ _MOMENT = timedelta(seconds=10)
 _STARTED = re.compile(r"_\d{4}_\d\d_\d\dT[\d_]+$")
 """When a client started, at the end of the id that River gives it."""
 _LONGEST_ID = 500
+"""Characters of a client's id that are read: River's ids have some 100."""
 NOT_TAKEN_AFTER = timedelta(minutes=1)
 """How long jobs of a queue may wait without any being taken: clients poll every second."""
 

@@ -12,8 +12,8 @@ select clock_timestamp() as now, coalesce((select max(j.id) from /* schema */riv
 -- group by hashing. Bins take one byte a job, after a zero that marks this format: grouped by bins, nearly each job
 -- would be a group. Infinite and missing times have no span.
 with ended as materialized (
-  select to_timestamp(floor(extract(epoch from r.since) / :step::int) * :step::int) as bucket, s.state, j.queue, j.kind, count(*) as jobs,
-    sum(j.run_us) as run_sum, max(j.run_us) as run_max,
+  select to_timestamp(floor(extract(epoch from r.since) / :step::int) * :step::int) as bucket,
+    s.state, j.queue, j.kind, count(*) as jobs, sum(j.run_us) as run_sum, max(j.run_us) as run_max,
     string_agg(
       set_byte('\x00'::bytea, 0, case
         when j.run_us <= 1 then 0
