@@ -42,7 +42,7 @@ class KindLine(Struct, frozen=True, kw_only=True):
     tally: Tally
     queues: tuple[str, ...]
     """The three queues in which most of its jobs ended, busiest first."""
-    share: float
+    relative_run_time: float
     """Its total run time relative to that of the busiest kind, from 0 to 1."""
 
     @property
@@ -150,5 +150,5 @@ def _lines(
             url="" if kind == OTHER else url(request, "kinds.show", kind=kind),
             tally=tally,
             queues=tuple(queue for _, queue in sorted(queues.get(kind, ()))[:3] if queue != OTHER),
-            share=tally.spent / longest if longest else 0.0,
+            relative_run_time=tally.spent / longest if longest else 0.0,
         )
