@@ -337,6 +337,7 @@ _USUAL_NAMED: Mapping[str, str] = {
     "key": """'{"value": "usual$n"}'""",
     "kind": "'usual'",
     "label": "'usual$n'",
+    "level": "'warn'",
     "name": "'usual$n'",
     "query": "'kind:none'",
     "queue": "'default'",

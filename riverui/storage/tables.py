@@ -19,6 +19,8 @@ OWN_TABLES = frozenset(
         "client",
         "dead_job",
         "error_group",
+        "incident",
+        "lease",
         "limit",
         "mark",
         "operation",

@@ -30,3 +30,7 @@ class KeptReading(Generic[T]):
             if kept is None or now - kept[0] >= self._seconds:
                 kept = self._kept = (now, await self._read())
             return kept[1]
+
+    def expire(self) -> None:
+        """Read again at the next call: the value was changed by this process."""
+        self._kept = None

@@ -9,6 +9,7 @@ from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
 from riverui.features.figures import section as figures
 from riverui.features.heartbeats import section as workers
+from riverui.features.incidents import section as incidents
 from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
 from riverui.features.sequences import section as sequences
@@ -26,6 +27,7 @@ from riverui.web.sections import (
 
 SECTIONS = Sections(
     overview.SECTION,
+    incidents.SECTION,
     figures.SECTION,
     jobs.SECTION,
     queues.SECTION,

@@ -1,0 +1,1 @@
+"""Problems with a beginning and an end: incidents."""

@@ -1,0 +1,203 @@
+"""Incidents in `riverui_incident`, or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from riverui.domain.findings import Level
+from riverui.domain.health import Cause
+from riverui.domain.health.baseline import Subject
+from riverui.features.incidents.domain import Incident, IncidentFacts
+from riverui.storage.interface import Executor
+from riverui.storage.interface.sql_blocks import Fragment
+from riverui.storage.postgres.statements import instant
+from riverui.storage.store import Store
+
+LEASE = "incidents"
+"""The name of the lease of the dashboard that opens and closes incidents."""
+TERM = timedelta(seconds=60)
+"""How long that dashboard may be silent until another continues: three of its looks."""
+MOST_OPEN = 50
+"""Most open incidents that are read: a look finds far fewer causes."""
+REMEMBERED = 100
+"""Closed incidents that a process keeps if there is no table."""
+_COLUMNS = Fragment("incident_columns")
+
+
+class IncidentStore(Store):
+    """The statements on incidents of the table. They raise SchemaMissing without it."""
+
+    async def lease_take(self, holder: str, *, term: timedelta = TERM) -> bool:
+        """Return whether this dashboard holds the lease, and extend it. Until the end of the
+        transaction no other one can take it.
+        """
+        values = {"name": LEASE, "holder": holder, "term": term.total_seconds()}
+        return await self._sql.row("lease_take", values) is not None
+
+    async def lease_held(self) -> bool:
+        """Return whether any dashboard holds the lease."""
+        return await self._sql.row("lease_held", {"name": LEASE}) is not None
+
+    async def lease_release(self, holder: str) -> None:
+        """End the lease, so that another dashboard continues at once."""
+        await self._sql.rows("lease_release", {"name": LEASE, "holder": holder})
+
+    async def incident_get(self, id: str) -> Incident | None:
+        """Return one incident; None if it is unknown or was deleted."""
+        row = await self._sql.row("incident_get", {"id": id}, columns=_COLUMNS)
+        return None if row is None else _incident(row)
+
+    async def incident_open_list(self) -> Sequence[Incident]:
+        """Return the open incidents, those that began last first."""
+        return await self._list("incident_open_list", {"limit": MOST_OPEN})
+
+    async def incident_closed_list(
+        self, *, limit: int, until: datetime, before: str | None = None
+    ) -> Sequence[Incident]:
+        """Return closed incidents that began before `until`, those that began last first; only
+        those after the one with the id `before` in this order if it is given.
+        """
+        values = {"limit": limit, "until": instant(until)}
+        if before is None:
+            return await self._list("incident_closed_list", values)
+        terms = Fragment("incident_before", {"before": before})
+        return await self._list("incident_closed_list", values, terms=terms)
+
+    async def incident_recent_list(self, since: datetime) -> Sequence[Incident]:
+        """Return the incidents that were closed since then."""
+        values = {"since": instant(since), "limit": MOST_OPEN}
+        return await self._list("incident_recent_list", values)
+
+    async def incident_save(self, incident: Incident) -> None:
+        """Store all of an incident but its note."""
+        values = {
+            name: instant(getattr(incident, name))
+            for name in ("found_at", "opened_at", "seen_at", "good_since", "closed_at")
+        }
+        await self._sql.rows(
+            "incident_save",
+            {
+                **values,
+                "id": incident.id,
+                "cause": incident.cause.value,
+                "subject_is": incident.subject.what,
+                "subject": incident.subject.name,
+                "level": incident.level.value,
+                "title": incident.title,
+                "headline": incident.headline,
+                "facts": msgspec.json.encode(incident.facts).decode(),
+            },
+        )
+
+    async def incident_note(self, id: str, note: str, *, user: str) -> Incident | None:
+        """Replace the note of an incident and return it; None if it is unknown."""
+        values = {"id": id, "note": note, "username": user}
+        row = await self._sql.row("incident_note", values, columns=_COLUMNS)
+        return None if row is None else _incident(row)
+
+    async def incident_delete_before(self, before: datetime, *, limit: int) -> int:
+        """Delete incidents that were closed before `before`, at most `limit`; return how many."""
+        values = {"before": instant(before), "limit": limit}
+        return len(await self._sql.rows("incident_delete_before", values))
+
+    async def _list(self, block: str, values: dict[str, Any], **slots: Any) -> Sequence[Incident]:
+        rows = await self._sql.rows(block, values, columns=_COLUMNS, **slots)
+        return [_incident(row) for row in rows.records()]
+
+
+class IncidentsInProcess:
+    """The incidents of this process alone, with the methods of IncidentStore on incidents."""
+
+    def __init__(self) -> None:
+        self._incidents: dict[str, Incident] = {}
+
+    async def incident_get(self, id: str) -> Incident | None:
+        """See IncidentStore."""
+        return self._incidents.get(id)
+
+    async def incident_open_list(self) -> Sequence[Incident]:
+        """See IncidentStore."""
+        return self._newest(open=True)[:MOST_OPEN]
+
+    async def incident_closed_list(
+        self, *, limit: int, until: datetime, before: str | None = None
+    ) -> Sequence[Incident]:
+        """See IncidentStore."""
+        found = [each for each in self._newest(open=False) if each.opened_at < until]
+        if before is not None:
+            ids = [each.id for each in found]
+            found = found[ids.index(before) + 1 :] if before in ids else []
+        return found[:limit]
+
+    async def incident_recent_list(self, since: datetime) -> Sequence[Incident]:
+        """See IncidentStore."""
+        return [each for each in self._newest(open=False) if (each.closed_at or since) >= since]
+
+    async def incident_save(self, incident: Incident) -> None:
+        """Keep an incident, and drop the oldest of those that are closed."""
+        if (kept := self._incidents.get(incident.id)) is not None:
+            noted = {name: getattr(kept, name) for name in ("note", "noted_at", "noted_by")}
+            incident = replace(incident, **noted)
+        self._incidents[incident.id] = incident
+        for old in self._newest(open=False)[REMEMBERED:]:
+            del self._incidents[old.id]
+
+    async def incident_note(self, id: str, note: str, *, user: str) -> Incident | None:
+        """See IncidentStore."""
+        if (found := self._incidents.get(id)) is None:
+            return None
+        now = datetime.now(UTC)
+        found = self._incidents[id] = replace(found, note=note, noted_at=now, noted_by=user)
+        return found
+
+    def _newest(self, *, open: bool) -> list[Incident]:
+        found = [each for each in self._incidents.values() if (each.closed_at is None) is open]
+        return sorted(found, key=lambda each: (each.opened_at, each.id), reverse=True)
+
+
+@asynccontextmanager
+async def open_incidents(
+    begin: Callable[[], AbstractAsyncContextManager[Executor]],
+    in_process: IncidentsInProcess | None,
+) -> AsyncIterator[IncidentStore | IncidentsInProcess]:
+    """Yield the incidents of this process if given, and otherwise those of the table, on the
+    executor from `begin`.
+    """
+    if in_process is not None:
+        yield in_process
+    else:
+        async with begin() as executor:
+            yield IncidentStore(executor)
+
+
+def _incident(row: Any) -> Incident:
+    """Return a row as an incident; without the facts and the cause of an odd row or another
+    version.
+    """
+    try:
+        facts = msgspec.json.decode(row.facts, type=IncidentFacts)
+    except (msgspec.MsgspecError, RecursionError):
+        facts = IncidentFacts()
+    return Incident(
+        id=row.id,
+        cause=Cause(row.cause) if row.cause in set(Cause) else Cause.NONE,
+        subject=Subject(row.subject_is, row.subject),
+        level=Level(row.level),
+        title=row.title,
+        headline=row.headline,
+        opened_at=row.opened_at,
+        found_at=row.found_at,
+        seen_at=row.seen_at,
+        good_since=row.good_since,
+        closed_at=row.closed_at,
+        facts=facts,
+        note=row.note,
+        noted_at=row.noted_at,
+        noted_by=row.noted_by,
+    )

@@ -1,0 +1,294 @@
+"""Watches a database for incidents: one dashboard opens and closes them for all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from riverui.actions.health import health_report
+from riverui.domain.figures import WINDOWS, FigureColumn
+from riverui.domain.health import HealthReport
+from riverui.errors import DatabaseError
+from riverui.features.incidents.domain import (
+    BACK_WITHIN,
+    BEFORE,
+    ChangeKind,
+    Incident,
+    IncidentChange,
+    Key,
+    Measure,
+    look,
+)
+from riverui.features.incidents.store import (
+    TERM,
+    IncidentsInProcess,
+    IncidentStore,
+    open_incidents,
+)
+from riverui.storage.interface import Executor
+from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.context import Dashboard, Service
+from riverui.web.http.kept_reading import KeptReading
+
+log = logging.getLogger("riverui.incidents")
+
+KEPT = timedelta(days=400)
+"""How long closed incidents are kept: as long as stored figures and marks."""
+_OPEN_SECONDS = 2.0
+"""Seconds for which the open incidents are cached: as often as open pages refresh."""
+_FORGOTTEN = 100
+"""Old incidents that are deleted at once."""
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IncidentTimes:
+    """How often a database is looked at. Only tests need to change it."""
+
+    look: timedelta = timedelta(seconds=20)
+    """Pause between two looks: a third of the time within which two must agree."""
+    look_again: timedelta = timedelta(seconds=12)
+    """The same while a cause was seen once: figures are read every ten seconds."""
+    term: timedelta = TERM
+
+
+class OpenIncidents(Struct, frozen=True, kw_only=True):
+    """The open incidents, those that began last first, and where they are kept."""
+
+    incidents: Sequence[Incident]
+    shared: bool
+    """Whether all dashboards of the database share them."""
+
+
+class IncidentWatch:
+    """The incidents of one database, and the health report that they are found by."""
+
+    def __init__(self, board: Dashboard, times: IncidentTimes) -> None:
+        self._board = board
+        self._driver = board.primary
+        self._figures = board.figures
+        self._times = times
+        self._in_process = IncidentsInProcess()
+        self._suspects: Mapping[Key, datetime] = {}
+        self._unsure = False
+        """Whether the last look saw a cause that has no open incident yet."""
+        self._looked_at: datetime | None = None
+        """When the report was made that was looked at last."""
+        self._unheld = False
+        """Whether nobody holds the lease, and this dashboard may not take it."""
+        self._error = ""
+        self._watching: asyncio.Task[None] | None = None
+        limits, clock = board.limits, board.clock
+        self.report: KeptReading[HealthReport] = KeptReading(
+            self._report, seconds=limits.health_seconds, clock=clock
+        )
+        """The health report, cached for a few seconds."""
+        self._open = KeptReading(self._read_open, seconds=_OPEN_SECONDS, clock=clock)
+
+    async def open(self) -> OpenIncidents:
+        """Return the open incidents, at most two seconds old; none if the database fails. Begin to
+        look, for hosts that do not start services.
+        """
+        self.watch()
+        return await self._known_open()
+
+    async def _known_open(self) -> OpenIncidents:
+        try:
+            return await self._open.get()
+        except DatabaseError:
+            return OpenIncidents(incidents=(), shared=self._board.own_tables.known)
+
+    async def shared(self) -> bool:
+        """Return whether all dashboards of the database share their incidents."""
+        return await self._board.own_tables.there() and not self._unheld
+
+    async def store(
+        self, begin: Callable[[], AbstractAsyncContextManager[Executor]] | None = None
+    ) -> AbstractAsyncContextManager[IncidentStore | IncidentsInProcess]:
+        """Return the incidents, on the executor from `begin` (by default one that reads) if they
+        are in the table.
+        """
+        in_process = None if await self.shared() else self._in_process
+        return open_incidents(begin or self._driver.reading, in_process)
+
+    def expire(self) -> None:
+        """Read the open incidents again at the next request: one was changed by this process."""
+        self._open.expire()
+
+    def watch(self) -> None:
+        """Begin to look, unless already begun."""
+        task = self._watching
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            self._watching = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """Stop. Another dashboard continues at once."""
+        task, self._watching = self._watching, None
+        if task is None or task.get_loop() is not asyncio.get_running_loop():
+            return
+        await cancel_all([task])
+        with suppress(DatabaseError):
+            if await self._may_write():
+                async with self._driver.autocommit() as executor:
+                    await IncidentStore(executor).lease_release(self._board.name)
+
+    async def tick(self) -> Sequence[IncidentChange]:
+        """Look at the database, and return which incidents were opened, reopened and closed; none
+        if another dashboard looks. Raises the database's errors.
+        """
+        if not await self._board.own_tables.there():
+            self._unheld = False
+            return await self._look(self._in_process, await self.report.get())
+        if not await self._may_write():
+            async with self._driver.reading() as executor:
+                self._unheld = not await IncidentStore(executor).lease_held()
+            if not self._unheld:
+                return ()
+            return await self._look(self._in_process, await self.report.get())
+        self._unheld = False
+        async with self._driver.autocommit() as executor:
+            if not await IncidentStore(executor).lease_take(
+                self._board.name, term=self._times.term
+            ):
+                self._suspects, self._unsure = {}, False
+                return ()
+        # It takes a while, during which the lease must not be locked.
+        report = await self.report.get()
+        async with self._driver.transaction() as transaction:
+            store = IncidentStore(transaction)
+            if not await store.lease_take(self._board.name, term=self._times.term):
+                return ()
+            await store.incident_delete_before(datetime.now(UTC) - KEPT, limit=_FORGOTTEN)
+            return await self._look(store, report)
+
+    async def _look(
+        self, store: IncidentStore | IncidentsInProcess, report: HealthReport
+    ) -> Sequence[IncidentChange]:
+        """Store what a report changes, and return it."""
+        if report.at == self._looked_at:
+            return ()
+        opened = await store.incident_open_list()
+        known = [*opened, *await store.incident_recent_list(report.at - BACK_WITHIN)]
+        found = look(report, known, self._suspects)
+        self._suspects, self._looked_at = found.suspects, report.at
+        before = {incident.id: incident for incident in known}
+        for incident in found.incidents:
+            grown = incident.with_minutes(await self._minutes(incident))
+            if grown.closed_at is not None or _matters(before.get(grown.id), grown):
+                await store.incident_save(grown)
+        going_on = {incident.key for incident in found.incidents if incident.closed_at is None}
+        self._unsure = bool(found.suspects.keys() - going_on)
+        if found.changes:
+            self._open.expire()
+        return found.changes
+
+    async def _minutes(self, incident: Incident) -> Sequence[tuple[int, float | None]]:
+        """Return the newest minutes of what shows how an incident goes on."""
+        measure = incident.measure
+        queue = incident.queue if measure is Measure.WAIT else ""
+        kind = incident.kind if measure in (Measure.FAILING, Measure.RUN) else ""
+        hour = await self._figures.read(WINDOWS["1h"], queue=queue, kind=kind)
+        first = incident.opened_at - BEFORE
+        return [
+            (int(column.at.timestamp()) // 60, _value(column, measure))
+            for column in hour.columns
+            if column.finished and column.at >= first
+        ]
+
+    async def _report(self) -> HealthReport:
+        opened = await self._known_open()
+        baselines = {
+            incident.key: incident.facts.baseline
+            for incident in opened.incidents
+            if incident.facts.baseline is not None
+        }
+        return await health_report(
+            self._driver,
+            self._figures,
+            usual=self._figures,
+            marks=self._board.marks,
+            baselines=baselines,
+        )
+
+    async def _read_open(self) -> OpenIncidents:
+        async with await self.store() as store:
+            found = await store.incident_open_list()
+        return OpenIncidents(incidents=found, shared=await self.shared())
+
+    async def _may_write(self) -> bool:
+        if self._board.config.read_only or not await self._board.own_tables.there():
+            return False
+        # The driver knows whether the database is read-only only after a first query.
+        return not self._driver.read_only
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                for change in await self.tick():
+                    _report_change(change)
+                if self._error:
+                    log.info("incidents are looked for again")
+                self._error = ""
+            except DatabaseError as error:
+                # Each error once, as it may last.
+                if str(error) != self._error:
+                    log.warning("incidents could not be looked for: %s", error)
+                self._error = str(error)
+            except Exception:
+                log.exception("looking for incidents failed")
+            pause = self._times.look_again if self._unsure else self._times.look
+            await asyncio.sleep(pause.total_seconds())
+
+
+INCIDENTS = Service(
+    make=lambda board: IncidentWatch(board, board.limits.get(IncidentTimes)),
+    start=IncidentWatch.watch,
+    close=IncidentWatch.close,
+)
+
+
+def _report_change(change: IncidentChange) -> None:
+    """Log a change: the one place that each of them passes, once and in one dashboard."""
+    incident = change.incident
+    log.log(
+        logging.INFO if change.kind is ChangeKind.CLOSED else logging.WARNING,
+        "incident %s: %s %s",
+        change.kind.value,
+        incident.title,
+        incident.headline,
+        extra={"incident": incident.id, "cause": incident.cause.value},
+    )
+
+
+def _matters(before: Incident | None, after: Incident) -> bool:
+    """Return whether an open incident has changed by more than the time when it was seen."""
+    if before is None:
+        return True
+
+    def kept(incident: Incident) -> tuple[object, ...]:
+        facts = incident.facts
+        return incident.key, incident.level, incident.good_since, incident.closed_at, facts.minutes
+
+    return kept(before) != kept(after)
+
+
+def _value(column: FigureColumn, measure: Measure) -> float | None:
+    tally = column.tally
+    if measure is Measure.WAIT:
+        wait = tally.wait.quantile(0.95) if tally else None
+        spans = [span.total_seconds() for span in (wait, column.oldest_waiting) if span is not None]
+        return max(spans, default=None)
+    if tally is None:
+        return None
+    if measure is Measure.FAILING:
+        return tally.failing
+    if measure is Measure.ENDED:
+        return float(tally.ended)
+    run = tally.run.quantile(0.5)
+    return None if run is None else run.total_seconds()

@@ -1,0 +1,2 @@
+drop table /* schema */riverui_lease;
+drop table /* schema */riverui_incident;

@@ -1,0 +1,125 @@
+"""Incidents and the lease in their tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from psycopg import AsyncConnection
+
+from riverui.domain.findings import Level, Link, Result
+from riverui.domain.health import Cause
+from riverui.domain.health.baseline import Baseline, Subject
+from riverui.features.incidents.domain import Incident, IncidentFacts, RuledOut
+from riverui.features.incidents.store import IncidentsInProcess, IncidentStore, open_incidents
+from riverui.storage.interface import Driver
+
+T0 = datetime(2026, 11, 23, 18, 39, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def incident(number: int = 1, **given: Any) -> Incident:
+    """Return an incident that began so many minutes after the first one."""
+    at = T0 + number * MINUTE
+    fields: dict[str, Any] = {
+        "id": f"incident{number}",
+        "cause": Cause.DEPLOY,
+        "subject": Subject("kind", "email_send"),
+        "level": Level.CRITICAL,
+        "title": "email_send is failing.",
+        "headline": "77 % of its attempts fail.",
+        "opened_at": at,
+        "found_at": at + MINUTE,
+        "seen_at": at + MINUTE,
+    }
+    return Incident(**fields | given)
+
+
+WHOLE = incident(
+    good_since=T0 + 5 * MINUTE,
+    facts=IncidentFacts(
+        check="failures",
+        detail="TypeError: unsupported operand …",
+        link=Link(label="See what failed", page="jobs", kind="email_send"),
+        baseline=Baseline(before=T0, minutes=45.0, failed=7.5, wait=timedelta(seconds=1.2)),
+        minutes=((29_000_000, None), (29_000_001, 0.77)),
+        checks=(RuledOut("Queues are served", Result.PASSED, "Jobs are taken."),),
+    ),
+)
+
+
+@pytest.mark.parametrize("kept", ["table", "process"])
+async def test_what_is_saved_is_there_again(driver: Driver, own_tables: None, kept: str) -> None:
+    in_process = IncidentsInProcess() if kept == "process" else None
+    async with open_incidents(driver.autocommit, in_process) as store:
+        await store.incident_save(WHOLE)
+        assert await store.incident_get(WHOLE.id) == WHOLE
+        noted = await store.incident_note(WHOLE.id, "Rolled back.", user="ada")
+        assert noted is not None
+        assert (noted.note, noted.noted_by) == ("Rolled back.", "ada")
+        await store.incident_save(replace(WHOLE, level=Level.WARN, seen_at=T0 + 9 * MINUTE))
+        again = await store.incident_get(WHOLE.id)
+        assert again == replace(noted, level=Level.WARN, seen_at=T0 + 9 * MINUTE)
+        assert await store.incident_get("other") is None
+        assert await store.incident_note("other", "", user="") is None
+
+
+@pytest.mark.parametrize("kept", ["table", "process"])
+async def test_lists_are_by_the_beginning(driver: Driver, own_tables: None, kept: str) -> None:
+    in_process = IncidentsInProcess() if kept == "process" else None
+    async with open_incidents(driver.autocommit, in_process) as store:
+        for n in range(1, 7):
+            closed = {"closed_at": T0 + (10 + n) * MINUTE} if n % 2 else {}
+            await store.incident_save(incident(n, **closed))
+        opened = await store.incident_open_list()
+        assert [each.id for each in opened] == ["incident6", "incident4", "incident2"]
+        late = T0 + timedelta(hours=1)
+        page = await store.incident_closed_list(limit=2, until=late)
+        assert [each.id for each in page] == ["incident5", "incident3"]
+        page = await store.incident_closed_list(limit=2, until=late, before="incident3")
+        assert [each.id for each in page] == ["incident1"]
+        assert await store.incident_closed_list(limit=2, until=late, before="other") == []
+        page = await store.incident_closed_list(limit=2, until=T0 + 3 * MINUTE)
+        assert [each.id for each in page] == ["incident1"]
+        recent = await store.incident_recent_list(T0 + 13 * MINUTE)
+        assert {each.id for each in recent} == {"incident5", "incident3"}
+
+
+async def test_one_dashboard_at_a_time_holds_the_lease(
+    driver: Driver, own_tables: None, connection: AsyncConnection[Any]
+) -> None:
+    async def taken(holder: str) -> bool:
+        async with driver.autocommit() as executor:
+            return await IncidentStore(executor).lease_take(holder)
+
+    async with driver.autocommit() as executor:
+        store = IncidentStore(executor)
+        assert not await store.lease_held()
+        assert [await taken("a"), await taken("b"), await taken("a")] == [True, False, True]
+        assert await store.lease_held()
+        await store.lease_release("b")
+        assert not await taken("b")
+        await store.lease_release("a")
+        assert await taken("b")
+        await connection.execute("update riverui_lease set held_until = now() - interval '1 s'")
+        assert not await store.lease_held()
+        assert await taken("a")
+
+
+async def test_old_ones_are_deleted_and_odd_ones_are_read(
+    driver: Driver, own_tables: None, connection: AsyncConnection[Any]
+) -> None:
+    async with driver.autocommit() as executor:
+        store = IncidentStore(executor)
+        for n in (1, 2, 3):
+            closed = {"closed_at": T0 + n * MINUTE} if n < 3 else {}
+            await store.incident_save(incident(n, **closed))
+        assert await store.incident_delete_before(T0 + 2 * MINUTE, limit=10) == 1
+        await connection.execute(
+            """update riverui_incident set cause = 'later', facts = '{"minutes": 3}'"""
+        )
+        found = await store.incident_get("incident3")
+        assert found is not None
+        assert (found.cause, found.facts) == (Cause.NONE, IncidentFacts())
