@@ -92,6 +92,11 @@ class Tally(Struct, kw_only=True):
         return self.completed + self.failed
 
     @property
+    def weight(self) -> int:
+        """Return how many events it counts."""
+        return sum(getattr(self, name) for name in COUNTS)
+
+    @property
     def spent(self) -> timedelta:
         """Return how long completed and failed attempts ran in total, as far as that is known."""
         return timedelta(microseconds=self.run.sum_us + self.failed_run.sum_us)

@@ -44,6 +44,8 @@ _BEYOND = 2.0
 """How many times as long as the slowest of its kind a job must run to be suspect."""
 _SEVERAL = 3
 """How many such jobs, and no others, make their client suspect."""
+_PASSED_BY = 20
+"""How many jobs of a queue each client must have taken while one that holds jobs took none."""
 _MOMENT = timedelta(seconds=10)
 """The least time that counts as the slowest: a busy client may delay what is quick."""
 _STARTED = re.compile(r"_\d{4}_\d\d_\d\dT[\d_]+$")
@@ -292,11 +294,23 @@ def _overrun(own: Sequence[RunningJob], facts: HealthFacts) -> list[RunningJob]:
 
 def _is_lost(overrun: Sequence[RunningJob], own: Sequence[RunningJob], facts: HealthFacts) -> bool:
     """Return whether the jobs of a quiet client run too long to be only slow: one for far too long,
-    or several that all do.
+    or all of several, or all of a client that would have taken others meanwhile.
     """
-    if len(own) >= _SEVERAL and len(overrun) == len(own):
+    if any(_old(job, facts) and _times(job, facts) >= OVERRUN_TIMES for job in overrun):
         return True
-    return any(_old(job, facts) and _times(job, facts) >= OVERRUN_TIMES for job in overrun)
+    if not overrun or len(overrun) < len(own):
+        return False
+    return len(own) >= _SEVERAL or max(_passed_by(job, facts) for job in own) >= _PASSED_BY
+
+
+def _passed_by(job: RunningJob, facts: HealthFacts) -> float:
+    """Return how many jobs of its queue each client has taken since this one, as far as known."""
+    if isinstance(facts.hour, Unread) or isinstance(facts.running, Unread):
+        return 0.0
+    ended = sum(tally.ended for (queue, _), tally in facts.hour.pairs.items() if queue == job.queue)
+    clients = len({other.client for other in facts.running.jobs if other.queue == job.queue})
+    since = (facts.now - (job.attempted_at or facts.now)) / facts.hour.window.span
+    return ended * since / clients if clients else 0.0
 
 
 def _hangs(overrun: Sequence[RunningJob], seen: datetime | None, others: Set[str]) -> bool:

@@ -71,9 +71,17 @@ FEWEST_DAYS = 2
 
 
 def columns(facts: HealthFacts, subject: Subject = ALL) -> Sequence[PastColumn]:
-    """Return the figures of all, of a queue or of a kind as far back as they are known, the oldest
-    first: ten minutes each, then one minute each.
+    """Return the figures of all, of a queue or of a kind as far back as there are any jobs, the
+    oldest first: ten minutes each, then one minute each.
     """
+    every = _read(facts, ALL)
+    first = next((column.at for column in every if column.tally.weight), facts.now)
+    found = every if subject == ALL else _read(facts, subject)
+    return [column for column in found if column.at >= first]
+
+
+def _read(facts: HealthFacts, subject: Subject) -> Sequence[PastColumn]:
+    """Return the figures of all columns that were read."""
     found = list(facts.past.get(subject, ()))
     if (hour := _hour(facts, subject)) is not None:
         step = hour.window.step

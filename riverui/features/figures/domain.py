@@ -91,10 +91,7 @@ class Rollup(Struct, frozen=True, kw_only=True):
         """The number of its events. Of two rollups of the same time the heavier one is more
         complete: rows are deleted, and some failures become known late.
         """
-        return sum(
-            tally.ended + tally.failed + tally.snoozed + tally.interrupted + tally.inserted
-            for tally in self.pairs.values()
-        )
+        return sum(tally.weight for tally in self.pairs.values())
 
     def rows(self) -> Iterator[RollupRow]:
         """Yield its rows: one of everything, one of each queue, one of each kind in a queue."""
