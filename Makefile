@@ -19,7 +19,7 @@ LOWEST := tests/domain tests/test_public.py tests/web/test_app.py tests/features
 	tests/worker/test_metrics.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-long test-lowest check fix bench screens docs release clean
+.PHONY: help demo example test test-long test-lowest check fix bench incidents screens docs release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ fix: $(VENV)/.dev-ready ## put right what can be put right without thought
 
 bench: $(VENV)/.bench-ready ## measure pages, queries, and the engine beside others: make bench ARGS="--only engine"
 	@$(BIN)/python -m bench $(ARGS)
+
+incidents: $(VENV)/.dev-ready ## score the health report on made-up incidents: make incidents ARGS="-n 3 --cause flood -v"
+	@$(BIN)/python -m bench.incidents $(ARGS)
 
 screens: $(VENV)/.dev-ready ## photograph the demo's pages, light, dark and on a phone, into docs/screens
 	@$(BIN)/python -m tests.screens $(ARGS)

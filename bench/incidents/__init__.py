@@ -1,0 +1,1 @@
+"""Scores the health report: plays incidents and healthy oddities on random backgrounds."""

@@ -1,0 +1,211 @@
+"""Queues that fall behind: floods, retries, slow kinds, hangs, overload."""
+
+from __future__ import annotations
+
+from math import inf
+
+from bench.incidents.background import MINUTE, Kind
+from bench.incidents.case import Truth
+from bench.incidents.world import Job, World
+
+_MOST_JOBS = 12_000
+"""Jobs that an incident adds at most, so that a case stays small."""
+
+
+def _queue(world: World, least: float = 1.0) -> tuple[str, Kind] | None:
+    """Return a queue and its busiest kind, which comes at least so often a minute."""
+    found = [k for k in world.background.kinds if k.rate >= least and not k.every]
+    if not found:
+        return None
+    kind = world.rng.choice(found)
+    return kind.queue, kind
+
+
+def _resize(world: World, queue: str, slots: int) -> int:
+    """Give a queue so many slots, on as few clients as that needs; return how many it has."""
+    serving = [client for client in world.background.clients if queue in client.slots]
+    each, more = divmod(slots, len(serving))
+    for number, client in enumerate(serving):
+        client.slots[queue] = each + (number < more)
+        if not client.slots[queue]:
+            del client.slots[queue]
+    return slots
+
+
+def _capacity(world: World, queue: str, kind: Kind) -> float:
+    """Return how many further jobs of a kind a queue can work in a minute."""
+    free = world.background.slots(queue) - world.background.load(queue)
+    return max(free, 0.3) / kind.mean_run * MINUTE
+
+
+def _tight(world: World, queue: str, kind: Kind, minutes: float) -> float:
+    """Reduce the slots of a queue until working some thousand jobs takes so many minutes."""
+    needed = world.background.load(queue)
+    while (
+        _capacity(world, queue, kind) * minutes > _MOST_JOBS / 2
+        and world.background.slots(queue) > needed * 1.6 + 1
+    ):
+        _resize(world, queue, max(1, int(world.background.slots(queue) * 0.7)))
+    return _capacity(world, queue, kind)
+
+
+def retry_storm(world: World) -> Truth | None:
+    """Let all jobs come back at once that failed while a partner was down."""
+    found = _queue(world)
+    if found is None:
+        return None
+    (queue, kind), rng = found, world.rng
+    minutes = rng.uniform(20, 70)
+    count = int(min(_tight(world, queue, kind, minutes) * minutes, _MOST_JOBS))
+    down = rng.uniform(8, 20) * MINUTE
+    error = rng.choice(("503 Service Unavailable", "ConnectionRefusedError: connect", "EOF"))
+    world.fails[kind.name] = ((-down, 0.0), 0.97, error)
+    world.back = lambda job, end: rng.random() * 20 if end < 0 and job.kind is kind else 0.0
+    for n in range(count):
+        at = -down * (1 - n / count)
+        world.added.append(Job(kind, at - 1, at - 1))
+    return Truth(
+        causes=["retry_storm"],
+        names=[kind.name, queue],
+        also=["failures", "deploy", "limits", "flood", "falling_behind"],
+        shown=lambda at: at > 1,
+        ends=minutes * 0.7,
+    )
+
+
+def flood(world: World) -> Truth | None:
+    """Insert very many jobs of one kind, at once or over a quarter of an hour."""
+    found = _queue(world, least=0.2)
+    if found is None:
+        return None
+    (queue, kind), rng = found, world.rng
+    minutes = rng.uniform(20, 70)
+    pace = _tight(world, queue, kind, minutes)
+    count = int(min(max(pace * minutes, 60), _MOST_JOBS))
+    over = rng.choice((5.0, 60.0, 900.0))
+    for n in range(count):
+        at = over * n / count
+        world.added.append(Job(kind, at, at))
+    return Truth(
+        causes=["flood"],
+        names=[kind.name],
+        also=["limits", "falling_behind"],
+        shown=lambda at: at > 1,
+        ends=0.7 * count / max(pace, 0.1),
+    )
+
+
+def slow_kind(world: World) -> Truth | None:
+    """Let the service that a kind calls answer late: its jobs hold every slot of the queue."""
+    found = _queue(world)
+    if found is None:
+        return None
+    (queue, kind), rng = found, world.rng
+    seconds = rng.uniform(15, 55)
+    if seconds < 6 * kind.run:
+        return None
+    wanted = kind.rate * world.background.share_of_day(0) * seconds / MINUTE
+    slots = max(1, int(wanted / rng.uniform(1.3, 3)))
+    if wanted < 1.2 or world.background.load(queue) > slots * 0.7:
+        return None
+    if slots < world.background.slots(queue):
+        _resize(world, queue, slots)
+    world.runs[kind.name] = lambda start, usual: (
+        usual if start < 0 else seconds * rng.uniform(0.8, 1.2)
+    )
+    return Truth(
+        causes=["slow_kind"],
+        names=[kind.name],
+        also=["limits", "falling_behind"],
+        shown=lambda minutes: kind.rate * minutes >= 3,
+    )
+
+
+def hang(world: World) -> Truth | None:
+    """Let jobs of a kind never end: one slot after the other is lost."""
+    found = _queue(world)
+    if found is None:
+        return None
+    (queue, kind), rng = found, world.rng
+    share = rng.choice((0.3, 1.0, 1.0))
+    world.runs[kind.name] = lambda start, usual: (
+        inf if start >= 0 and rng.random() < share else usual
+    )
+    slots = world.background.slots(queue)
+    pace = kind.rate * world.background.share_of_day(0) * share
+    if slots / pace > 10:
+        slots = _resize(world, queue, max(1, int(pace * 4), int(world.background.load(queue) * 2)))
+    return Truth(
+        causes=["slow_kind", "hang"],
+        names=[kind.name],
+        also=["limits", "nobody_works", "falling_behind"],
+        shown=lambda minutes: (
+            min(pace * minutes, slots) >= 2 and minutes * MINUTE >= max(20 * kind.run, 90)
+        ),
+    )
+
+
+def limits(world: World) -> Truth | None:
+    """Let much more of everything come than a queue's clients can work."""
+    found = _queue(world)
+    if found is None:
+        return None
+    (queue, _), rng, background = found, world.rng, world.background
+    times = rng.uniform(2.0, 4.0)
+    slots = max(1, int(background.load(queue) * times / rng.uniform(1.3, 2)))
+    if slots < background.load(queue) * 1.15 or background.pace(queue) * times > 1_500:
+        return None
+    _resize(world, queue, slots)
+    for each in background.of(queue):
+        if not each.every:
+            world.rates[each.name] = ((0.0, inf), times)
+    return _behind(world, queue, background.load(queue) * times / slots)
+
+
+def slow_drain(world: World) -> Truth | None:
+    """Let a queue fall slowly behind: a little more comes than its clients can work, or they are a
+    little slower than before.
+    """
+    found = _queue(world)
+    if found is None:
+        return None
+    (queue, _), rng, background = found, world.rng, world.background
+    slots = max(2, round(background.load(queue) * rng.uniform(1.15, 1.4)))
+    if slots < background.load(queue) * 1.1 or background.load(queue) < 0.8:
+        return None
+    _resize(world, queue, slots)
+    times = slots / background.load(queue) * rng.uniform(1.1, 1.25)
+    if rng.random() < 0.5:
+        for each in background.of(queue):
+            if not each.every:
+                world.rates[each.name] = ((0.0, inf), times)
+    else:
+        for each in background.of(queue):
+            world.runs[each.name] = lambda start, usual: usual if start < 0 else usual * times
+    return _behind(world, queue, background.load(queue) * times / slots)
+
+
+def _behind(world: World, queue: str, load: float) -> Truth:
+    """Return the truth of a queue that gets so many times what its clients can work."""
+    kinds = world.background.of(queue)
+    most = max(kinds, key=lambda kind: kind.rate * kind.mean_run)
+    pace = world.background.pace(queue)
+    one = most.rate >= 0.5 * pace
+    causes = ["limits", "falling_behind"]
+    return Truth(
+        causes=[*causes, *(["flood", "slow_kind"] if one else [])],
+        names=[queue, *([most.name] if one else [])],
+        also=["flood", "slow_kind"],
+        # The oldest job waits for the share of the time that could not be worked.
+        shown=lambda minutes: minutes * (load - 1) / load >= 1.5 and pace * minutes >= 10,
+    )
+
+
+CAUSES = {
+    "retry_storm": retry_storm,
+    "flood": flood,
+    "slow_kind": slow_kind,
+    "hang": hang,
+    "limits": limits,
+    "slow_drain": slow_drain,
+}

@@ -1,0 +1,267 @@
+"""Plays one case in a database of its own, and reads its reports at each time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime, timedelta
+from random import Random
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import psycopg
+from msgspec import Struct
+
+from bench.incidents.background import Background, make
+from bench.incidents.case import Truth
+from bench.incidents.causes import BEFORE, CAUSES, ODDITIES
+from bench.incidents.figures import Minutes, earlier
+from bench.incidents.reports import READERS, Said, report, said
+from bench.incidents.rows import CLOCK, Connection, Table, copy, past, set_clock, show_others, utc
+from bench.incidents.world import World
+from riverui.features.figures.domain import HOUR, TEN_MINUTES, Rollup, begin, fold
+from riverui.features.figures.store import RollupStore
+from riverui.storage.connect import connect
+from riverui.storage.migrations import migrate
+
+MINUTES = (1, 5, 15, 40)
+"""Minutes since the beginning at which reports are read."""
+_OURS = "public,ours,pg_catalog"
+_ALONE = "public,pg_catalog"
+_LOCK = b"lock table public.river_job in share row exclusive mode"
+_WAITS = b"update public.river_job set attempt = attempt where id = -1"
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What one report said of one case, and whether that is right."""
+
+    name: str
+    seed: int
+    minutes: int
+    reader: str
+    healthy: bool
+    shown: bool
+    right: bool
+    wrong: Sequence[str]
+    """Causes that were said and are not true."""
+    said: Said
+    names: Sequence[str]
+
+
+class Server:
+    """Databases for cases: one of each background, of which a case gets a copy."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._filled: tuple[int, str] | None = None
+        self._start = utc()
+
+    async def prepare(self) -> None:
+        """Make an empty database with all tables."""
+        await self._make(self._name, "template1")
+        driver = connect(self._of(self._name), max_size=1)
+        for tables in ("main", "riverui"):
+            await migrate(driver, "up", line=tables)
+        await driver.close()
+        async with await self._connect(self._name) as connection:
+            await connection.execute(CLOCK.read_bytes())
+
+    async def close(self) -> None:
+        """Drop all databases."""
+        for end in ("", "_background", "_case"):
+            await self._drop(self._name + end)
+
+    async def play(
+        self, name: str, seed: int, minutes: Sequence[int], readers: Sequence[str]
+    ) -> list[Result]:
+        """Play a case on a background; nothing if the background cannot have it."""
+        world = World(_background(name, seed), Random(f"{name} {seed}"))
+        truth: Truth | None = Truth()
+        if name in CAUSES:
+            truth = CAUSES[name](world)
+        else:
+            ODDITIES[name](world)
+        if truth is None:
+            return []
+        await self._fill(_background(name, seed), name if name in BEFORE else "")
+        await self._make(f"{self._name}_case", f"{self._name}_background")
+        found: list[Result] = []
+        async with await self._connect(f"{self._name}_case") as connection:
+            case = _Case(self, connection, world, self._start)
+            async with case.sessions():
+                for minute in minutes:
+                    if minute < truth.ends:
+                        await case.show(minute * 60.0)
+                        for reader in readers:
+                            heard = await case.report(reader)
+                            found.append(_judged(name, seed, minute, reader, truth, heard))
+        return found
+
+    async def _fill(self, background: Background, variant: str) -> None:
+        """Make the database of a background, unless it is there."""
+        if self._filled == (background.seed, variant):
+            return
+        rng = Random(f"start {background.seed}")
+        self._start = begin(utc(), HOUR) + timedelta(seconds=3_600 * rng.random())
+        name = f"{self._name}_background"
+        await self._make(name, self._name)
+        async with await self._connect(name) as connection:
+            self.first_id = 1 + await copy(connection, past(background, self._start))
+            await connection.execute("analyze public.river_job")
+        driver = connect(self.url(name, _OURS), max_size=1)
+        async with driver.transaction() as transaction:
+            await RollupStore(transaction).rollup_put(earlier(background, self._start))
+        await driver.close()
+        self._filled = (background.seed, variant)
+
+    def url(self, name: str, path: str) -> str:
+        """Return the URL of a database, whose tables are looked for on this path."""
+        return f"{self._of(name)}{'&' if '?' in self._of(name) else '?'}options=" + quote(
+            f"-csearch_path={path}"
+        )
+
+    async def connect(self, application: str) -> Connection:
+        """Return a connection to the present case's database."""
+        return await self._connect(f"{self._name}_case", application)
+
+    def case_url(self, path: str) -> str:
+        """Return the URL of the present case's database."""
+        return self.url(f"{self._name}_case", path)
+
+    def _of(self, name: str) -> str:
+        return urlunsplit(urlsplit(self._url)._replace(path=f"/{quote(name)}"))
+
+    async def _connect(self, name: str, application: str = "") -> Connection:
+        return await psycopg.AsyncConnection.connect(
+            self._of(name), autocommit=True, application_name=application or "bench"
+        )
+
+    async def _make(self, name: str, template: str) -> None:
+        await self._drop(name)
+        async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
+            await connection.execute(
+                f"create database {name} template {template} strategy file_copy".encode()
+            )
+
+    async def _drop(self, name: str) -> None:
+        async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
+            await connection.execute(f"drop database if exists {name} with (force)".encode())
+
+
+class _Case:
+    """One case while it is played."""
+
+    def __init__(
+        self, server: Server, connection: Connection, world: World, start: datetime
+    ) -> None:
+        self._server = server
+        self._connection = connection
+        self._world = world
+        self._start = start
+        jobs = world.jobs()
+        for number, job in enumerate(jobs, server.first_id):
+            job.id = number
+        self._table = Table(connection, start, jobs)
+        self._minutes = Minutes(jobs, start)
+        self._at = 0.0
+        self._rng = Random(f"case {world.background.seed}")
+
+    @contextlib.asynccontextmanager
+    async def sessions(self) -> AsyncIterator[None]:
+        """Show the beginning, and open the sessions that belong to the incident."""
+        await self.show(0.0)
+        async with contextlib.AsyncExitStack() as stack:
+            live, tasks = self._world.live, []
+            if name := live.locks or live.idle:
+                connection = await self._server.connect(name)
+                await stack.enter_async_context(connection)
+                await connection.set_autocommit(False)
+                if live.locks:
+                    await connection.execute(_LOCK)
+                    waiting = await self._server.connect("worker")
+                    tasks.append(asyncio.create_task(_wait(waiting)))
+                    await asyncio.sleep(0.05)
+                else:
+                    await connection.execute("select pg_current_xact_id()")
+            self._begun = utc()
+            yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def show(self, at: float) -> None:
+        """Make the database what it is at this time."""
+        self._at = at
+        if not (self._world.live.locks and at):
+            # Nothing changes while the table is locked.
+            await self._table.show(at)
+            await self._connection.execute("analyze public.river_job")
+        await show_others(self._connection, self._world, at, self._start, self._rng)
+        self._minutes.play(at)
+
+    async def report(self, reader: str) -> Said:
+        """Return what a reader reports."""
+        now = self._start + timedelta(seconds=self._at)
+        ahead = now - utc()
+        await set_clock(self._connection, ahead=ahead, behind=self._start - self._begun)
+        ours = reader == "ours"
+        driver = connect(self._server.case_url(_OURS if ours else _ALONE), max_size=3)
+        settled = self._minutes.settled(self._at)
+        try:
+            if ours:
+                async with driver.transaction() as transaction:
+                    await RollupStore(transaction).rollup_put([*settled, *_folded(settled)])
+            running = settled if reader == READERS[2] else None
+            return said(await report(driver, now, minutes=running))
+        finally:
+            await driver.close()
+
+
+def _background(name: str, seed: int) -> Background:
+    """Return the background of a case."""
+    background = make(seed)
+    if name in BEFORE:
+        BEFORE[name](background)
+    return background
+
+
+async def _wait(connection: Connection) -> None:
+    async with connection:
+        await connection.execute(_WAITS)
+
+
+def _folded(minutes: Sequence[Rollup]) -> Iterator[Rollup]:
+    """Yield the rollups of ten minutes that are complete."""
+    parts: dict[datetime, list[Rollup]] = {}
+    for rollup in minutes:
+        parts.setdefault(begin(rollup.at, TEN_MINUTES), []).append(rollup)
+    for at, own in parts.items():
+        if len(own) == 10:
+            yield fold(own, at=at, span=TEN_MINUTES)
+
+
+def _judged(name: str, seed: int, minutes: int, reader: str, truth: Truth, heard: Said) -> Result:
+    """Return whether what was said of a case is right."""
+    causes = (truth.alone if reader != "ours" else ()) or truth.causes
+    names = [str(truth.job.id)] if truth.job else truth.names
+    right, wrong = False, []
+    for problem in heard.problems:
+        if problem.cause in causes:
+            right = right or not names or any(each in problem.words for each in names)
+            if names and not any(each in problem.words for each in names):
+                wrong.append(problem.cause)
+        elif problem.cause not in (*truth.also, *truth.causes):
+            wrong.append(problem.cause)
+    return Result(
+        name=name,
+        seed=seed,
+        minutes=minutes,
+        reader=reader,
+        healthy=not truth.causes,
+        shown=bool(truth.causes) and truth.shown(minutes),
+        right=right,
+        wrong=wrong,
+        said=heard,
+        names=names,
+    )

@@ -1,0 +1,81 @@
+"""The reports of a case: by a command that begins to read now, and by a dashboard that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from riverui.actions.health import health_report
+from riverui.actions.report_list import MARKS
+from riverui.domain.findings import Finding, Result
+from riverui.domain.health import HealthReport
+from riverui.features.figures.domain import Rollup
+from riverui.features.figures.reader.figure_reader import FigureReader
+from riverui.storage.interface import Driver
+from riverui.web.config import DashboardConfig
+
+READERS = ("alone", "ours", "dashboard")
+"""A command on River's tables alone, one with riverui's tables as well, and a dashboard that has
+been running since before the incident began."""
+
+
+class Problem(Struct, frozen=True):
+    """One open problem of a report."""
+
+    cause: str
+    words: str
+    """Everything that is said of it, with its culprit."""
+
+
+class Said(Struct, frozen=True):
+    """What one report said."""
+
+    problems: Sequence[Problem]
+    headline: str
+
+
+async def report(
+    driver: Driver, now: datetime, *, minutes: Iterable[Rollup] | None = None
+) -> HealthReport:
+    """Return the report at this time, which the database's clock shows. `minutes` are those that
+    the dashboard has in its memory; None if a command begins to read.
+    """
+    figures = FigureReader(driver, DashboardConfig())
+    collector = figures.collector
+    try:
+        await collector.tick()
+        for rollup in minutes or ():
+            if rollup.at >= collector.recent.first:
+                collector.recent.load(rollup)
+        while not collector.complete:
+            while await collector.fill():
+                pass
+            if collector.error:
+                break
+        return await health_report(driver, figures, usual=figures, marks=MARKS(driver), now=now)
+    finally:
+        await figures.close()
+
+
+def said(found: HealthReport) -> Said:
+    """Return the open problems of a report, each once."""
+    problems: dict[str, Problem] = {}
+    for section in found.sections:
+        for finding in (section, *section.checks):
+            if finding.result is Result.FAILED and finding.cause:
+                words = " ".join(
+                    (problems.get(finding.cause, Problem("", "")).words, _all(finding))
+                )
+                problems[finding.cause] = Problem(finding.cause, words.strip())
+    return Said(list(problems.values()), f"{found.level.value}: {found.headline}")
+
+
+def _all(finding: Finding) -> str:
+    name = finding.culprit.name if finding.culprit else ""
+    link = finding.link
+    linked = f"{link.name} {link.kind} {link.queue}" if link else ""
+    return " ".join(
+        (finding.title, finding.headline, finding.evidence, finding.detail, name, linked)
+    )
