@@ -16,7 +16,7 @@ from bench.incidents.background import Background, make
 from bench.incidents.case import Truth
 from bench.incidents.causes import BEFORE, CAUSES, ODDITIES
 from bench.incidents.figures import Minutes, earlier
-from bench.incidents.reports import READERS, Said, report, said
+from bench.incidents.reports import Said, report, said
 from bench.incidents.rows import CLOCK, Connection, Table, copy, past, set_clock, show_others, utc
 from bench.incidents.world import World
 from riverui.features.figures.domain import HOUR, TEN_MINUTES, Rollup, begin, fold
@@ -164,7 +164,10 @@ class _Case:
             job.id = number
         self._table = Table(connection, start, jobs)
         self._minutes = Minutes(jobs, start)
+        self._stored = 0
         self._at = 0.0
+        self._alone = connect(server.case_url(_ALONE), max_size=3)
+        self._ours = connect(server.case_url(_OURS), max_size=3)
         self._rng = Random(f"case {world.background.seed}")
 
     @contextlib.asynccontextmanager
@@ -189,6 +192,8 @@ class _Case:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._alone.close()
+        await self._ours.close()
 
     async def show(self, at: float) -> None:
         """Make the database what it is at this time."""
@@ -203,19 +208,15 @@ class _Case:
     async def report(self, reader: str) -> Said:
         """Return what a reader reports."""
         now = self._start + timedelta(seconds=self._at)
-        ahead = now - utc()
-        await set_clock(self._connection, ahead=ahead, behind=self._start - self._begun)
-        ours = reader == "ours"
-        driver = connect(self._server.case_url(_OURS if ours else _ALONE), max_size=3)
-        settled = self._minutes.settled(self._at)
-        try:
-            if ours:
-                async with driver.transaction() as transaction:
-                    await RollupStore(transaction).rollup_put([*settled, *_folded(settled)])
-            running = settled if reader == READERS[2] else None
-            return said(await report(driver, now, minutes=running))
-        finally:
-            await driver.close()
+        ours, settled = reader == "ours", self._minutes.settled(self._at)
+        await set_clock(self._connection, ahead=now - utc(), behind=self._start - self._begun)
+        driver = self._ours if ours else self._alone
+        if ours and (new := settled[self._stored :]):
+            async with driver.transaction() as transaction:
+                await RollupStore(transaction).rollup_put([*new, *_folded(settled)])
+            self._stored = len(settled)
+        running = settled if reader == "dashboard" else None
+        return said(await report(driver, now, minutes=running))
 
 
 def _background(name: str, seed: int) -> Background:
@@ -251,7 +252,7 @@ def _judged(name: str, seed: int, minutes: int, reader: str, truth: Truth, heard
             right = right or not names or any(each in problem.words for each in names)
             if names and not any(each in problem.words for each in names):
                 wrong.append(problem.cause)
-        elif problem.cause not in (*truth.also, *truth.causes):
+        elif problem.cause not in (*truth.also, *truth.causes, *(["late"] if truth.causes else [])):
             wrong.append(problem.cause)
     return Result(
         name=name,

@@ -54,22 +54,27 @@ def retry_storm(world: World) -> Truth | None:
     found = _queue(world)
     if found is None:
         return None
-    (queue, kind), rng = found, world.rng
-    minutes = rng.uniform(20, 70)
-    count = int(min(_tight(world, queue, kind, minutes) * minutes, _MOST_JOBS))
-    down = rng.uniform(8, 20) * MINUTE
+    (queue, kind), rng, background = found, world.rng, world.background
+    down, minutes = rng.uniform(30, 85), rng.uniform(20, 70)
+    count = kind.rate * background.share_of_day(0) * down
+    slots = max(1, round(background.load(queue) + count * kind.mean_run / MINUTE / minutes))
+    if count < 30 or slots <= background.load(queue) * 1.1:
+        return None
+    _resize(world, queue, slots)
     error = rng.choice(("503 Service Unavailable", "ConnectionRefusedError: connect", "EOF"))
-    world.fails[kind.name] = ((-down, 0.0), 0.97, error)
+    world.fails[kind.name] = ((-down * MINUTE, 0.0), 0.97, error)
+    # A partner that is down refuses at once.
+    world.runs[kind.name] = lambda start, usual: (
+        min(usual, 0.3) if -down * MINUTE <= start < 0 else usual
+    )
     world.back = lambda job, end: rng.random() * 20 if end < 0 and job.kind is kind else 0.0
-    for n in range(count):
-        at = -down * (1 - n / count)
-        world.added.append(Job(kind, at - 1, at - 1))
+    drained = count / _capacity(world, queue, kind)
     return Truth(
         causes=["retry_storm"],
         names=[kind.name, queue],
         also=["failures", "deploy", "limits", "flood", "falling_behind"],
         shown=lambda at: at > 1,
-        ends=minutes * 0.7,
+        ends=drained * 0.7,
     )
 
 
