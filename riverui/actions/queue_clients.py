@@ -42,12 +42,13 @@ class QueueClients:
 
     def slots(self, queue: str) -> QueueSlots | None:
         """Return what they report of their slots; None if there are none, or not all were read."""
-        if not self.rows or not self.complete:
+        rows = [row for row in self.rows if queue in row.queues]
+        if not rows or not self.complete:
             return None
         return QueueSlots(
-            clients=frozenset(row.id for row in self.rows),
-            most=sum(row.queues[queue][0] for row in self.rows),
-            taken=sum(row.queues[queue][1] for row in self.rows),
+            clients=frozenset(row.id for row in rows),
+            most=sum(row.queues[queue][0] for row in rows),
+            taken=sum(row.queues[queue][1] for row in rows),
         )
 
     def terms(self, queue: str) -> QueueTerms:
@@ -69,8 +70,8 @@ class QueueClients:
         return None
 
 
-async def queue_clients(executor: Executor, queue: str) -> QueueClients:
-    """Return the clients of a queue that send heartbeats; none without their table."""
+async def queue_clients(executor: Executor, queue: str | None = None) -> QueueClients:
+    """Return the clients of a queue, or of any, that send heartbeats; none without their table."""
     if SQL not in executor.capabilities:
         return QueueClients()
     if not await installed(executor):
@@ -78,7 +79,7 @@ async def queue_clients(executor: Executor, queue: str) -> QueueClients:
     rows = await ClientStore(executor).client_list(limit=_CLIENTS)
     live = [row for row in rows if not row.silent and not row.declared_dead_at]
     return QueueClients(
-        rows=[row for row in live if queue in row.queues],
+        rows=[row for row in live if queue is None or queue in row.queues],
         complete=len(rows) < _CLIENTS,
         stopped=frozenset(row.id for row in rows) - {row.id for row in live},
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from riverui.actions.verbs import QueueVerb
-from riverui.domain.queues import ALL_QUEUES, QueueRow
+from riverui.domain.queues import ALL_QUEUES, MAX_NOTE, NO_REASON, QueueRow, Reason
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver, Executor
 
@@ -22,12 +22,13 @@ PAUSE = QueueVerb(
     right="queues.pause",
     allows=_ALLOWS,
     fits=lambda queue: queue.served and queue.paused_at is None,
-    call=lambda executor, name: executor.queues.pause(name),
+    call=lambda executor, name, reason: executor.queues.pause(name, reason),
     done="paused",
     hint="Running jobs finish; no new ones start.",
     unchanged="already paused",
     unchanged_all="All queues were already paused",
     summary="Pauses a queue: running jobs finish, no new ones start.",
+    asks=True,
 )
 
 RESUME = QueueVerb(
@@ -39,7 +40,7 @@ RESUME = QueueVerb(
     right="queues.pause",
     allows=_ALLOWS,
     fits=lambda queue: queue.paused_at is not None,
-    call=lambda executor, name: executor.queues.resume(name),
+    call=lambda executor, name, reason: executor.queues.resume(name, reason.by),
     done="resumed",
     hint="",
     unchanged="not paused",
@@ -51,8 +52,21 @@ QUEUE_VERBS: Mapping[str, QueueVerb] = {verb.name: verb for verb in (PAUSE, RESU
 """Every verb on queues by its name."""
 
 
+def reason(by: str, note: str) -> Reason:
+    """Return who pauses a queue and why. Raise BadRequest if the note is too long to be kept."""
+    note = note.strip()
+    if len(note) > MAX_NOTE or "\0" in note:
+        raise BadRequest(f"The note has at most {MAX_NOTE} characters, none of them NUL.")
+    return Reason(by=by[:MAX_NOTE], note=note)
+
+
 async def apply(
-    driver: Driver, verb: QueueVerb, name: str, *, time_limit: timedelta | None = None
+    driver: Driver,
+    verb: QueueVerb,
+    name: str,
+    reason: Reason = NO_REASON,
+    *,
+    time_limit: timedelta | None = None,
 ) -> Sequence[str]:
     """Apply a verb to a queue, `*` for every queue; return the names that changed.
 
@@ -65,15 +79,19 @@ async def apply(
                 "To River's clients “*” means every queue, so a queue of that name cannot be"
                 f" {verb.done} on its own. Nothing was changed."
             )
-        return await verb.call(transaction, name)
+        return await verb.call(transaction, name, reason)
 
 
 async def apply_all(
-    driver: Driver, verb: QueueVerb, *, time_limit: timedelta | None = None
+    driver: Driver,
+    verb: QueueVerb,
+    reason: Reason = NO_REASON,
+    *,
+    time_limit: timedelta | None = None,
 ) -> Sequence[str]:
     """Apply a verb to every queue; return the names that changed."""
     async with driver.transaction(timeout=time_limit) as transaction:
-        return await verb.call(transaction, ALL_QUEUES)
+        return await verb.call(transaction, ALL_QUEUES, reason)
 
 
 async def get(executor: Executor, name: str) -> QueueRow:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from riverui.domain.jobs import JobState
-from riverui.domain.queues import QueueRow
+from riverui.domain.queues import QueueRow, Reason
 from riverui.errors import BadRequest
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -168,7 +168,7 @@ class QueueVerb(Struct, frozen=True, kw_only=True, eq=False):
     """What its right lets a person do: "pause and resume queues"."""
     fits: Callable[[QueueRow], bool]
     """Whether it changes such a queue."""
-    call: Callable[[Executor, str], Awaitable[Sequence[str]]]
+    call: Callable[[Executor, str, Reason], Awaitable[Sequence[str]]]
     """Do it to the queue with that name, `*` for every queue; return the names that changed."""
     done: str
     """Its past participle: "paused"."""
@@ -182,3 +182,5 @@ class QueueVerb(Struct, frozen=True, kw_only=True, eq=False):
     """What the API's reference says of it."""
     tone: str = ""
     """`primary` for the most prominent button."""
+    asks: bool = False
+    """Whether its button opens a form with a note."""

@@ -8,13 +8,36 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from riverui.domain.jobs import JsonText
-from riverui.domain.json import ODD_VALUE
+from riverui.domain.json import ODD_VALUE, read_object
 
 ALL_QUEUES = "*"
 """The name by which River's clients pause and resume every queue."""
+
+PAUSE_KEY = "riverui:pause"
+"""The key in a queue's metadata of its last `QueuePause`."""
+MAX_NOTE = 200
+"""Longest note of a pause, in characters: it stands in one line of the list of queues."""
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Who pauses or resumes a queue, and why it is paused; both may be empty."""
+
+    by: str = ""
+    note: str = ""
+
+
+NO_REASON = Reason()
+
+
+class QueuePause(Reason, frozen=True, kw_only=True):
+    """The last pause of a queue that has a reason, as the queue's metadata keeps it."""
+
+    at: datetime
+    resumed_at: datetime | None = None
+    resumed_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +61,21 @@ class QueueRow:
     def pausable(self) -> bool:
         """Whether it can be paused alone: clients have registered it, and its name is not `*`."""
         return self.served and self.name != ALL_QUEUES
+
+    @property
+    def last_pause(self) -> QueuePause | None:
+        """Its last pause that has a reason, also after it was resumed; None if it has none."""
+        found = read_object(self.metadata.text) if PAUSE_KEY in self.metadata.text else {}
+        try:
+            return convert(found.get(PAUSE_KEY), QueuePause)
+        except ValidationError:
+            return None
+
+    @property
+    def reason(self) -> Reason:
+        """Who paused it, and why; both are empty if it is not paused or that is unknown."""
+        last = self.last_pause if self.paused_at else None
+        return last if last is not None and last.at == self.paused_at else Reason()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

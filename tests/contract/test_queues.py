@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from riverui.domain.jobs import JobState
+from riverui.domain.queues import NO_REASON, Reason
 from riverui.errors import NotFound
 from riverui.storage.interface import LISTENING, Driver
 from riverui.storage.interface.params import Count, CountKind
@@ -75,6 +76,33 @@ async def test_pausing_and_resuming_tell_what_changed(driver: Driver) -> None:
         with pytest.raises(NotFound):
             async with driver.transaction() as transaction:
                 await getattr(transaction.queues, act)("absent")
+
+
+async def test_a_pause_keeps_who_and_why(driver: Driver) -> None:
+    async with driver.transaction() as transaction:
+        queues = transaction.queues
+        await queues.upsert("q", now=NOW)
+        await queues.set_metadata_key("q", "mine", "1")
+        await queues.pause("q", Reason(by="ops", note="vendor down"))
+        row = await queues.row_get("q")
+        assert row is not None
+        assert (row.reason.by, row.reason.note) == ("ops", "vendor down")
+        await queues.resume("q", "dev")
+        row = await queues.row_get("q")
+        assert row is not None
+        assert (row.reason, json.loads(row.metadata.text)["mine"]) == (NO_REASON, 1)
+        assert row.last_pause is not None
+        assert (row.last_pause.resumed_by, row.last_pause.note) == ("dev", "vendor down")
+        assert row.last_pause.resumed_at is not None
+    async with driver.transaction() as transaction:
+        await transaction.queues.pause("q")
+        row = await transaction.queues.row_get("q")
+        assert row is not None
+        assert row.reason == NO_REASON, "the note is an older pause's"
+        for odd in ("7", "null", '{"at": "never"}'):
+            row = await transaction.queues.set_metadata_key("q", "riverui:pause", odd)
+            assert row.last_pause is None
+            await transaction.queues.resume("q", "dev")
 
 
 async def test_metadata_limits_and_touch(driver: Driver) -> None:

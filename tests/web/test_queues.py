@@ -45,10 +45,11 @@ NAMES = (
     'q"',
     "+",
 )
+EVIL = "<b>"
 
 
 def lines(page: Element) -> list[str]:
-    return [row.one("td", class_="c-main").text for row in page.all("tr", class_="queue")]
+    return [row.all("a", class_="mono")[0].text for row in page.all("tr", class_="queue")]
 
 
 def notice(page: Element) -> str:
@@ -69,7 +70,8 @@ async def test_the_list(client: AsyncClient, make: Make, htmx: Htmx) -> None:
     await make.job(queue="unserved", scheduled_at=datetime.now(UTC) - timedelta(hours=1))
     await make.job("running", queue="a")
     page = await get(client, "/queues")
-    assert lines(page) == ["a", "b", "unserved"]
+    assert lines(page) == ["unserved", "b", "a"]
+    assert lines(await get(client, "/queues?order=name")) == ["a", "b", "unserved"]
     row = page.all("tr", class_="queue")[1]
     assert "paused" in row.text
     link = next(link for link in row.all("a") if link.text == "3")
@@ -162,7 +164,13 @@ async def test_pause_and_resume_all(client: AsyncClient, make: Make) -> None:
     await client.post("/queues/pause", data={"name": "c"})
     await get(client, "/queues")
     menu = (await get(client, "/queues")).one(id="menu-more")
-    await client.post("/queues/pause", data=dict(menu.one("form", action="/queues/pause").fields()))
+    asked = await client.post(
+        "/queues/pause", data=dict(menu.one("form", action="/queues/pause").fields())
+    )
+    assert await paused(make) == {"c"}
+    await client.post(
+        "/queues/pause", data=dict(parse(asked.text).one("form", class_="ask").fields())
+    )
     told = notice(await get(client, "/queues"))
     assert "2 queues paused" in told
     assert "a, b" in told
@@ -171,6 +179,57 @@ async def test_pause_and_resume_all(client: AsyncClient, make: Make) -> None:
     assert "3 queues resumed" in notice(await get(client, "/queues"))
     await client.post("/queues/resume", data={"all": "1"})
     assert "No queue was paused" in notice(await get(client, "/queues"))
+
+
+async def test_a_pause_has_a_note_and_can_be_undone(make: Make, driver: Driver) -> None:
+    await make.queue("a", metadata={"concurrency": {"global_limit": 2}})
+    await make.queue("b", paused_at=datetime.now(UTC))
+    async with browser(
+        create_app(driver, authenticate=lambda connection: Access(user="ops", rights=EVERYTHING))
+    ) as client:
+        (button,) = (await get(client, "/queues/a")).all("form", action="/queues/pause")
+        asked = await client.post("/queues/pause", data=dict(button.fields()))
+        form = dict(parse(asked.text).one("form", class_="ask").fields())
+        await client.post("/queues/pause", data={**form, "note": f" vendor {EVIL} "})
+        shown = await get(client, "/queues/a")
+        assert f"by ops: “vendor {EVIL}”" in shown.one(id="queue").text
+        assert f"by ops: “vendor {EVIL}”" in (await get(client, "/queues")).text
+        undo = shown.one("form", class_="notice-undo")
+        assert undo.attributes["action"] == "/queues/resume"
+        await client.post("/queues/resume", data=dict(undo.fields()))
+        assert await paused(make) == {"b"}
+        (row,) = await make.rows("select metadata from river_queue where name = 'a'")
+        kept = row["metadata"]["riverui:pause"]
+        assert row["metadata"]["concurrency"] == {"global_limit": 2}
+        assert (kept["by"], kept["note"], kept["resumed_by"]) == ("ops", f"vendor {EVIL}", "ops")
+        async with driver.transaction() as transaction:
+            await transaction.queues.pause("a")
+        assert "vendor" not in (await get(client, "/queues")).text, "a later pause has no note"
+        tooled = await client.put("/api/queues/*/resume")
+        assert tooled.status_code == 200
+        await client.put("/api/queues/b/pause", json={"note": "by a tool"})
+        assert "by ops: “by a tool”" in (await get(client, "/queues")).text
+        for bad in ({"note": "x" * 201}, {"note": 7}, {"note": "\0"}):
+            assert (await client.put("/api/queues/a/pause", json=bad)).status_code == 400
+        long = await client.post("/queues/pause", data={"name": "a", "note": "x" * 201})
+        assert long.status_code == 400
+        assert await paused(make) == {"b"}
+
+
+async def test_pausing_many_can_be_undone_if_a_notice_holds_their_names(
+    client: AsyncClient, make: Make
+) -> None:
+    for n in range(20):
+        await make.queue(f"q{n}")
+    await client.post("/queues/pause", data={"name": "q0"})
+    await client.post("/queues/pause", data={"all": "1"})
+    undo = (await get(client, "/queues")).one("form", class_="notice-undo")
+    await client.post("/queues/resume", data={"name": [v for n, v in undo.fields() if n == "name"]})
+    assert await paused(make) == {"q0"}
+    for n in range(20):
+        await make.queue(f"long-{n}-{'x' * 100}")
+    await client.post("/queues/pause", data={"all": "1"})
+    assert not (await get(client, "/queues")).all("form", class_="notice-undo")
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
@@ -205,7 +264,7 @@ async def test_what_cannot_be_paused(
 async def test_buttons_need_the_right(client: AsyncClient, reader: AsyncClient, make: Make) -> None:
     await make.queue("a")
     await make.queue("b", paused_at=datetime.now(UTC))
-    for seen_by, columns, verbs in ((client, 12, {"pause", "resume"}), (reader, 11, set())):
+    for seen_by, columns, verbs in ((client, 8, {"pause", "resume"}), (reader, 7, set())):
         page = await get(seen_by, "/queues")
         assert len(page.one("table").all("th")) == columns
         assert {len(row.all("td")) for row in page.all("tr", class_="queue")} == {columns}
@@ -232,16 +291,16 @@ async def test_waits_and_forecasts(app: Starlette, client: AsyncClient, make: Ma
         queues={"mail": emptying, "paused": emptying, "deep": deep},
     )
     page = await get(client, "/queues")
-    rows = {row.one("td", class_="c-main").text: row for row in page.all("tr", class_="queue")}
+    rows = dict(zip(lines(page), page.all("tr", class_="queue"), strict=True))
     told = {
-        name: [row.one("td", class_=css).text for css in ("c-empty", "c-spark")]
+        name: [row.one("td", class_=css).text for css in ("s-available", "c-spark")]
         for name, row in rows.items()
     }
     assert told == {
-        "deep": ["–", "–"],
-        "mail": ["≈ 20 m", "3.0 s"],
-        "paused": ["–", "3.0 s"],
-        "quiet": ["–", "–"],
+        "deep": ["3", "–"],
+        "mail": ["40 empty in ≈ 20 m", "3.0 s"],
+        "paused": ["40", "3.0 s"],
+        "quiet": ["0", "–"],
     }
     assert len(rows["mail"].all("svg", class_="spark")) == 1
     shown = (await get(client, "/queues/mail")).one(id="queue")
@@ -274,7 +333,7 @@ async def test_without_figures_queues_are_as_ever(driver: Driver, make: Make) ->
     for app in (off, blind):
         async with browser(app) as client:
             page = await get(client, "/queues")
-            assert len(page.one("table").all("th")) == 10
+            assert len(page.one("table").all("th")) == 7
             shown = (await get(client, "/queues/mail")).one(id="queue")
             assert not shown.all("figure")
             assert not shown.all("nav", class_="windows")
@@ -297,3 +356,33 @@ async def test_pages_do_not_wait_for_figures(
     done = await make.job("completed", queue="mail")
     for path in ("/queues", "/queues/mail", f"/jobs/{done}"):
         assert (await asyncio.wait_for(client.get(path), 5)).status_code == 200
+
+
+async def test_a_queue_that_waits_longer_than_usual_comes_first(
+    app: Starlette, client: AsyncClient, make: Make
+) -> None:
+    now = datetime.now(UTC)
+    for name, minutes in (("early", 0), ("late", 31), ("slow", 31)):
+        await make.queue(name)
+        await make.job("available", queue=name, scheduled_at=now - timedelta(minutes=minutes))
+    # Since it began, the late queue's waits are long as well: they do not become usual.
+    waits = {"late": lambda n: 2 if n < 28 else 1_800, "slow": lambda n: 1_200}
+    app.state.dashboard.figures = MadeFigures(
+        make=lambda window, queue, kind: figures(window, lambda n: tally(3)),
+        queues={
+            name: [
+                QueueMinute(ended=9, inserted=9, wait=timedelta(seconds=wait(n))) for n in range(60)
+            ]
+            for name, wait in waits.items()
+        },
+    )
+    page = await get(client, "/queues")
+    assert lines(page) == ["late", "early", "slow"]
+    assert [row.attributes["class"] for row in page.all("tr", class_="queue")] == [
+        "queue overdue",
+        "queue",
+        "queue",
+    ]
+    assert "Queue late has waited for 31 m 0 s, usually 2.0 s." in page.one(class_="summary").text
+    begins = [line.attributes["d"].split("L")[0] for line in page.all("path", class_="chart-line")]
+    assert begins[0] != begins[1], "each line alone would begin at the same height"

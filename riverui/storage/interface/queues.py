@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
+from riverui.domain.queues import NO_REASON, QueueCountRow, QueueListRow, QueueRow, Reason
 from riverui.storage.interface.params import (
     Count,
 )
@@ -54,15 +54,15 @@ class Queues(Protocol):
         """Return one queue's row with its counts; None without a row."""
         ...
 
-    async def pause(self, name: str) -> Sequence[str]:
+    async def pause(self, name: str, reason: Reason = NO_REASON) -> Sequence[str]:
         """Do River's QueuePause, `*` for every queue; return the queues it changed. NotFound
-        without a row.
+        without a row. A reason that is not empty is kept as their `last_pause`.
         """
         ...
 
-    async def resume(self, name: str) -> Sequence[str]:
+    async def resume(self, name: str, by: str = "") -> Sequence[str]:
         """Do River's QueueResume, `*` for every queue; return the queues it changed. NotFound
-        without a row.
+        without a row. Their `last_pause`, if they have one, says when and by whom.
         """
         ...
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from riverui.domain.jobs import JsonText
 from riverui.domain.json import read_json, read_object
-from riverui.domain.queues import ALL_QUEUES, QueueRow
+from riverui.domain.queues import ALL_QUEUES, NO_REASON, PAUSE_KEY, QueueRow, Reason
 from riverui.errors import NotFound
 from riverui.storage.memory.statements import Statements, statement
 from riverui.storage.memory.values import checked_json, checked_text, written
@@ -66,18 +66,19 @@ class Queues(Statements):
         return expired
 
     @statement
-    def queue_pause(self, name: str) -> Sequence[str]:
+    def queue_pause(self, name: str, reason: Reason = NO_REASON) -> Sequence[str]:
         """Pause the queue, `*` for every queue; return those that changed. NotFound without a
         row.
         """
-        return self._set_paused(name, "pause")
+        why = {"by": reason.by, "note": reason.note}
+        return self._set_paused(name, "pause", why if any(why.values()) else None)
 
     @statement
-    def queue_resume(self, name: str) -> Sequence[str]:
+    def queue_resume(self, name: str, by: str = "") -> Sequence[str]:
         """Resume the queue, `*` for every queue; return those that changed. NotFound without a
         row.
         """
-        return self._set_paused(name, "resume")
+        return self._set_paused(name, "resume", {"resumed_by": by})
 
     @statement
     def queue_update(self, name: str, *, metadata: str) -> QueueRow:
@@ -137,16 +138,21 @@ class Queues(Statements):
         self._changes.put(self._tables.queues, row.name, row)
         return row
 
-    def _set_paused(self, name: str, action: str) -> Sequence[str]:
+    def _set_paused(self, name: str, action: str, why: dict[str, str] | None) -> Sequence[str]:
         now = self._clock()
         chosen = self._queues() if name == ALL_QUEUES else [self._known(name)]
         changed = [row for row in chosen if (row.paused_at is None) == (action == "pause")]
         for row in changed:
+            metadata = read_object(row.metadata.text)
+            if action == "pause" and why is not None:
+                metadata[PAUSE_KEY] = {**why, "at": now.isoformat()}
+            elif action == "resume" and isinstance(kept := metadata.get(PAUSE_KEY), dict):
+                metadata[PAUSE_KEY] = {**kept, **(why or {}), "resumed_at": now.isoformat()}
             self._put_queue(
                 QueueRow(
                     name=row.name,
                     created_at=row.created_at,
-                    metadata=row.metadata,
+                    metadata=_json(written(metadata)),
                     paused_at=now if action == "pause" else None,
                     updated_at=now,
                 )

@@ -66,5 +66,6 @@ def slot_bar(taken: int, most: int, label: str = "slots taken") -> Markup:
     words = f"{taken:,} of {most:,} {label}"
     return trusted(
         f'<svg class="slots" viewBox="0 0 {left:.0f} {_SLOT:.0f}" width="{left:.0f}"'
-        f' height="{_SLOT:.0f}" role="img" aria-label="{words}">{drawn}</svg>'
+        f' height="{_SLOT:.0f}" preserveAspectRatio="none" role="img" aria-label="{words}">'
+        f"{drawn}</svg>"
     )

@@ -13,7 +13,7 @@ from riverui.actions.verbs import QueueVerb
 from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.web.view.chart_axes import Unit
-from riverui.web.view.charts import stacked_bar
+from riverui.web.view.charts import slot_bar
 from riverui.web.view.format import about, count, duration, escaped, plain
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.tables import Column, Table
@@ -41,6 +41,18 @@ class QueueLine(Struct, frozen=True, kw_only=True):
     """Its activity in the last hour, by minute; the newest is not over."""
     empty_in: timedelta | None = None
     """Estimated time until no job waits; None if unknown."""
+    slots: int | None = None
+    """Jobs that its clients work at once; None if unknown."""
+    waited: timedelta = timedelta(0)
+    """How long its oldest available job has waited."""
+    usual: timedelta | None = None
+    """How long jobs waited (p95) before that job did; None if unknown."""
+    late: bool = False
+    """Whether that is longer than usual."""
+    silent: bool = False
+    """Whether its clients have not reported it when they should have."""
+    rank: int = 0
+    """How bad it is; the worst is 0."""
 
     def counted(self, state: JobState) -> int:
         """Return the number of its jobs in one of the states `COUNTED`."""
@@ -57,11 +69,11 @@ def queue_table(
     """Return the table of these queues.
 
     Counts at or above `cap` are shown as "1,000+". With `actions` each row has a button that
-    returns to `next_url`; with `figures` the table shows how long jobs waited, and when the queue
-    will be empty.
+    returns to `next_url`; with `figures` the table shows how long jobs waited.
     """
-    columns = [_NAME, _STATUS, *(_count(state, cap) for state in COUNTED), _MIX, _OLDEST]
-    columns += [_EMPTY, _WAIT, _SEEN] if figures else [_SEEN]
+    columns = [_NAME, *(_count(state, cap) for state in COUNTED), _OLDEST]
+    if figures:
+        columns.append(_WAIT)
     if actions:
         columns.append(_action(next_url))
     return Table(
@@ -74,68 +86,56 @@ def queue_table(
 
 def _attributes(lines: Lines, context: PageContext) -> list[str]:
     return [
-        f'id="queue-{quote(line.row.queue.name)}"'
-        f' class="queue{" paused" if line.row.queue.paused_at else ""}"'
+        f'id="queue-{quote(line.row.queue.name)}" class="queue{" overdue" if line.late else ""}"'
         for line in lines
     ]
 
 
 def _names(lines: Lines, context: PageContext) -> list[str]:
+    status = context.macros(_MACROS).status
     return [
         f'<a class="mono" href="{html.escape(line.url)}"'
         f' title="{html.escape(plain(line.row.queue.name))}" data-open>'
-        f"<bdi>{escaped(line.row.queue.name)}</bdi></a>"
+        f"<bdi>{escaped(line.row.queue.name)}</bdi></a>{status(line.row.queue, line.silent)}"
         for line in lines
     ]
 
 
-def _statuses(lines: Lines, context: PageContext) -> list[str]:
-    status = context.macros(_MACROS).status
-    return [status(line.row.queue) for line in lines]
-
-
-def _mixes(lines: Lines, context: PageContext) -> list[str]:
-    parts = [[(state, line.counted(state)) for state in COUNTED] for line in lines]
-    largest = max((sum(value for _, value in part) for part in parts), default=1)
-    return [stacked_bar(part, largest) for part in parts]
-
-
 def _oldest(lines: Lines, context: PageContext) -> list[str]:
     since = context.times.since_html
-    return [since(at) if (at := line.row.oldest_waiting_at) else _NONE for line in lines]
+    return [
+        f"{since(line.row.oldest_waiting_at)}{_usually(line)}"
+        if line.row.oldest_waiting_at
+        else _NONE
+        for line in lines
+    ]
 
 
-def _empties(lines: Lines, context: PageContext) -> list[str]:
-    return [_NONE if line.empty_in is None else html.escape(about(line.empty_in)) for line in lines]
+def _usually(line: QueueLine) -> str:
+    if not line.late or line.usual is None:
+        return ""
+    return f' <span class="beside">usually {duration(line.usual)}</span>'
 
 
 def _waits(lines: Lines, context: PageContext) -> list[str]:
-    return [_wait(line) for line in lines]
+    rows = [
+        [minute.wait.total_seconds() if minute and minute.wait else None for minute in line.minutes]
+        for line in lines
+    ]
+    known = [wait for row in rows for wait in row if wait is not None]
+    return [_wait(row, known) for row in rows]
 
 
-def _wait(line: QueueLine) -> str:
-    waits = [minute.wait if minute else None for minute in line.minutes]
+def _wait(waits: Sequence[float | None], scale: Sequence[float]) -> str:
     newest = next((wait for wait in reversed(waits) if wait is not None), None)
     if newest is None:
         return _NONE
-    spark = sparkline(
-        [None if wait is None else wait.total_seconds() for wait in waits],
-        label="Minute by minute in the last hour",
-        unit=Unit.SECONDS,
-    )
-    return f'<span class="spark-cell">{spark}{duration(newest)}</span>'
-
-
-def _seen(lines: Lines, context: PageContext) -> list[str]:
-    ago = context.times.ago_html
-    return [ago(at) if (at := line.row.queue.updated_at) else _NONE for line in lines]
+    label = "Minute by minute in the last hour"
+    spark = sparkline(waits, label=label, unit=Unit.SECONDS, scale=scale)
+    return f'<span class="spark-cell">{spark}{duration(timedelta(seconds=newest))}</span>'
 
 
 _NAME: Column[QueueLine] = Column(name="name", css="c-main", header="Queue", cells=_names)
-_STATUS: Column[QueueLine] = Column(name="status", css="c-status", header="Status", cells=_statuses)
-_MIX: Column[QueueLine] = Column(
-    name="mix", css="c-mix", header='<span class="hidden">Share of states</span>', cells=_mixes
-)
 _OLDEST: Column[QueueLine] = Column(
     name="oldest",
     css="c-when",
@@ -143,29 +143,13 @@ _OLDEST: Column[QueueLine] = Column(
     narrow_label="oldest waiting",
     cells=_oldest,
 )
-_EMPTY: Column[QueueLine] = Column(
-    name="empty",
-    css="c-when c-empty",
-    header="Empty in",
-    hint="At the rate of the last 15 minutes, if that is steady",
-    narrow_label="empty in",
-    cells=_empties,
-)
 _WAIT: Column[QueueLine] = Column(
     name="wait",
     css="c-spark",
     header="Wait p95",
-    hint="95 % of jobs that ended in the newest minute had waited no longer; the last hour",
+    hint="95 % of jobs that ended in the newest minute had waited no longer; lines: the last hour",
     narrow_label="wait p95",
     cells=_waits,
-)
-_SEEN: Column[QueueLine] = Column(
-    name="seen",
-    css="c-when c-seen",
-    header="Last seen",
-    hint="Clients report the queues they serve about every ten minutes",
-    narrow_label="seen",
-    cells=_seen,
 )
 
 
@@ -174,9 +158,13 @@ def _count(state: JobState, cap: int) -> Column[QueueLine]:
 
     def numbers(lines: Lines, context: PageContext) -> list[str]:
         return [
-            f'<a href="{html.escape(line.jobs_urls[state])}">{count(value, cap)}</a>'
-            if (value := line.counted(state))
-            else _ZERO
+            (_slots(line) if state is JobState.RUNNING else "")
+            + (
+                f'<a href="{html.escape(line.jobs_urls[state])}">{count(value, cap)}</a>'
+                if (value := line.counted(state))
+                else _ZERO
+            )
+            + (_empty_in(line) if state is JobState.AVAILABLE else "")
             for line in lines
         ]
 
@@ -187,6 +175,20 @@ def _count(state: JobState, cap: int) -> Column[QueueLine]:
         narrow_label=state.value,
         cells=numbers,
     )
+
+
+def _empty_in(line: QueueLine) -> str:
+    if line.empty_in is None:
+        return ""
+    return f' <span class="beside">empty in {html.escape(about(line.empty_in))}</span>'
+
+
+def _slots(line: QueueLine) -> str:
+    """Return the bar of its slots; empty if unknown, as with clients that do not report them."""
+    if line.slots is None or line.row.running > line.slots:
+        return ""
+    words = f"{line.row.running:,} of {line.slots:,} slots in use"
+    return f'<span title="{words}">{slot_bar(line.row.running, line.slots, "slots in use")}</span>'
 
 
 def _action(next_url: str) -> Column[QueueLine]:

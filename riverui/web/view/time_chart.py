@@ -80,13 +80,20 @@ def time_chart(chart: TimeChart) -> Markup:
 
 
 def sparkline(
-    values: Sequence[float | None], *, label: str, unit: Unit, css: str = "series-1"
+    values: Sequence[float | None],
+    *,
+    label: str,
+    unit: Unit,
+    css: str = "series-1",
+    scale: Sequence[float] = (),
 ) -> Markup:
-    """Return a line as small as a word, described by `label`; empty without any values."""
+    """Return a line as small as a word, described by `label`; empty without any values. Lines that
+    are compared share a `scale`, the values of all of them.
+    """
     found = [value for value in values if value is not None]
     if not found:
         return Markup("")
-    axis = value_axis(found, unit, logarithmic=unit is Unit.SECONDS)
+    axis = value_axis(scale or found, unit, logarithmic=unit is Unit.SECONDS)
     width = len(values) * _WIDE
     dots = _dots(values, axis)
     return trusted(

@@ -13,7 +13,7 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from tests.factory import job
+from tests.factory import job, queue
 from tests.web.html import Element, parse
 
 Connection = AsyncConnection[DictRow]
@@ -251,3 +251,21 @@ async def test_what_somebody_else_wrote_there_breaks_nothing(
     (card,) = cards(await get(client))
     assert "<script>" in card.text
     assert "2 of 3" in card.text
+
+
+@pytest.mark.usefixtures("own_tables")
+async def test_slots_of_queues_are_drawn_where_they_are_known(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    for name, jobs in (("mail", 1), ("go", 1), ("both", 2)):
+        await queue(connection, name)
+        for _ in range(jobs):
+            await job(connection, "running", queue=name)
+    await client_row(connection, "alive", queues='{"mail": [5, 1], "both": [1, 1]}')
+    await client_row(connection, "silent", 9, queues='{"mail": [9, 0]}')
+    page = parse((await client.get("/queues?order=name")).text)
+    bars = [
+        [bar.attributes["aria-label"] for bar in row.all("svg", class_="slots")]
+        for row in page.all("tr", class_="queue")
+    ]
+    assert bars == [[], [], ["1 of 5 slots in use"]], "more run in “both” than its client can"

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
-from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
+from riverui.domain.queues import (
+    NO_REASON,
+    PAUSE_KEY,
+    QueueCountRow,
+    QueueListRow,
+    QueueRow,
+    Reason,
+)
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.interface.sql_blocks import Fragment, Rows, word
@@ -95,22 +102,23 @@ class PostgresQueues(QueueUpkeep):
         found = [job_list_row(row) for row in rows.records()[:limit]]
         return [row for row in found if row is not None]
 
-    async def pause(self, name: str) -> Sequence[str]:
+    async def pause(self, name: str, reason: Reason = NO_REASON) -> Sequence[str]:
         """Pause the queue, with `*` every queue, as River's QueuePause does, and return the names
         of the queues that changed; raise NotFound if the queue has no row.
         """
-        return await self._set_paused("queue_pause", "pause", name)
+        why = {"by": reason.by, "note": reason.note}
+        return await self._set_paused("pause", name, json.dumps(why) if any(why.values()) else None)
 
     async def row_get(self, name: str) -> QueueRow | None:
         """Return the `river_queue` row alone, None if there is none."""
         row = await self._sql.row("queue_row_get", {"name": name}) if is_storable(name) else None
         return None if row is None else queue_row(row)
 
-    async def resume(self, name: str) -> Sequence[str]:
+    async def resume(self, name: str, by: str = "") -> Sequence[str]:
         """Resume the queue, with `*` every queue, as River's QueueResume does, and return the names
         of the queues that changed; raise NotFound if the queue has no row.
         """
-        return await self._set_paused("queue_resume", "resume", name)
+        return await self._set_paused("resume", name, json.dumps({"resumed_by": by}))
 
     async def row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Return the rows of those of the queues that have one, in any order."""
@@ -168,8 +176,11 @@ class PostgresQueues(QueueUpkeep):
             raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
-    async def _set_paused(self, block: str, action: str, name: str) -> Sequence[str]:
-        rows = await self._sql.rows(block, {"name": name}) if is_storable(name) else Rows()
+    async def _set_paused(self, action: str, name: str, why: str | None) -> Sequence[str]:
+        values = {"name": name, "key": PAUSE_KEY, "why": why}
+        rows = Rows()
+        if is_storable(name):
+            rows = await self._sql.rows(f"queue_{action}", values)
         if not rows and name != "*":
             raise NotFound(f"Queue not found: {name}.")
         # River notifies even if nothing changed.

@@ -114,7 +114,11 @@ with chosen as materialized (
 ),
 changed as (
   update /* schema */river_queue q
-  set paused_at = now(), updated_at = now()
+  set paused_at = now(), updated_at = now(), metadata = case
+      when :why::text is null then q.metadata
+      else case jsonb_typeof(q.metadata) when 'object' then q.metadata else '{}' end
+        || jsonb_build_object(:key::text, :why::text::jsonb || jsonb_build_object('at', now()))
+    end
   from chosen c
   where q.name = c.name and q.paused_at is null
   returning q.name
@@ -131,7 +135,13 @@ with chosen as materialized (
 ),
 changed as (
   update /* schema */river_queue q
-  set paused_at = null, updated_at = now()
+  set paused_at = null, updated_at = now(), metadata = case
+      when jsonb_typeof(q.metadata -> :key::text) = 'object' then jsonb_set(
+        q.metadata, array[:key::text],
+        (q.metadata -> :key::text) || :why::text::jsonb || jsonb_build_object('resumed_at', now())
+      )
+      else q.metadata
+    end
   from chosen c
   where q.name = c.name and q.paused_at is not null
   returning q.name

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from riverui.actions import queues as actions
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.json import read_object
-from riverui.domain.queues import QueueCountRow
+from riverui.domain.queues import MAX_NOTE, QueueCountRow
 from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
 from riverui.features.concurrency.domain import METADATA_KEY, ConcurrencyConfig
 from riverui.features.rate_limits import verbs as rates
@@ -137,6 +137,23 @@ class QueueUpdate(Body, frozen=True, kw_only=True):
         return cls(concurrency=Concurrency(global_limit=10, local_limit=5, partition=partition))
 
 
+class QueuePauseBody(Body, frozen=True, kw_only=True):
+    """Why a queue is paused (riverui); the body may be left out."""
+
+    note: Annotated[
+        str, Meta(description="Shown at the queue, with the user.", max_length=MAX_NOTE)
+    ] = ""
+
+    refusals: ClassVar[Mapping[str, Refusal]] = {
+        "note": f"`note` must be a text of at most {MAX_NOTE} characters."
+    }
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a note."""
+        return cls(note="vendor down")
+
+
 async def index(request: Request) -> Response:
     """Answer queues that clients have registered, by name."""
     board, most = dashboard(request), requests.limit(request, _LIMIT)
@@ -159,10 +176,12 @@ async def show(request: Request) -> Response:
 
 async def act(verb: QueueVerb, request: Request) -> Response:
     """Do a verb to a queue, `*` for every queue."""
-    board, name = dashboard(request), request.path_params["name"]
-    await requests.payload(request)
-    changed = await actions.apply(board.driver, verb, name, time_limit=board.config.action_timeout)
-    log.info("queue %r %s by %r: %d changed", name, verb.done, access(request).user, len(changed))
+    board, name, user = dashboard(request), request.path_params["name"], access(request).user
+    posted = await requests.payload(request)
+    note = requests.convert(posted, QueuePauseBody).note if verb.asks else ""
+    reason, limit = actions.reason(user, note), board.config.action_timeout
+    changed = await actions.apply(board.driver, verb, name, reason, time_limit=limit)
+    log.info("queue %r %s by %r: %d changed", name, verb.done, user, len(changed))
     return serializers.reply(Status())
 
 
@@ -269,6 +288,7 @@ ENDPOINTS = (
                 summary=verb.summary,
                 answer=Status,
                 parameters=(_NAME_OR_ALL,),
+                body=(QueuePauseBody,) if verb.asks else (),
                 fails=(404, 413),
             ),
         )
