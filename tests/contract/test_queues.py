@@ -126,6 +126,14 @@ async def test_metadata_limits_and_touch(driver: Driver) -> None:
             await transaction.queues.touch("absent")
 
 
+async def test_counts_of_states_go_as_far_as_asked(driver: Driver) -> None:
+    await insert(driver, *[job(queue="deep") for _ in range(3)], job(queue="other"))
+    deep, empty = ("deep", JobState.AVAILABLE), ("deep", JobState.SCHEDULED)
+    async with driver.autocommit() as executor:
+        assert await executor.queues.state_count([empty, deep], cap=9) == {deep: 3, empty: 0}
+        assert await executor.queues.state_count([deep], cap=2) == {deep: 2}
+
+
 async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
     await insert(
         driver,

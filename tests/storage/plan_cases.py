@@ -261,6 +261,13 @@ def _others() -> dict[str, Case]:
             7600,
         ),
         "queues": (lambda executor: executor.queues.list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
+        "queues' counts": (
+            lambda executor: executor.queues.state_count(
+                [(f"queue_{n}", JobState.AVAILABLE) for n in range(3)], cap=5_000
+            ),
+            {FETCHING},
+            15_000,
+        ),
         "queue": (
             lambda executor: executor.queues.get("queue_1", cap=1000),
             {FETCHING},

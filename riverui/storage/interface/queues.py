@@ -26,6 +26,12 @@ class Queues(Protocol):
         """
         ...
 
+    async def state_count(
+        self, pairs: Sequence[tuple[str, JobState]], *, cap: int
+    ) -> Mapping[tuple[str, JobState], int]:
+        """Count the jobs of queues in states, exact up to `cap`."""
+        ...
+
     async def kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:

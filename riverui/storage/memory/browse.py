@@ -148,6 +148,14 @@ class Browse(Queues):
         return [_listed(name, self._queue(name), self._jobs_of(name), cap) for name in names]
 
     @statement
+    def queue_state_count(
+        self, pairs: Sequence[tuple[str, JobState]], *, cap: int
+    ) -> Mapping[tuple[str, JobState], int]:
+        """Count the jobs of queues in states."""
+        counts = Counter((row.queue, row.state) for row in self._jobs())
+        return {pair: min(counts[pair], cap) for pair in pairs}
+
+    @statement
     def queue_kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:

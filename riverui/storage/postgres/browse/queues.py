@@ -47,6 +47,16 @@ class PostgresQueues(QueueUpkeep):
         )
         return queue_list_row(rows.first())
 
+    async def state_count(
+        self, pairs: Sequence[tuple[str, JobState]], *, cap: int
+    ) -> Mapping[tuple[str, JobState], int]:
+        """Return the numbers of jobs of queues in states, exact up to `cap`."""
+        names, states = [name for name, _ in pairs], [state.value for _, state in pairs]
+        rows = await self._sql.rows(
+            "queue_state_count", {"names": names, "states": states, "cap": cap}
+        )
+        return dict(zip(pairs, rows.values(), strict=True))
+
     async def kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:

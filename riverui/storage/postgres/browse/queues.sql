@@ -66,6 +66,17 @@ select exists (
   ) x
 ) as found;
 
+-- name: queue_state_count
+select (
+  select count(*) from (
+    select 1 from /* schema */river_job j
+    where j.state = p.state::/* schema */river_job_state and j.queue = p.name
+    order by j.priority limit :cap::bigint
+  ) x
+) as jobs
+from unnest(:names::text[], :states::text[]) with ordinality as p (name, state, place)
+order by p.place;
+
 -- name: queue_kind_count
 select x.kind, s.state::text as state, count(*) as jobs
 from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -21,7 +21,6 @@ from riverui.domain.queues import QueueListRow, QueueMinute, time_to_empty
 from riverui.domain.time import duration
 from riverui.errors import BadRequest, DatabaseError, QueryTimeout
 from riverui.features.figures.reader.figure_reader import promptly
-from riverui.storage.interface import Executor
 from riverui.storage.interface.params import Field
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
@@ -35,19 +34,19 @@ from riverui.web.view.queue_table import COUNTED, QueueLine, queue_table
 from riverui.web.view.render import respond
 from riverui.web.view.tables import Table
 
-_Found = TypeVar("_Found")
-
 _SHOWN = 200
 """Most queues shown in the list."""
-COUNT_CAP = 20_000
-"""Counts of one queue are exact up to this number, if that takes no longer than a page may."""
+QUICK_CAP = 1_000
+"""Jobs of a queue and state that are counted at first: most queues hold fewer."""
+_EXACT_CAP = 20_000
+"""Counts of a queue and state are exact up to this number …"""
+_ENTRIES = 40_000
+"""… unless all such counts together would read more entries of the index: they take some 8 ms."""
 _MATCH_LENGTH = 200
 """Longest text to match names with, in characters; the rest is ignored."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 """Sorts queues without waiting jobs last."""
 
-_QUICK_CAP = 1_000
-"""Counts of one queue are exact up to this number if more would take too long."""
 _WORST = "worst"
 _CALM = 2
 """The rank of queues without trouble; those that wait or have no client are 0, paused ones 1."""
@@ -109,12 +108,11 @@ async def index(request: Request) -> Response:
     if order not in _ORDERS:
         raise BadRequest(f"Unknown order; the orders are {', '.join(_ORDERS)}.")
     rows: Sequence[QueueListRow] = ()
-    cap, problem, status = COUNT_CAP, None, 200
+    cap, problem, status = QUICK_CAP, None, 200
     try:
-        rows, cap = await counted(
-            request,
-            lambda executor, cap: executor.queues.list(match=match, cap=cap, limit=_SHOWN + 1),
-        )
+        async with board.driver.reading() as executor:
+            rows = await executor.queues.list(match=match, cap=QUICK_CAP, limit=_SHOWN + 1)
+        rows, cap = await exactly(request, rows)
     except QueryTimeout as error:
         status, page = error_page(request, error)
         problem = Problem(title=page.title, detail=page.detail)
@@ -186,20 +184,30 @@ def _named(lines: Sequence[QueueLine]) -> str:
     return f"Queue {cut(lines[0].row.queue.name)}" if len(lines) == 1 else f"{len(lines):,} queues"
 
 
-async def counted(
-    request: Request, read: Callable[[Executor, int], Awaitable[_Found]], most: int = COUNT_CAP
-) -> tuple[_Found, int]:
-    """Return what `read` counts, and the number up to which it is exact: `most`, or less if that
-    takes too long. Raise QueryTimeout if that takes too long as well.
+async def exactly(
+    request: Request, rows: Sequence[QueueListRow]
+) -> tuple[Sequence[QueueListRow], int]:
+    """Return queues that were counted up to `QUICK_CAP` with counts that go further, and the number
+    below which these are exact. They stay as they are if that takes too long.
     """
-    board = dashboard(request)
-    try:
-        async with board.driver.reading() as executor:
-            return await read(executor, most), most
-    except QueryTimeout:
-        cap = min(board.config.count_cap, _QUICK_CAP)
-        async with board.driver.reading() as executor:
-            return await read(executor, cap), cap
+    full = [
+        (row.queue.name, state)
+        for row in rows
+        for state in COUNTED
+        if getattr(row, state) >= QUICK_CAP
+    ]
+    cap = min(_EXACT_CAP, _ENTRIES // len(full)) if full else QUICK_CAP
+    if cap <= QUICK_CAP:
+        return rows, QUICK_CAP
+    found = await fact(
+        dashboard(request).driver, lambda executor: executor.queues.state_count(full, cap=cap)
+    )
+    if isinstance(found, DatabaseError):
+        return rows, QUICK_CAP
+    deeper: dict[str, dict[str, Any]] = {}
+    for (name, state), jobs in found.items():
+        deeper.setdefault(name, {})[state.value] = jobs
+    return [replace(row, **deeper.get(row.queue.name, {})) for row in rows], cap
 
 
 def allowed(request: Request) -> list[QueueVerb]:

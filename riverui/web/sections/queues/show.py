@@ -26,7 +26,7 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
-from riverui.web.sections.queues.index import COUNT_CAP, line, queue_minutes, short_name
+from riverui.web.sections.queues.index import QUICK_CAP, exactly, line, queue_minutes, short_name
 from riverui.web.sections.queues.limits import QueueLimits, read_limits
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.page_parts import Problem
@@ -73,19 +73,19 @@ async def show(request: Request) -> Response:
     """Answer with one queue. Raises NotFound if no client serves it and it has no jobs."""
     board, name = dashboard(request), request.path_params["name"]
     window = read_window(request)
-    cap = min(board.config.count_cap, COUNT_CAP)
     async with board.driver.reading() as executor:
-        row = await executor.queues.get(name, cap=cap)
+        row = await executor.queues.get(name, cap=QUICK_CAP)
     if row is None:
         raise NotFound(
             f"Queue not found: {short_name(name)}. No client serves it, and it has no jobs."
         )
+    (row,), cap = await exactly(request, [row])
     kinds: Sequence[tuple[str, Mapping[JobState, Count]]] = ()
     failures: Sequence[JobListRow] = ()
     problem = None
     try:
         async with board.driver.reading() as executor:
-            kinds = await executor.queues.kind_count(name, cap=cap)
+            kinds = await executor.queues.kind_count(name, cap=QUICK_CAP)
             failures = await executor.queues.failure_list(name)
     except QueryTimeout as error:
         page = error_page(request, error)[1]
