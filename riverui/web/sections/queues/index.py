@@ -160,24 +160,24 @@ def _summary(lines: Sequence[QueueLine], *, known: bool) -> str:
     late = sorted((each for each in lines if each.late), key=lambda each: each.waited)
     unserved = [each for each in lines if not each.row.queue.served]
     paused = [each for each in lines if each.row.queue.paused_at]
-    told = []
+    sentences = []
     if late:
         worst = late[-1]
         name, wait = cut(worst.row.queue.name), duration(worst.waited)
         if len(late) == 1:
-            told.append(f"Queue {name} has waited for {wait}{usually(worst.usual)}.")
+            sentences.append(f"Queue {name} has waited for {wait}{usually(worst.usual)}.")
         else:
-            told.append(f"{len(late)} queues wait for longer than usual, {name} for {wait}.")
+            sentences.append(f"{len(late)} queues wait for longer than usual, {name} for {wait}.")
     if len(paused) == len(lines):
-        told.append("Every queue is paused: no job starts.")
+        sentences.append("Every queue is paused: no job starts.")
     elif paused:
-        told.append(f"{_named(paused)} {'is' if len(paused) == 1 else 'are'} paused.")
+        sentences.append(f"{_named(paused)} {'is' if len(paused) == 1 else 'are'} paused.")
     if unserved:
-        told.append(f"{_named(unserved)} {'has' if len(unserved) == 1 else 'have'} no client.")
+        sentences.append(f"{_named(unserved)} {'has' if len(unserved) == 1 else 'have'} no client.")
     if not late and len(paused) < len(lines):
         others = "The others wait no" if paused else "No queue waits"
-        told.append(f"{others} longer than {'usual' if known else 'a minute'}.")
-    return " ".join(told)
+        sentences.append(f"{others} longer than {'usual' if known else 'a minute'}.")
+    return " ".join(sentences)
 
 
 def _named(lines: Sequence[QueueLine]) -> str:
