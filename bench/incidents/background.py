@@ -43,6 +43,7 @@ _WORDS = [
 _VERBS = ("send", "run", "build", "update")
 _QUEUES = ("default", "mail", "hooks", "media", "billing", "reports", "imports", "search")
 _SLOTS = (2, 3, 4, 5, 8, 10, 20, 50)
+"""Jobs that a client works at once in a queue: usual settings, from few to many."""
 
 
 class Kind(Struct, kw_only=True):

@@ -16,6 +16,7 @@ _POLL = 0.15
 _MOVED_AT_ONCE = 5.0
 """Retries that are due within so many seconds are available at once; the leader moves others."""
 _MOST_ATTEMPTS = 25
+"""Attempts of a job until it is discarded: River's default."""
 
 Span = tuple[float, float]
 """A range of time, without its end."""

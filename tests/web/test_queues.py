@@ -366,6 +366,7 @@ async def test_a_queue_that_waits_longer_than_usual_comes_first(
         await make.queue(name)
         await make.job("available", queue=name, scheduled_at=now - timedelta(minutes=minutes))
     # Since it began, the late queue's waits are long as well: they do not become usual.
+    waits: dict[str, Callable[[int], int]]
     waits = {"late": lambda n: 2 if n < 28 else 1_800, "slow": lambda n: 1_200}
     app.state.dashboard.figures = MadeFigures(
         make=lambda window, queue, kind: figures(window, lambda n: tally(3)),

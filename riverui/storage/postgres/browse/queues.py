@@ -117,7 +117,8 @@ class PostgresQueues(QueueUpkeep):
         of the queues that changed; raise NotFound if the queue has no row.
         """
         why = {"by": reason.by, "note": reason.note}
-        return await self._set_paused("pause", name, json.dumps(why) if any(why.values()) else None)
+        kept = json.dumps(why) if any(why.values()) else None
+        return await self._set_paused("queue_pause", name, kept)
 
     async def row_get(self, name: str) -> QueueRow | None:
         """Return the `river_queue` row alone, None if there is none."""
@@ -128,7 +129,7 @@ class PostgresQueues(QueueUpkeep):
         """Resume the queue, with `*` every queue, as River's QueueResume does, and return the names
         of the queues that changed; raise NotFound if the queue has no row.
         """
-        return await self._set_paused("resume", name, json.dumps({"resumed_by": by}))
+        return await self._set_paused("queue_resume", name, json.dumps({"resumed_by": by}))
 
     async def row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """Return the rows of those of the queues that have one, in any order."""
@@ -186,17 +187,16 @@ class PostgresQueues(QueueUpkeep):
             raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
-    async def _set_paused(self, action: str, name: str, why: str | None) -> Sequence[str]:
+    async def _set_paused(self, block: str, name: str, why: str | None) -> Sequence[str]:
         values = {"name": name, "key": PAUSE_KEY, "why": why}
         rows = Rows()
         if is_storable(name):
-            rows = await self._sql.rows(f"queue_{action}", values)
+            rows = await self._sql.rows(block, values)
         if not rows and name != "*":
             raise NotFound(f"Queue not found: {name}.")
         # River notifies even if nothing changed.
-        payload = json.dumps(
-            {"action": action, "queue": name}, ensure_ascii=False, separators=(",", ":")
-        )
+        action = {"action": block.removeprefix("queue_"), "queue": name}
+        payload = json.dumps(action, ensure_ascii=False, separators=(",", ":"))
         await self._sql.rows(
             "notify", {"schema": self._sql.schema, "topic": "river_control", "payload": payload}
         )
