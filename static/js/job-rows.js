@@ -7,6 +7,8 @@ const LISTS = ":is(#jobs-list, #dead-letters-list)";
 
 export const rows = () => all(`${LISTS} tbody.job`);
 export const boxOf = (row) => one('input[name="ids"]', row);
+/** Returns the state of the row's job, which its icon shows. */
+export const stateOf = (row) => /s-(\w+)/.exec(one(".c-state .icon", row)?.getAttribute("class") ?? "")?.[1];
 export const boxes = () => all(`${LISTS} input[name="ids"]`);
 export const ticked = () => all(`${LISTS} input[name="ids"]:checked`);
 export const isScrolled = () => scrollY > NEAR_TOP;

@@ -3,7 +3,7 @@ import { all, one } from "./dom.js";
 import { boxOf, rows, ticked } from "./job-rows.js";
 import { refreshNow } from "./live.js";
 import { isBusy } from "./requests.js";
-import { keepClearOfBar, select, selectAll, selectTo, unselect } from "./selection.js";
+import { select, selectAll, selectTo, unselect } from "./selection.js";
 import { suggestionKey } from "./suggest.js";
 
 const SECOND_KEY = 1200; // milliseconds that `g` waits for the key after it
@@ -53,7 +53,8 @@ function toggleRow() {
   const row = focusedRow();
   if (!row) return;
   select(row, !boxOf(row).checked);
-  keepClearOfBar(row);
+  // The bar that comes up with the first one covers no row that a key has ticked.
+  if (boxOf(row).checked) row.scrollIntoView({ block: "nearest" });
 }
 
 const KEYS = {
@@ -70,6 +71,13 @@ const KEYS = {
   "Escape": back,
 };
 
+/** Gives the focus from the search field to the rows that it has found, so that the next keys act on them. */
+function focusFound({ sourceElement }) {
+  const field = one("#q");
+  if (!sourceElement?.matches?.(".search") || document.activeElement !== field) return;
+  if (field.value === field.defaultValue) one("main [data-open]")?.focus({ preventScroll: true });
+}
+
 document.addEventListener("keydown", (event) => {
   stepLater = 0;
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -82,6 +90,11 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (one("dialog[open]")) return;
+  if (event.key === " " && event.target.matches("a[role=checkbox]")) {
+    event.preventDefault();
+    event.target.click();
+    return;
+  }
   const section = Date.now() < goUntil && /^[a-z]$/.test(event.key) && one(`.rail [data-keys="g ${event.key}"]`);
   if (section) {
     goUntil = 0;
@@ -96,7 +109,8 @@ document.addEventListener("keydown", (event) => {
   action();
 });
 
-document.addEventListener("htmx:finally:request", () => {
+document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
+  focusFound(ctx);
   if (isBusy()) return;
   if (stepLater) openRow(stepLater);
   stepLater = 0;

@@ -1,6 +1,6 @@
 /* Which jobs are ticked, and the bar with what can be done with them. */
-import { one, plural, put } from "./dom.js";
-import { boxes, boxOf, isScrolled, offerNew, rows, ticked } from "./job-rows.js";
+import { all, one, plural, put } from "./dom.js";
+import { boxes, boxOf, isScrolled, offerNew, rows, stateOf, ticked } from "./job-rows.js";
 import { paintLive } from "./live.js";
 
 let anchor = ""; // the id of the row that was ticked last: a range begins there
@@ -9,13 +9,19 @@ let anchor = ""; // the id of the row that was ticked last: a range begins there
 export function paintSelection() {
   const total = boxes().length;
   const count = ticked().length;
-  const head = one("[data-check-all]");
-  if (head) {
+  for (const head of all("[data-check-all]")) {
     head.checked = count > 0 && count === total;
     head.indeterminate = count > 0 && count < total;
   }
   const words = one("[data-selected]");
   if (words) put(words, `${plural(count, "job")} selected`);
+  // Each verb says for how many of them it is meant.
+  for (const button of all("[data-bulk] [data-fits]")) {
+    const states = button.dataset.fits.split(" ");
+    const fitting = ticked().filter((box) => states.includes(stateOf(box.closest("tbody")))).length;
+    button.hidden = count > 0 && !fitting;
+    put(one("[data-count]", button), fitting ? String(fitting) : "");
+  }
   const bar = one("[data-bulk]");
   if (bar && count < total) bar.removeAttribute("data-all");
   const more = one("[data-all-matching]");
@@ -60,17 +66,11 @@ export function unselect() {
   paintSelection();
 }
 
-/** Scrolls a ticked row clear of the bar that comes up with the first one. */
-export function keepClearOfBar(row) {
-  if (boxOf(row).checked) row.scrollIntoView({ block: "nearest" });
-}
-
 document.addEventListener("change", ({ target }) => {
   if (target.matches("[data-check-all]")) {
     selectAll(target.checked);
   } else if (target.matches('input[name="ids"]')) {
     paintSelection();
-    keepClearOfBar(target.closest("tbody"));
   }
 });
 
@@ -93,7 +93,7 @@ document.addEventListener("click", (event) => {
   }
   if (target.closest("[data-all-matching]")) {
     one("[data-bulk]").dataset.all = "";
-    one("[data-bulk] a.bulk-all")?.focus();
+    one("[data-bulk] a.bulk-all")?.focus({ preventScroll: true });
   }
 });
 

@@ -55,6 +55,36 @@ async def test_the_focused_row_is_retried_and_deleting_asks(site: Site, page: Pa
 
 
 @pytest.mark.short
+async def test_what_was_searched_has_the_keys(site: Site, page: Page) -> None:
+    mails = [await site.make.job("discarded", kind="mail_send") for _ in range(2)]
+    await site.make.job("discarded", kind="other")
+    await page.goto("/jobs?state=discarded")
+    await page.keyboard.press("/")
+    await page.keyboard.type("kind:mail_send")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("tbody.job")).to_have_count(2)
+    await expect(page.locator(f"#job-{mails[1]} [data-open]")).to_be_focused()
+    await page.keyboard.press("j")
+    await page.keyboard.press("x")
+    await page.keyboard.press("r")
+    await expect(page.locator(".notice")).to_contain_text("1 job will run again now")
+    await expect(page.locator("tbody.job")).to_have_count(1)
+    await expect(page.locator("#q")).to_have_value("kind:mail_send")
+
+
+async def test_a_box_of_the_rail_is_ticked_by_the_space_bar(site: Site, page: Page) -> None:
+    for state in ("retryable", "discarded", "available"):
+        await site.make.job(state)
+    await page.goto("/jobs?state=retryable")
+    box = page.get_by_role("checkbox", name="Discarded")
+    await expect(box).not_to_be_checked()
+    await box.press(" ")
+    await expect(page.locator("tbody.job")).to_have_count(2)
+    await expect(box).to_be_checked()
+    await page.get_by_role("checkbox", name="Retryable").click()
+    await expect(page).to_have_url(re.compile(r"\?state=discarded$"))
+
+
 async def test_search_sections_help_and_refresh_have_keys(site: Site, page: Page) -> None:
     await page.goto("/about")
     await page.keyboard.press("g")

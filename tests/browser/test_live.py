@@ -60,9 +60,9 @@ async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Pa
 async def test_the_number_of_matching_jobs_lives_with_the_list(site: Site, page: Page) -> None:
     await site.make.job("available")
     await _every_second(page, "/jobs?state=available")
-    await expect(page.locator("#jobs-matching")).to_have_text("1 available job")
+    await expect(page.locator("#jobs-matching")).to_have_text("1 job Cancel 1…")
     await site.make.job("available")
-    await expect(page.locator("#jobs-matching")).to_have_text("2 available jobs")
+    await expect(page.locator("#jobs-matching")).to_have_text("2 jobs Cancel 2…")
 
 
 @pytest.mark.short

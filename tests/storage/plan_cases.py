@@ -130,6 +130,8 @@ def _cases() -> dict[str, Case]:
         )
     for state in JobState:
         cases[f"{state} by id"] = Case(_list(states=[state]), {FETCHING, PKEY}, 20_001 * 2 + WINDOW)
+    failed = [JobState.RETRYABLE, JobState.DISCARDED]
+    cases["failed jobs by id"] = Case(_list(states=failed), {FETCHING, PKEY}, 20_001 * 2 + WINDOW)
     cases |= _filters(page)
     cases |= _counts()
     cases |= _others()

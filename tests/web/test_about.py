@@ -91,7 +91,8 @@ async def test_preferences_are_kept(client: AsyncClient, htmx: Htmx) -> None:
     page = parse((await client.get("/jobs")).text)
     html = page.one("html").attributes
     assert (html["data-theme"], html["data-live"]) == ("dark", "0")
-    assert "20 per page" in page.text
+    sizes = page.one(id="menu-more").all("a", class_="choice")
+    assert [size.text for size in sizes if "aria-current" in size.attributes] == ["20"]
     quiet = await client.post("/preferences", data={"time": "utc"}, headers=htmx())
     assert (quiet.status_code, "hx-refresh" in quiet.headers) == (204, False)
     anew = await client.post("/preferences", data={"show_args": "0"}, headers=htmx())

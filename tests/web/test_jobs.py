@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from httpx2 import AsyncClient
@@ -39,8 +39,8 @@ def ids(page: Element) -> list[int]:
 
 def rail(page: Element) -> dict[str, str]:
     """Return the labels of the rail of states, with their counts as shown."""
-    links = page.one("nav", id="jobs-states").all("a")
-    return {link.one(class_="state-name").text: link.one(class_="count").text for link in links}
+    items = page.one("nav", id="jobs-states").all("li")
+    return {item.one(class_="state-name").text: item.one(class_="count").text for item in items}
 
 
 def notice(page: Element) -> str:
@@ -61,7 +61,7 @@ class TestAddresses:
             ((JobState.SCHEDULED, JobState.RETRYABLE), JobOrder.TIME),
             ((JobState.RUNNING,), JobOrder.TIME),
             ((JobState.COMPLETED,), JobOrder.TIME_DESC),
-            ((JobState.COMPLETED, JobState.RUNNING), JobOrder.TIME_DESC),
+            ((JobState.DISCARDED, JobState.RETRYABLE), JobOrder.ID_DESC),
         ],
     )
     def test_default_orders(self, states: tuple[JobState, ...], order: JobOrder) -> None:
@@ -275,6 +275,28 @@ async def test_chips_take_one_term_away(client: AsyncClient) -> None:
         "kind:a": "/jobs?q=-tag:%22b%20c%22&state=running",
         '-tag:"b c"': "/jobs?q=kind:a&state=running",
     }
+
+
+async def test_the_rail_adds_states_and_the_hints_narrow_them(
+    client: AsyncClient, make: Make
+) -> None:
+    for kind in ("mail", "mail", "odd kind"):
+        await make.job("discarded", kind=kind)
+    page = await get(client, "/jobs?state=discarded&q=queue:default")
+    boxes = {box.attributes["aria-label"]: box.attributes for box in page.all(class_="also")}
+    assert boxes["Retryable"]["href"] == ("/jobs?q=queue:default&state=retryable&state=discarded")
+    assert (boxes["Discarded"]["href"], boxes["Discarded"]["aria-checked"]) == (
+        "/jobs?q=queue:default",
+        "true",
+    )
+    hints = [unquote(hint.attributes["href"]) for hint in page.all(class_="hint")]
+    assert hints == [
+        "/jobs?q=queue:default finished:<1h&state=discarded",
+        "/jobs?q=queue:default kind:mail&state=discarded",
+        '/jobs?q=queue:default kind:"odd kind"&state=discarded',
+    ]
+    failed = await get(client, "/jobs?state=retryable&state=discarded&q=kind:mail")
+    assert [hint.attributes["title"] for hint in failed.all(class_="hint")] == ["Only started:<1h"]
 
 
 @pytest.mark.parametrize(

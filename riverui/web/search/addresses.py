@@ -138,7 +138,7 @@ class Listing:
         first, last = _ORDER_LABELS[_group(self.states)]
         by_id = [(JobOrder.ID_DESC, "Newest"), (JobOrder.ID, "Oldest")]
         by_time = [(JobOrder.TIME, first), (JobOrder.TIME_DESC, last)]
-        return by_time + by_id if self.states else by_id + by_time
+        return by_id + by_time if default_order(self.states).by_id else by_time + by_id
 
     def place(self, row_id: int, at: datetime, *, before: bool = False) -> JobCursor:
         """Return the cursor just after (or before) a row."""
@@ -232,16 +232,15 @@ def _encoded(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def default_order(states: Sequence[JobState]) -> JobOrder:
-    """Return the default order for these states: newest, next due, longest running, or latest ended
-    first.
+    """Return the default order for these states: next due, longest running, latest ended, or newest
+    first, as due times and past ones would not mix.
     """
     return {
-        "": JobOrder.ID_DESC,
         "waiting": JobOrder.TIME,
         "running": JobOrder.TIME,
         "finalized": JobOrder.TIME_DESC,
-        "mixed": JobOrder.TIME_DESC,
-    }[_group(states) if states else ""]
+        "mixed": JobOrder.ID_DESC,
+    }[_group(states)]
 
 
 def _group(states: Sequence[JobState]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,22 +15,29 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.verbs import JobVerb
-from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Executor
-from riverui.storage.interface.params import Count, JobCursor, JobPage, JobPageParams
+from riverui.storage.interface.params import (
+    Count,
+    Field,
+    JobCursor,
+    JobFilter,
+    JobPage,
+    JobPageParams,
+)
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.counts import Snapshot
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import here, htmx, linked, url
-from riverui.web.search import addresses
+from riverui.web.search import addresses, query
 from riverui.web.search.addresses import Listing, list_url, listing_problem, new_job_url
 from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.sections.jobs.list_menus import ListMenus, allowed, hides_args, list_menus
 from riverui.web.view.job_table import JobTable, job_columns
-from riverui.web.view.page_parts import Problem
+from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond
 
 _RAIL = (
@@ -43,6 +51,10 @@ _RAIL = (
     JobState.CANCELLED,
 )
 """States in the order of the rail: those with work in progress first."""
+_TRIED = FINALIZED | {JobState.RUNNING, JobState.RETRYABLE}
+"""States in which the start of the last attempt is what matters, rather than the insertion."""
+_HINTED_KINDS = 3
+"""Kinds offered as a filter, the commonest on the page."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +64,8 @@ class StateLink:
     state: JobState | None
     label: str
     url: str
+    toggle_url: str
+    """The list with this state added to those shown, or without it."""
     current: bool
     count: Count | None
 
@@ -132,6 +146,8 @@ class JobsIndex:
     """Whether live refresh can stop, as the search is invalid."""
     matching: Count | None
     """How many jobs match, if that is cheap to know; for "select all N matching"."""
+    hints: tuple[Choice, ...]
+    """Terms that would narrow the list: the last hour, and its commonest kinds."""
     actions: tuple[tuple[JobVerb, str], ...]
     """Verbs that fit the states shown and the viewer's rights, each with the address of its preview
     for all matching jobs. Empty for an invalid search.
@@ -220,6 +236,7 @@ async def _index(
         understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=not understood,
         matching=None if problem else await _matching(request, listing, page, snapshot),
+        hints=_hints(request, listing, page.rows) if understood else (),
         actions=_actions(request, listing) if understood else (),
         new_url=new_job_url(request),
     )
@@ -259,6 +276,23 @@ def _filter_form(request: Request, listing: Listing) -> FilterForm:
     )
 
 
+def _hints(request: Request, listing: Listing, rows: tuple[JobListRow, ...]) -> tuple[Choice, ...]:
+    fields, states, terms = listing.search.fields(), listing.states, {}
+    if not any(fields[name] for name in ("created", "started", "finished", "scheduled")):
+        time = "created" if not states or not _TRIED.issuperset(states) else "started"
+        time = "finished" if states and FINALIZED.issuperset(states) else time
+        terms["last hour"] = f"{time}:<1h"
+    kinds = Counter(row.kind for row in rows).most_common(_HINTED_KINDS)
+    if not fields["kind"] and len(kinds) > 1:
+        for kind, _ in kinds:
+            terms[kind] = query.format(JobFilter(terms=(query.equal(Field.KIND, kind),)))
+    return tuple(
+        Choice(value=term, label=label, url=list_url(request, listing, listing.query(q=text)))
+        for label, term in terms.items()
+        if len(text := f"{listing.search.text} {term}".strip()) <= query.MAX_LENGTH
+    )
+
+
 def _pager(request: Request, listing: Listing, page: JobPage) -> Pager:
     cursor = listing.cursor
 
@@ -293,6 +327,7 @@ def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[State
         state=None,
         label="All",
         url=list_url(request, listing, listing.query(states=())),
+        toggle_url="",
         current=not listing.states,
         count=snapshot.total(),
     )
@@ -303,6 +338,15 @@ def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[State
                 state=state,
                 label=state.value.capitalize(),
                 url=list_url(request, listing, listing.query(states=(state,))),
+                toggle_url=list_url(
+                    request,
+                    listing,
+                    listing.query(
+                        states=query.normal_states(
+                            [each for each in _RAIL if (each in listing.states) != (each is state)]
+                        )
+                    ),
+                ),
                 current=state in listing.states,
                 count=snapshot.count(state),
             )
