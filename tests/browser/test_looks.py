@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -96,26 +95,18 @@ async def test_a_running_job_does_not_look_failed(site: Site, page: Page) -> Non
     assert await red.evaluate(colour) != await calm.evaluate(colour)
 
 
-async def test_a_banner_is_as_wide_as_its_page(site: Site, page: Page) -> None:
-    job = await site.make.job("pending")
-    await page.goto(f"/jobs/{job}")
-    words = page.locator(".banner > div")
-    assert len(await words.inner_text()) > 90
-    assert await words.evaluate(LINES) == 1
-
-
-async def test_the_times_of_many_attempts_are_not_repeated(site: Site, page: Page) -> None:
+async def test_many_attempts_fit_into_the_page(site: Site, page: Page) -> None:
     at = (datetime.now(UTC) - timedelta(minutes=48)).isoformat()
     errors = [factory.attempt_error(n + 1, at=at) for n in range(25)]
     job = await site.make.job("discarded", attempt=25, errors=errors)
     await page.goto(f"/jobs/{job}")
-    times = page.locator(".timeline .step-attempt .step-at").filter(visible=True)
-    # Of those shown the first, and the last.
-    await expect(times).to_have_text(["48 m ago", re.compile(r"\d+ s ago")])
     line = page.locator(".timeline")
     assert await line.evaluate("line => line.scrollWidth <= line.clientWidth")
-    for at_step in await page.locator(".timeline .step-at").filter(visible=True).all():
-        assert await at_step.evaluate(LINES) <= 1
+    # The same error is shown once; the attempts before are behind one line.
+    await expect(page.locator(".attempt-error:visible")).to_have_count(1)
+    await page.get_by_text("Attempts 1–24: the same error").click()
+    await expect(page.locator(".attempt:visible")).to_have_count(25)
+    await expect(page.locator(".attempt-error:visible")).to_have_count(1)
 
 
 async def test_tags_that_do_not_fit_leave_no_slivers(site: Site, page: Page) -> None:

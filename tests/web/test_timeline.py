@@ -114,9 +114,25 @@ def test_attempts_of_a_job_that_failed_twice_and_then_worked() -> None:
     assert second.started_at == NOW - 6 * MINUTE
     assert (second.log, second.log_cut, third.log_cut) == ("one\ntwo", True, False)
     steps = timeline.steps(job, NOW)
-    assert [step.note for step in steps if step.name == "attempt"] == ["boom", "again", ""]
     assert steps[-1].name == "completed"
     assert steps[-1].span == 9 * MINUTE
+
+
+def test_attempts_of_the_same_error_are_a_group() -> None:
+    job = row(
+        JobState.RETRYABLE,
+        attempt=6,
+        attempted_at=NOW - MINUTE,
+        errors=(
+            error(1, 9 * MINUTE, "timeout after 30.02 s"),
+            error(2, 8 * MINUTE, "timeout after 29.9 s"),
+            error(3, 7 * MINUTE, "refused"),
+            error(6, MINUTE, "timeout after 31 s"),
+        ),
+        scheduled_at=NOW + MINUTE,
+    )
+    groups = timeline.grouped(timeline.attempts(job, NOW))
+    assert [[attempt.number for attempt in group] for group in groups] == [[6], [5, 4], [3], [2, 1]]
 
 
 def test_a_retryable_job_waits_for_its_next_attempt() -> None:
@@ -185,7 +201,7 @@ def test_a_job_cancelled_at_work_and_one_discarded_at_last() -> None:
     assert (attempt.outcome, attempt.span) == ("cancelled", MINUTE)
     assert attempt.error == "job cancelled remotely"
     step = next(step for step in timeline.steps(at_work, NOW) if step.name == "attempt")
-    assert (step.state, step.note) == ("cancelled", "job cancelled remotely")
+    assert step.state == "cancelled"
     discarded = replace(
         at_work, state=JobState.DISCARDED, max_attempts=1, errors=(error(1, 2 * MINUTE),), rescues=1
     )

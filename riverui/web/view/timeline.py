@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from riverui.web.view.format import cancel_reason
 RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 """The error that River's rescuer writes for an attempt that it gives up."""
 
+_NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
 _CANCEL_ERROR = "JobCancelError"
 _INSTANT = timedelta(seconds=1)
 """Times closer together than this count as one: they come from several clocks."""
@@ -74,6 +76,26 @@ def attempts(job: JobShowRow, now: datetime) -> tuple[JobAttempt, ...]:
     """
     budget = Budget(_TEXTS)
     return tuple(_fitted(attempt, budget) for attempt in _attempts(job, now))
+
+
+def grouped(attempts: Sequence[JobAttempt]) -> tuple[tuple[JobAttempt, ...], ...]:
+    """Return attempts in groups: those in a row that failed with the same error, apart from its
+    numbers, or of which nothing is known.
+    """
+    groups: list[list[JobAttempt]] = []
+    for attempt in attempts:
+        if groups and (alike := _alike(attempt)) and alike == _alike(groups[-1][0]):
+            groups[-1].append(attempt)
+        else:
+            groups.append([attempt])
+    return tuple(map(tuple, groups))
+
+
+def _alike(attempt: JobAttempt) -> str:
+    """Return a text that is the same for attempts of a group; empty for one that stands alone."""
+    if attempt.error is not None:
+        return f"error {_NUMBER.sub('0', attempt.error)}"
+    return "unknown" if attempt.outcome == "unknown" and attempt.log is None else ""
 
 
 def attempt_count(job: JobShowRow) -> int:
@@ -290,7 +312,6 @@ def _attempt_step(attempt: JobAttempt) -> Step:
         at=attempt.started_at,
         span=attempt.span,
         ticking=attempt.outcome == "running",
-        note=(attempt.error or "").partition("\n")[0][:200],
     )
 
 
@@ -317,7 +338,7 @@ def _end(job: JobShowRow) -> Step:
     if job.state not in FINALIZED:
         return Step(name="completed", label="Completed", state="todo", at=None, span=None)
     total = job.finalized_at - job.created_at if job.finalized_at else None
-    note = "" if total is None else "including waiting"
+    note = ""
     if job.state is JobState.DISCARDED and '"unique_key_conflict"' in job.metadata.text:
         note = "another job with the same unique properties was active"
     return Step(

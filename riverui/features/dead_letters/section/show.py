@@ -49,8 +49,8 @@ class DeadLettersShow(Struct, frozen=True, kw_only=True):
     deleted_by: str
     """Who deleted it; empty if it was not deleted or the user is unknown."""
     steps: tuple[Step, ...]
-    attempts: tuple[JobAttempt, ...]
-    """Newest first."""
+    attempts: tuple[tuple[JobAttempt, ...], ...]
+    """Newest first, in groups of the same error."""
     earlier: int
     """How many attempts are older than those shown."""
     too_large: bool
@@ -58,7 +58,6 @@ class DeadLettersShow(Struct, frozen=True, kw_only=True):
     verbs: tuple[JobVerb, ...]
     self_url: str
     back_url: str
-    kind_url: str
     queue_url: str
     attempts_links: tuple[AttemptsLink, ...]
     """Always empty: a dead letter belongs to no error group."""
@@ -92,13 +91,12 @@ async def show(request: Request) -> Response:
             reason=row.reason,
             deleted_by=row.deleted_by,
             steps=timeline.steps(job, now),
-            attempts=attempts,
+            attempts=timeline.grouped(attempts),
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,
             verbs=tuple(verb for verb in (RETRY, DELETE) if viewer.may(verb.right)),
             self_url=url(request, "dead_letters.show", id=job.id),
             back_url=home,
-            kind_url=f"{home}?{urlencode({'kind': job.kind})}",
             queue_url=f"{home}?{urlencode({'queue': job.queue})}",
             attempts_links=(),
             tag_urls={tag: jobs_url(request, (query.equal(Field.TAG, tag),)) for tag in job.tags},

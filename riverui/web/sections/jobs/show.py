@@ -16,7 +16,7 @@ from riverui.actions.explain import explain_row
 from riverui.actions.report_list import HOLDS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.explain.explanation import stuck
-from riverui.domain.findings import Diagnosis
+from riverui.domain.findings import Diagnosis, Result
 from riverui.domain.jobs import (
     FINALIZED,
     MAX_NAME,
@@ -76,14 +76,16 @@ class JobsShow:
 
     job: JobShowRow
     steps: tuple[Step, ...]
-    attempts: tuple[JobAttempt, ...]
-    """Newest first."""
+    attempts: tuple[tuple[JobAttempt, ...], ...]
+    """Newest first, in groups of the same error."""
     actions: tuple[JobVerb, ...]
     """Verbs that fit the state and the viewer's rights."""
     stuck: str | None
     """Why a running job looks stuck, in words; None if it does not."""
-    waiting: str | None
-    """Why a waiting job is not worked yet: the headline of its explanation."""
+    waiting: str
+    """Why a waiting job is not worked yet: the headline of its explanation; empty if it is only not
+    due yet.
+    """
     explanation: Diagnosis | None
     """The checks of a job that waits or looks stuck; None for other jobs."""
     unread: str
@@ -162,7 +164,7 @@ async def answer(
         JobsShow(
             job=job,
             steps=timeline.steps(job, now),
-            attempts=attempts,
+            attempts=timeline.grouped(attempts),
             cards=tuple((template, card) for template, card in cards if card is not None),
             check_links=check_links(request, explanation.checks if explanation else ()),
             earlier=timeline.attempt_count(job) - len(attempts),
@@ -171,7 +173,9 @@ async def answer(
             opened=opened,
             actions=allowed(request, (job.state,)),
             stuck=why_stuck,
-            waiting=explanation.headline if explanation and not why_stuck else None,
+            waiting=explanation.headline
+            if explanation and not why_stuck and not _early(explanation, job, now)
+            else "",
             explanation=explanation,
             unread=queue.public if isinstance(queue, DatabaseError) else "",
             final=job.state in FINALIZED or opened is not None,
@@ -196,6 +200,12 @@ async def answer(
             },
         ),
     )
+
+
+def _early(explanation: Diagnosis, job: JobShowRow, now: datetime) -> bool:
+    """Return whether the job is held up by nothing but its time."""
+    causes = [check.name for check in explanation.checks if check.result is Result.FAILED]
+    return causes[:1] == ["due"] and job.scheduled_at > now
 
 
 def _open_url(request: Request, job: JobShowRow) -> str:
