@@ -366,15 +366,12 @@ async def test_a_queue_that_waits_longer_than_usual_comes_first(
         await make.queue(name)
         await make.job("available", queue=name, scheduled_at=now - timedelta(minutes=minutes))
     # Since it began, the late queue's waits are long as well: they do not become usual.
-    waits: dict[str, Callable[[int], int]]
-    waits = {"late": lambda n: 2 if n < 28 else 1_800, "slow": lambda n: 1_200}
+    waits = {"late": [2] * 28 + [1_800] * 32, "slow": [1_200] * 60}
     app.state.dashboard.figures = MadeFigures(
         make=lambda window, queue, kind: figures(window, lambda n: tally(3)),
         queues={
-            name: [
-                QueueMinute(ended=9, inserted=9, wait=timedelta(seconds=wait(n))) for n in range(60)
-            ]
-            for name, wait in waits.items()
+            name: [QueueMinute(ended=9, inserted=9, wait=timedelta(seconds=wait)) for wait in each]
+            for name, each in waits.items()
         },
     )
     page = await get(client, "/queues")

@@ -50,7 +50,6 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 _WORST = "worst"
 _CALM = 2
 """The rank of queues without trouble; those that wait or have no client are 0, paused ones 1."""
-_NOTHING = timedelta(0)
 _SILENT = timedelta(minutes=25)
 """Clients report their queues every ten minutes: after this time two reports are missing."""
 _FEWEST_MINUTES = 5
@@ -59,11 +58,7 @@ _FEWEST_MINUTES = 5
 _ORDERS: Mapping[str, tuple[str, Callable[[QueueLine], Any]]] = {
     _WORST: (
         "Worst first",
-        lambda line: (
-            line.rank,
-            -line.waited if line.rank < _CALM else _NOTHING,
-            line.row.queue.name,
-        ),
+        lambda line: (line.rank, -line.waited * (line.rank < _CALM), line.row.queue.name),
     ),
     "name": ("By name", lambda line: line.row.queue.name),
     "oldest": (
