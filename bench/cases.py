@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -430,6 +430,13 @@ def _others(about: Facts) -> list[Case]:
             name="newest failed jobs",
             call=lambda executor: FailedJobStore(executor).failed_job_list(limit=5_000),
             backlog=True,
+        ),
+        Case(
+            page="errors",
+            name="completed jobs that had failed",
+            call=lambda executor: FailedJobStore(executor).recovered_job_list(
+                datetime.now(UTC), looked_at=5_000, limit=250
+            ),
         ),
         Case(
             page="errors",

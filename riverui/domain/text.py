@@ -14,6 +14,11 @@ HIDDEN = re.compile(
 _ATTRIBUTE = 2_000
 """Maximum characters of an attribute."""
 
+_STARTED = re.compile(r"_\d{4}_\d\d_\d\dT\d\d_\d\d_\d\d_\d{6}$")
+_DOMAIN = re.compile(
+    r"[._](?:[a-z0-9-]{1,63}[._]){0,8}(?:internal|local|localdomain|lan|com|net|org|io)$", re.I
+)
+
 
 def code_point(match: re.Match[str]) -> str:
     """Return the escape of a matched character."""
@@ -32,3 +37,10 @@ def counted(count: int, noun: str, cap: int | None = None) -> str:
     """Return a count with its noun: "1 job", "1,203 jobs", or "at least 1,000 jobs" at the cap."""
     words = f"{count:,} {noun}{'' if count == 1 else 's'}"
     return f"at least {words}" if cap is not None and count >= cap else words
+
+
+def client_host(name: str) -> str:
+    """Return the host of a client without its domain, from its name or from a client's id: River
+    makes these from the host, with `_` for its dots, and the time of the start.
+    """
+    return _DOMAIN.sub("", _STARTED.sub("", name)) or name

@@ -331,6 +331,13 @@ def _others() -> dict[str, Case]:
             {FETCHING, FINALIZED},
             10_200,
         ),
+        "completed jobs that had failed": (
+            lambda db: FailedJobStore(db).recovered_job_list(
+                datetime.now(UTC), looked_at=5_000, limit=250
+            ),
+            {FINALIZED},
+            5_100,
+        ),
         "their errors": (lambda db: FailedJobStore(db).job_error_list(range(1, 251)), {PKEY}, 500),
     }
     for name, (call, indexes, reads) in simple.items():

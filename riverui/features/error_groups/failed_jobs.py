@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.features.error_groups.domain.fingerprints import MAX_ERROR, MAX_TRACE
 from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.browse.rows import go_time
 from riverui.storage.store import Store
+
+_COMPLETED = Fragment("completed_jobs")
 
 
 class FailedJobs(NamedTuple):
@@ -34,10 +38,20 @@ class FailedJobStore(Store):
             more=bool(rows and rows[0].more),
         )
 
-    async def job_error_list(self, ids: Collection[int]) -> Sequence[JobErrorRow]:
-        """Return the error of the last attempt of each of these jobs, without those that are no
-        longer failed. Messages are cut to 2,000 characters, traces to some 8,000.
+    async def recovered_job_list(
+        self, before: datetime, *, looked_at: int, limit: int
+    ) -> Sequence[int]:
+        """Return the ids of jobs that had failed, among the last that completed before a time."""
+        values = {"before": before, "looked_at": looked_at, "limit": limit}
+        return [row.id for row in (await self._sql.rows("recovered_job_list", values)).records()]
+
+    async def job_error_list(
+        self, ids: Collection[int], *, completed: bool = False
+    ) -> Sequence[JobErrorRow]:
+        """Return the error of the last failed attempt of each of these jobs, without those that are
+        no longer failed, or completed. Messages are cut to 2,000 characters, traces to some 8,000.
         """
+        slots = {"states": _COMPLETED} if completed else {}
         values = {"ids": list(ids), "error_length": MAX_ERROR, "trace_length": MAX_TRACE}
         return [
             JobErrorRow(
@@ -53,5 +67,5 @@ class FailedJobStore(Store):
                 trace=row.trace,
                 given=row.given,
             )
-            for row in (await self._sql.rows("job_error_list", values)).records()
+            for row in (await self._sql.rows("job_error_list", values, **slots)).records()
         ]

@@ -84,4 +84,20 @@ cross join lateral (
   select case when pg_column_size(j.errors) <= 131072 then j.errors[array_upper(j.errors, 1)] end as error
 ) e
 cross join lateral (select pg_column_size(j.metadata) <= 131072 as small) m
-where j.state in ('retryable', 'discarded');
+where /* states: */ j.state in ('retryable', 'discarded') /* :states */;
+
+-- part: completed_jobs (job_error_list.states)
+j.state = 'completed';
+
+-- name: recovered_job_list
+-- Of the jobs that completed last before a time, those that had failed.
+select j.id
+from (
+  select j.id, j.errors
+  from /* schema */river_job j
+  where j.state = 'completed' and j.finalized_at < :before::timestamptz
+  order by j.finalized_at desc
+  limit :looked_at::bigint
+) j
+where array_upper(j.errors, 1) > 0
+limit :limit::bigint;

@@ -17,8 +17,10 @@ from riverui.features.error_groups.domain.groups import (
     ErrorGroupRow,
     FailedJob,
     JobErrorRow,
+    Reopening,
     grouped,
     is_news,
+    join_alike,
     remembered_group,
     sighting,
 )
@@ -32,6 +34,10 @@ from riverui.web.http.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.errors")
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COMPARED_EVERY = timedelta(minutes=10)
+"""How far the moment since which errors are new moves before earlier ones are looked for again."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorGroupLimits:
@@ -41,6 +47,10 @@ class ErrorGroupLimits:
     """Newest failed jobs that are read: some 2 MB of this process's memory."""
     batch: int = 250
     """Jobs whose errors are read and grouped at once: some 10 ms of this process's time."""
+    completed: int = 5_000
+    """Jobs that completed before the moment since which errors are new, and are looked through for
+    earlier ones: some 5 ms of the database's time, once per moment.
+    """
     fresh_seconds: float = 3.0
     """How long a read is reused: somewhat longer than the interval at which pages refresh."""
     rest: float = 20.0
@@ -84,6 +94,8 @@ class ErrorReading:
     problem: str = ""
     """Why the last read failed, as a sentence; empty if it did not."""
 
+    compared: bool = False
+    """Whether errors before the moment since which they are new were looked for."""
     since: datetime | None = None
     """All jobs that failed after this time were read; None if all failed jobs were."""
     kinds: Sequence[str] = ()
@@ -111,6 +123,12 @@ class ErrorGroups:
         """The jobs read, by id."""
         self._signatures: dict[str, ErrorSignature] = {}
         self._reading = ErrorReading()
+        self._earlier: dict[str | int, datetime] | None = None
+        """When completed jobs had failed, by their `keys`; None if that is unknown."""
+        self._before: datetime | None = None
+        """The moment before which such jobs are looked for."""
+        self._compared: datetime | None = None
+        """The moment before which they were looked for last."""
         self._flight: asyncio.Task[None] | None = None
         self._due = float("-inf")
         """When (by the clock) the next read is due."""
@@ -124,12 +142,14 @@ class ErrorGroups:
         """Return whether the driver can read failed jobs."""
         return SQL in self._driver.capabilities
 
-    async def read(self, *, whole: bool = False) -> ErrorReading:
+    async def read(self, *, whole: bool = False, new: datetime | None = None) -> ErrorReading:
         """Return the cached groups, and read them again if that is due. Wait a moment for the read;
-        longer if `whole` is set and nothing is cached yet.
+        longer if `whole` is set and nothing is cached yet. `new` is since when errors count as new.
         """
         if not self.available:
             return ErrorReading(problem=SQL.missing)
+        if new is not None:
+            self._before = new - (new - _EPOCH) % _COMPARED_EVERY
         flight = self._flight
         if flight is not None and flight.get_loop() is not asyncio.get_running_loop():
             flight = None
@@ -147,8 +167,9 @@ class ErrorGroups:
         DatabaseError if the stored groups cannot be read.
         """
         reading = await self.read(whole=True)
-        if group := reading.groups.get(fingerprint):
-            return group
+        for group in reading.groups.values():
+            if any(part.fingerprint == fingerprint for part in group.parts):
+                return group
         if not reading.remembered:
             return None
         async with self._driver.reading() as executor:
@@ -208,30 +229,61 @@ class ErrorGroups:
                 # Viewers do not wait for the whole read: they get the first, second, fourth, …
                 # batch.
                 more = found.more or len(jobs) < len(found.places)
-                self._reading = _reading(jobs, grouped(jobs.values(), signatures), more=more)
+                groups = join_alike(grouped(jobs.values(), signatures), self._earlier or {})
+                self._reading = _reading(jobs, groups, more=more)
             await asyncio.sleep(0)
         self._jobs, self._signatures = jobs, signatures
-        groups = grouped(jobs.values(), signatures)
+        await self._compare()
+        parts = grouped(jobs.values(), signatures)
         remembered = await self._table.there()
         if remembered:
             try:
-                groups = await self._with_memory(groups)
+                parts = await self._with_memory(parts)
             except DatabaseError as error:
                 # The table was removed, or this user may not read it: show the jobs without it.
                 log.warning("stored error groups could not be read: %s", error)
                 self._table.ask_again()
                 remembered = False
         self._reading = replace(
-            _reading(jobs, groups, more=found.more), complete=True, remembered=remembered
+            _reading(jobs, join_alike(parts, self._earlier or {}), more=found.more),
+            complete=True,
+            remembered=remembered,
+            compared=self._earlier is not None,
         )
 
-    async def _with_memory(self, groups: Mapping[str, ErrorGroup]) -> dict[str, ErrorGroup]:
-        """Return the groups with their stored rows, and store what is new."""
+    async def _compare(self) -> None:
+        """Look once for errors from before the moment since which they are new: most jobs that
+        failed have been retried and are completed.
+        """
+        before, limits = self._before, self._limits
+        if before is None or before == self._compared:
+            return
+        self._compared = before
+        try:
+            async with self._driver.reading() as executor:
+                store = FailedJobStore(executor)
+                ids = await store.recovered_job_list(
+                    before, looked_at=limits.completed, limit=limits.batch
+                )
+                rows = await store.job_error_list(ids, completed=True)
+        except DatabaseError as error:
+            log.warning("errors of completed jobs could not be read: %s", error)
+            return
+        signed: dict[tuple[str, str, str], ErrorSignature] = {}
+        found: dict[str | int, datetime] = {}
+        for row in rows:
+            job, _ = _signed(row, signed)
+            for key in job.keys:
+                found[key] = min(job.at, found.get(key, job.at))
+        self._earlier = found
+
+    async def _with_memory(self, parts: Mapping[str, ErrorGroup]) -> dict[str, ErrorGroup]:
+        """Return the parts of groups with their stored rows, and store what is new."""
         async with self._driver.reading() as executor:
-            rows = await ErrorGroupStore(executor).error_group_list(tuple(groups))
-        found = _joined(groups, rows)
+            rows = await ErrorGroupStore(executor).error_group_list(tuple(parts))
+        found = _with_rows(parts, rows)
         now = datetime.now(UTC)
-        news = any(group.row is None or group.reopening(now) for group in found.values())
+        news = any(part.row is None for part in found.values()) or bool(_ended(found, now))
         waited, limits = self._clock() - self._written, self._limits
         if self._may_write and (
             waited > limits.remember_seconds or (news and waited > limits.news_seconds)
@@ -248,22 +300,22 @@ class ErrorGroups:
         return not (self._driver.read_only or self._config.read_only)
 
     async def _remember(
-        self, groups: Mapping[str, ErrorGroup], now: datetime
+        self, parts: Mapping[str, ErrorGroup], now: datetime
     ) -> dict[str, ErrorGroup]:
-        """Store what was read, unless another dashboard is doing so; return the groups as they are
-        stored then.
+        """Store what was read, unless another dashboard is doing so; return the parts of groups as
+        they are stored then.
         """
         limits = self._limits
         async with self._driver.transaction() as transaction:
             table = ErrorGroupStore(transaction)
             if not await table.error_group_turn():
-                return dict(groups)
+                return dict(parts)
             # Another dashboard may have written since.
-            found = _joined(groups, await table.error_group_list(tuple(groups)))
-            news = [group for group in found.values() if is_news(group)][: limits.written]
-            ended = [over for group in found.values() if (over := group.reopening(now))]
+            found = _with_rows(parts, await table.error_group_list(tuple(parts)))
+            news = [part for part in found.values() if is_news(part)][: limits.written]
+            ended = _ended(found, now)
             if news:
-                seen = [sighting(group) for group in news]
+                seen = [sighting(part) for part in news]
                 await table.error_group_see(seen, most=limits.remembered)
             if ended:
                 await table.error_group_reopen(ended)
@@ -271,7 +323,7 @@ class ErrorGroups:
                 self._forgot = self._clock()
                 await table.error_group_delete_before(now - limits.keep, limit=limits.forgotten)
             if news or ended:
-                found = _joined(groups, await table.error_group_list(tuple(groups)))
+                found = _with_rows(parts, await table.error_group_list(tuple(parts)))
         return found
 
 
@@ -308,20 +360,32 @@ def _signed(
         release=row.release,
         at=row.at,
         fingerprint=signature.fingerprint,
+        like=0
+        if row.given or not (signature.type or signature.message)
+        else hash((signature.type, signature.message, row.kind)),
     )
     return job, signature
 
 
-def _joined(
-    groups: Mapping[str, ErrorGroup], rows: Sequence[ErrorGroupRow]
+def _with_rows(
+    parts: Mapping[str, ErrorGroup], rows: Sequence[ErrorGroupRow]
 ) -> dict[str, ErrorGroup]:
     by_fingerprint = {row.fingerprint: row for row in rows}
     return {
-        fingerprint: ErrorGroup(
-            signature=group.signature, jobs=group.jobs, row=by_fingerprint.get(fingerprint)
-        )
-        for fingerprint, group in groups.items()
+        fingerprint: replace(part, row=by_fingerprint.get(fingerprint))
+        for fingerprint, part in parts.items()
     }
+
+
+def _ended(parts: Mapping[str, ErrorGroup], now: datetime) -> Sequence[Reopening]:
+    """Return the stored decisions that no longer hold."""
+    return [
+        Reopening(part.row.fingerprint, part.row.decided_at, over.regressed_at)
+        for group in join_alike(parts, {}).values()
+        if (over := group.reopening(now))
+        for part in group.parts
+        if part.row and part.row.decided_at
+    ]
 
 
 ERROR_GROUPS = Service(

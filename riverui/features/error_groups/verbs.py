@@ -141,9 +141,10 @@ async def apply(
             raise BadRequest(f"The {name} must be a whole number from 1 on.")
     decision = verb.decide(group, asked)
     async with driver.transaction(timeout=time_limit) as transaction:
-        await ErrorGroupStore(transaction).error_group_decide(
-            sighting(group), decision, username=username[:MAX_USER]
-        )
+        for part in group.parts:
+            await ErrorGroupStore(transaction).error_group_decide(
+                sighting(part), decision, username=username[:MAX_USER]
+            )
 
 
 MAX_USER = 200

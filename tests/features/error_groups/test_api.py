@@ -34,7 +34,8 @@ async def test_the_list(get: Get, connection: Connection) -> None:
     }  # fmt: skip
     ids = [await failed(connection, minutes=n, kind=f"kind_{n}") for n in (1, 70, 2_000)]
     await failed(connection, "NoStock: 7", trace=PYTHON_TRACE, minutes=3, queue="other")
-    found = await get("errors")
+    assert [row["jobs"] for row in (await get("errors"))["data"]] == [1, 3]
+    found = await get("errors", order="last")
     validate("ErrorGroups", found)
     refused, stock = found["data"]
     assert refused["fingerprint"] == REFUSED
@@ -62,7 +63,7 @@ async def test_what_makes_no_sense(
     api: httpx2.AsyncClient, get: Get, kept: Driver, connection: Connection
 ) -> None:
     await failed(connection)
-    for given in ({"order": "worst"}, {"state": "dead"}, {"limit": "x"}, {"colour": "red"}):
+    for given in ({"order": "best"}, {"state": "dead"}, {"limit": "x"}, {"colour": "red"}):
         assert (await get("errors", 400, **given))["message"]
     for odd in ("fp1:0000000000000000", "nonsense"):
         assert (await get(f"errors/{odd}", 404))["message"].startswith("Error not found.")

@@ -102,18 +102,12 @@ async def test_failed_jobs_come_together_by_their_errors(
     await failed(connection, "ValueError: b", minutes=3_000, trace=PYTHON_TRACE)
     await job(connection, "completed", errors=[attempt_error()])
     page = await get(client, "/errors")
-    assert [row[:6] for row in cells(page)] == [
-        ["newKeyError: <str>", "test_kind", "default", "2", "2", "2"],
-        [
-            "dial tcp <ip>: connect: connection refused",
-            "test_kind, mail_send",
-            "default, mail",
-            "1",
-            "2",
-            "2",
-        ],
-        ["ValueError: b", "test_kind", "default", "–", "–", "1"],
+    assert [row[:4] for row in cells(page)] == [
+        ["newKeyError: <str>", "test_kind", "2", "2"],
+        ["dial tcp <ip>: connect: connection refused", "test_kind, mail_send", "1", "2"],
+        ["ValueError: b", "test_kind", "–", "1"],
     ]
+    assert page.one("p", class_="lead").text == "1 of 3 errors is new within the last hour."
     assert "Of all 5 failed jobs" in page.one("p", class_="note").text
     assert "the tables of riverui" in page.one("p", class_="note").text
     assert not page.all("details", id="menu-state")
@@ -124,7 +118,7 @@ async def test_failed_jobs_come_together_by_their_errors(
     assert address == PATH
     found = await get(client, address or "")
     assert found.one("h2").text == "dial tcp <ip>: connect: connection refused"
-    assert "2 failed jobs now" in found.one("p", class_="job-line").text
+    assert "2 jobs of 2 kinds in 2 queues failed with it" in found.one("p", class_="lead").text
     assert "the tables of riverui" in found.text
     assert "Resolve" not in found.text
 
@@ -152,17 +146,14 @@ async def test_the_page_of_a_group(client: httpx2.AsyncClient, connection: Conne
         "stock.py in take",
         "orders.py in work",
     ]
+    # What all jobs have in common is in the first sentence.
+    assert "15 jobs of test_kind in default failed with it" in page.one("p", class_="lead").text
     shares = {
-        card.one("h3").text: [[cell.text for cell in row.all("td")] for row in card.all("tr")]
+        card.one("h3").text: [row.text for row in card.one("ul", class_="shares").all("li")]
         for card in page.all("section", class_="card")
-        if card.all("table", class_="plain")
+        if card.all("ul", class_="shares")
     }
-    assert shares == {
-        "Kinds": [["test_kind", "15"]],
-        "Queues": [["default", "15"]],
-        "Workers": [["worker-0", "8"], ["worker-1", "7"]],
-        "Releases": [["v1.2", "15"]],
-    }
+    assert shares == {"Hosts": ["worker-0 8", "worker-1 7"], "Releases": ["v1.2"]}
     newest, oldest = page.all("ul", class_="samples")
     assert [link.text for link in newest.all("a")] == [f"#{n}" for n in ids[:10]]
     assert [link.text for link in oldest.all("a")] == [f"#{n}" for n in ids[-3:]]
@@ -170,7 +161,7 @@ async def test_the_page_of_a_group(client: httpx2.AsyncClient, connection: Conne
     assert "NoStock: 0 left" in text
     assert '{"order": 0}' in text
     assert "Equal in all of these: shop" in page.text
-    (link,) = [link for link in page.all("a") if link.text == "Show the jobs"]
+    (link,) = [link for link in page.all("a") if link.text == "open all 15"]
     listed = parse_qs(urlsplit(link.attributes["href"] or "").query)["q"]
     assert listed == [f"id:{','.join(map(str, ids))}"]
     jobs = await get(client, link.attributes["href"] or "")
@@ -216,6 +207,76 @@ async def test_new_is_what_came_with_the_newest_deploy(
     assert len(page.all(class_="chart-mark")) == 2
 
 
+async def test_an_error_of_jobs_that_have_completed_since_is_not_new(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    for minutes in (5, 90):
+        await failed(connection, minutes=minutes, state="retryable")
+        await connection.execute(
+            "update river_job set state = 'completed', finalized_at = attempted_at"
+        )
+    await failed(connection, minutes=4)
+    await failed(connection, "another one", minutes=3)
+    page = await get(client, "/errors")
+    assert [row[0] for row in cells(page)] == [
+        "newanother one",
+        "dial tcp <ip>: connect: connection refused",
+    ]
+    assert page.one("p", class_="lead").text == "1 of 2 errors is new within the last hour."
+    await connection.execute("delete from river_job where errors[1] ->> 'error' like 'another%'")
+    page = await get(client, "/errors")
+    assert page.one("p", class_="lead").text == "None of 1 error is new within the last hour."
+
+
+async def test_errors_that_differ_only_in_their_stacks_are_one_group(
+    kept: Driver, client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    moved = PYTHON_TRACE.replace("stock.py", "shelf.py")
+    for n, trace in enumerate((PYTHON_TRACE, moved, moved)):
+        await failed(connection, "NoStock: 3 left", trace=trace, minutes=9 - n)
+    await failed(connection, "NoStock: 3 left", trace=moved, kind="another", minutes=200)
+    (row,) = cells(await get(client, "/errors"))
+    assert row[3] == "4"
+    fingerprints = {
+        error_signature("NoStock: 3 left", trace).fingerprint for trace in (PYTHON_TRACE, moved)
+    }
+    for fingerprint in fingerprints:
+        page = await get(client, f"/errors/{fingerprint}")
+        assert "Retry 4 at a pace…" in page.text
+        assert [card.text for card in page.all("h3") if "Where" in card.text] == [
+            "Where 3 jobs, own code, the innermost first",
+            "Where 1 jobs, own code, the innermost first",
+        ]
+    # A decision is about all of them, and stays if the jobs with one of the stacks are gone.
+    await client.post(f"/errors/{max(fingerprints)}/ignore", data={"confirmed": "1"})
+    assert await titles(client) == []
+    rows = await connection.execute("select fingerprint, state from riverui_error_group")
+    assert {row["fingerprint"]: row["state"] for row in await rows.fetchall()} == dict.fromkeys(
+        fingerprints, "ignored"
+    )
+    await connection.execute("delete from river_job where errors[1] ->> 'trace' like '%shelf%'")
+    assert await titles(client) == []
+    left = error_signature("NoStock: 3 left", PYTHON_TRACE).fingerprint
+    answer = await client.post(f"/errors/{left}/unresolve", data={"next": "/errors"})
+    assert answer.status_code == 303, answer.text
+    assert len(await titles(client)) == 1
+
+
+async def test_an_address_leads_to_the_worst_or_the_newest_group(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    for n in range(3):
+        await failed(connection, minutes=90 + n, kind="mail_send")
+    await failed(connection, "another one", minutes=70, kind="mail_send")
+    newest = error_signature("another one").fingerprint
+    for query, fingerprint in (("worst", REFUSED), ("newest", newest)):
+        answer = await client.get(f"/errors?open={query}&kind=mail_send")
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/errors/{quote(fingerprint, safe='')}"
+    answer = await client.get("/errors?open=worst&kind=other")
+    assert answer.headers["location"] == "/errors?kind=other"
+
+
 async def test_the_table_is_taken_away(
     kept: Driver, client: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -234,18 +295,19 @@ async def test_filters_and_orders(client: httpx2.AsyncClient, connection: Connec
     await failed(connection, "a broke", minutes=40, kind="y", queue="two")
     await failed(connection, "b broke", minutes=1, kind="y", queue="one")
     await failed(connection, "c broke", minutes=9, kind="y", queue="two")
-    assert await titles(client) == ["b broke", "a broke", "c broke"]
+    assert await titles(client) == ["a broke", "b broke", "c broke"]
+    assert await titles(client, "?order=last") == ["b broke", "a broke", "c broke"]
     assert await titles(client, "?order=count") == ["a broke", "b broke", "c broke"]
     assert await titles(client, "?order=new") == ["b broke", "c broke", "a broke"]
     assert await titles(client, "?kind=x") == ["a broke"]
     assert await titles(client, "?queue=two") == ["a broke", "c broke"]
     assert await titles(client, "?queue=two&kind=x") == []
     assert await titles(client, "?match=B%20Br") == ["b broke"]
-    assert cells(await get(client, "/errors?kind=x"))[0][5] == "1"
+    assert cells(await get(client, "/errors?kind=x"))[0][3] == "1"
     empty = await get(client, "/errors?kind=none")
     assert "No such error" in empty.text
     assert "3 others are not shown" in empty.text
-    for query in ("?order=worst", "?state=dead", "?colour=red"):
+    for query in ("?order=best", "?open=all", "?state=dead", "?colour=red"):
         assert (await client.get(f"/errors{query}")).status_code == 400
 
 
@@ -347,7 +409,7 @@ async def test_what_may_be_done_with_few_rights(
 ) -> None:
     await failed(connection)
     page = await get(reader, f"/errors/{REFUSED}")
-    assert "Retry all" not in page.text
+    assert "at a pace" not in page.text
     assert "Resolve" not in page.text
     for verb in ("resolve", "ignore", "unresolve"):
         answer = await reader.post(f"/errors/{REFUSED}/{verb}", data={})
@@ -370,7 +432,7 @@ async def test_a_group_is_resolved_and_comes_back(
     assert answer.status_code == 303
     page = await get(client, answer.headers["location"])
     assert "Resolved: dial tcp <ip>: connect: connection refused" in page.text
-    assert "resolved in v2" in page.text
+    assert "Resolved in v2" in page.text
     assert "“<b>put right”" in page.text
     assert await titles(client) == []
     assert await titles(client, "?state=resolved") == await titles(client, "?state=all")
@@ -388,7 +450,7 @@ async def test_a_group_is_resolved_and_comes_back(
     page = await get(client, f"/errors/{REFUSED}")
     assert "and came back" in page.text
     assert "No job has this error any more" in page.text
-    assert "Retry all" not in page.text
+    assert "at a pace" not in page.text
     answer = await client.post(f"{PATH}/unresolve", headers=htmx(current=PATH), data={"next": PATH})
     assert answer.headers["HX-Trigger"] == "errors-changed"
     assert "and came back" not in (await get(client, f"/errors/{REFUSED}")).text
@@ -431,8 +493,8 @@ async def test_a_whole_group_is_retried_and_nothing_else(
     ids = [await failed(connection, state=("discarded", "retryable")[n % 2]) for n in range(130)]
     other = await failed(connection, "another error")
     page = await get(client, f"/errors/{REFUSED}")
-    (link,) = [link for link in page.all("a") if link.text == "Retry all 130…"]
-    assert "Show the newest 100" in page.text
+    (link,) = [link for link in page.all("a") if link.text == "Retry 130 at a pace…"]
+    assert "open the newest 100" in page.text
     preview = await get(client, link.attributes["href"] or "")
     assert "Retry 130 jobs (65 retryable, 65 discarded)?" in preview.text
     assert "130 jobs with the error “dial tcp <ip>" in preview.text
@@ -450,7 +512,7 @@ async def test_a_whole_group_is_retried_and_nothing_else(
     rows = await connection.execute("select id from river_job where state <> 'available'")
     assert {row["id"] for row in await rows.fetchall()} == {other, later}
     page = await get(client, answer.headers["location"])
-    assert "Show the jobs" not in page.text
+    assert "open all" not in page.text
     assert all(job_id not in (other, later) for job_id in ids)
     gone = await client.get(f"/jobs/bulk?verb=retry&group={REFUSED[:-1]}0")
     assert gone.status_code == 404
@@ -502,7 +564,7 @@ async def test_ten_thousand_failed_jobs(client: httpx2.AsyncClient, connection: 
     await many(connection, 10_000, errors=25)
     page = await get(client, "/errors")
     assert len(cells(page)) == 25
-    assert {row[5] for row in cells(page)} == {"200"}
+    assert {row[3] for row in cells(page)} == {"200"}
     note = page.one("p", class_="note").text
     assert "Of the newest 5,000 failed jobs, those since" in note
     assert "there are more" in note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -55,6 +55,15 @@ class FailedJob(NamedTuple):
     release: str
     at: datetime
     fingerprint: str
+    like: int = 0
+    """Equal for jobs of a kind whose errors have the same type and message, whatever their stacks;
+    0 if the job sets its fingerprint itself, or if its error has neither.
+    """
+
+    @property
+    def keys(self) -> tuple[str | int, ...]:
+        """Return what is equal for jobs with the same error."""
+        return (self.fingerprint, self.like) if self.like else (self.fingerprint,)
 
 
 class ErrorState(StrEnum):
@@ -137,6 +146,17 @@ class ErrorGroup:
     """Newest first; empty for a group that is only stored."""
     row: ErrorGroupRow | None = None
     """The stored row; None if there is none."""
+    earlier_at: datetime | None = None
+    """When a job failed with it that has since completed; None if none is known."""
+    joined: Sequence[ErrorGroup] = ()
+    """The groups that it joins, of most jobs first, if there are several: their errors differ only
+    in their stacks.
+    """
+
+    @property
+    def parts(self) -> Sequence[ErrorGroup]:
+        """Return the groups as they are stored, one for each fingerprint."""
+        return self.joined or (self,)
 
     @property
     def fingerprint(self) -> str:
@@ -145,9 +165,10 @@ class ErrorGroup:
 
     @property
     def first_at(self) -> datetime:
-        """Return when it was first seen: by the stored row, or else among these jobs."""
+        """Return when it was first seen: by the stored row, or else among the jobs read."""
         seen = [self.jobs[-1].at] if self.jobs else []
-        return min([*seen, self.row.first_at] if self.row else seen)
+        seen += [self.row.first_at] if self.row else []
+        return min([*seen, self.earlier_at] if self.earlier_at else seen)
 
     @property
     def last_at(self) -> datetime:
@@ -230,7 +251,7 @@ def grouped(
 ) -> dict[str, ErrorGroup]:
     """Return groups by fingerprint, those that failed last first; `rows` are their stored rows."""
     found: dict[str, list[FailedJob]] = {}
-    for job in sorted(jobs, key=lambda job: (job.at, job.id), reverse=True):
+    for job in sorted(jobs, key=_when, reverse=True):
         found.setdefault(job.fingerprint, []).append(job)
     return {
         fingerprint: ErrorGroup(
@@ -240,6 +261,58 @@ def grouped(
         )
         for fingerprint, members in found.items()
     }
+
+
+def join_alike(
+    parts: Mapping[str, ErrorGroup], earlier: Mapping[str | int, datetime]
+) -> dict[str, ErrorGroup]:
+    """Return the groups with those joined whose errors differ only in their stacks, by the least
+    fingerprint of each. `earlier` are times at which jobs failed that have since completed, by
+    their `keys`.
+    """
+    sets = {fingerprint: [part] for fingerprint, part in parts.items()}
+    first: dict[int, str] = {}
+    for fingerprint, part in parts.items():
+        for like in {job.like for job in part.jobs if job.like}:
+            small, large = sets[fingerprint], sets[first.setdefault(like, fingerprint)]
+            if small is large:
+                continue
+            if len(small) > len(large):
+                small, large = large, small
+            large += small
+            for each in small:
+                sets[each.fingerprint] = large
+    groups = {}
+    for found in {id(each): each for each in sets.values()}.values():
+        group = found[0] if len(found) == 1 else _join(found)
+        keys = {key for job in group.jobs for key in job.keys}
+        times = [earlier[key] for key in keys & earlier.keys()]
+        groups[group.fingerprint] = replace(group, earlier_at=min(times)) if times else group
+    return groups
+
+
+def _join(parts: Sequence[ErrorGroup]) -> ErrorGroup:
+    newest = max(parts, key=lambda part: part.jobs[0].at)
+    fingerprint = min(part.fingerprint for part in parts)
+    row = None
+    if rows := [part.row for part in parts if part.row]:
+        # The newest decision is about all of them.
+        decided = [row for row in rows if row.decided_at] or rows
+        row = replace(
+            max(decided, key=lambda row: row.decided_at or row.last_at),
+            fingerprint=fingerprint,
+            first_at=min(row.first_at for row in rows),
+            last_at=max(row.last_at for row in rows),
+            number=sum(row.number for row in rows),
+        )
+    jobs = sorted((job for part in parts for job in part.jobs), key=_when, reverse=True)
+    signature = replace(newest.signature, fingerprint=fingerprint)
+    parts = sorted(parts, key=lambda part: len(part.jobs), reverse=True)
+    return ErrorGroup(signature=signature, jobs=tuple(jobs), row=row, joined=parts)
+
+
+def _when(job: FailedJob) -> tuple[datetime, int]:
+    return job.at, job.id
 
 
 def sighting(group: ErrorGroup) -> ErrorGroupSighting:

@@ -20,6 +20,7 @@ from riverui.features.error_groups.section.decide import decide
 from riverui.features.error_groups.section.groups import (
     ORDERS,
     STATES,
+    WORST,
     find,
     line,
     lines,
@@ -396,9 +397,7 @@ ENDPOINTS = (
                     type=Literal[*STATES],
                     default=ErrorState.UNRESOLVED.value,
                 ),
-                Parameter(
-                    name="order", summary="The order.", type=Literal[*ORDERS], default="last"
-                ),
+                Parameter(name="order", summary="The order.", type=Literal[*ORDERS], default=WORST),
                 limit(_LIMIT),
             ),
             extension=True,

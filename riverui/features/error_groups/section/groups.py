@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 
-from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotFound
 from riverui.features.error_groups.domain.fingerprints import FINGERPRINT
 from riverui.features.error_groups.domain.groups import NEW, ErrorGroup, ErrorState, FailedJob
@@ -21,7 +20,14 @@ from riverui.web.http.request_context import url
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ALL = "all"
 """The name of the filter for groups in every state."""
-ORDERS = {"last": "Last first", "count": "Most jobs first", "new": "Newest first"}
+WORST = "worst"
+"""The default order: errors that are new or back, then those of most jobs in the last hour."""
+ORDERS = {
+    WORST: "Worst first",
+    "last": "Last first",
+    "count": "Most jobs first",
+    "new": "Newest first",
+}
 """Orders of groups by their names in URLs, with their labels."""
 STATES = {
     ErrorState.UNRESOLVED.value: "Unresolved",
@@ -41,7 +47,7 @@ class ErrorFilter:
     match: str = ""
     """A text that the title contains, ignoring case."""
     state: str = ErrorState.UNRESOLVED.value
-    order: str = "last"
+    order: str = WORST
 
     def fits(self, job: FailedJob) -> bool:
         """Return whether a job matches kind and queue."""
@@ -56,7 +62,7 @@ def read_filter(request: Request) -> ErrorFilter:
         queue=params.get("queue", ""),
         match=params.get("match", "")[:200],
         state=params.get("state") or ErrorState.UNRESOLVED.value,
-        order=params.get("order") or "last",
+        order=params.get("order") or WORST,
     )
     if found.order not in ORDERS:
         raise BadRequest(f"Unknown order; the orders are {', '.join(ORDERS)}.")
@@ -71,16 +77,21 @@ class View:
 
     reading: ErrorReading
     now: datetime
-    deploy: Mark | None
-    """The newest mark of the last 24 hours."""
+    new: datetime
+    """Since when errors count as new: the newest mark of the last 24 hours, or an hour ago."""
+    new_words: str
+    """The same in words; empty if it is unknown which errors are new."""
 
 
 async def view(request: Request, *, whole: bool = False) -> View:
-    """Return the cached groups and the newest mark."""
+    """Return the cached groups, and since when they count as new."""
     board, now = dashboard(request), datetime.now(UTC)
-    reading = await board.get(ERROR_GROUPS).read(whole=whole)
     marks = await board.marks_since(now - DAY)
-    return View(reading=reading, now=now, deploy=marks[-1] if marks else None)
+    new, words = now - NEW, "within the last hour"
+    if marks:
+        new, words = marks[-1].at, f"since {marks[-1].label}"
+    reading = await board.get(ERROR_GROUPS).read(whole=whole, new=new)
+    return View(reading=reading, now=now, new=new, new_words=words if reading.compared else "")
 
 
 def line(request: Request, seen: View, group: ErrorGroup, jobs: Sequence[FailedJob]) -> ErrorLine:
@@ -118,32 +129,35 @@ def lines(
             and asked.state in (ALL, group.state(seen.now).value)
         ):
             found.append((group, jobs))
-    if asked.order == "count":
+    if asked.order == WORST:
+        found.sort(key=lambda each: _badness(seen, *each), reverse=True)
+    elif asked.order == "count":
         found.sort(key=lambda each: len(each[1]), reverse=True)
     elif asked.order == "new":
         found.sort(key=lambda each: each[0].first_at, reverse=True)
     return [line(request, seen, group, jobs) for group, jobs in found[:limit]], len(found)
 
 
+def _badness(seen: View, group: ErrorGroup, jobs: Sequence[FailedJob]) -> tuple[bool, int, int]:
+    news = bool(new_since(seen, group) or group.regressed_at(seen.now))
+    return news, _since(jobs, seen.now - HOUR), len(jobs)
+
+
 def new_since(seen: View, group: ErrorGroup) -> str:
-    """Return since when a group is new, in words: since the newest mark, or else within the last
-    hour. Empty if it is not new, or if that is unknown because the failed jobs that were read do
-    not go back that far and the group is not stored.
+    """Return since when a group is new, in words. Empty if it is not new, or if that is unknown
+    because the failed jobs that were read do not go back that far and the group is not stored.
     """
-    begun, words = seen.now - NEW, "within the last hour"
-    if seen.deploy is not None:
-        begun, words = seen.deploy.at, f"since {seen.deploy.label}"
     since = seen.reading.since
-    known = group.row is not None or since is None or since <= begun
-    return words if known and group.new_since(begun) else ""
+    known = group.row is not None or since is None or since <= seen.new
+    return seen.new_words if known and group.new_since(seen.new) else ""
 
 
 async def find(request: Request) -> tuple[View, ErrorGroup]:
     """Return the group in the URL; raise NotFound if it is unknown."""
     board, asked = dashboard(request), request.path_params["fingerprint"]
-    group = await board.get(ERROR_GROUPS).find(asked) if FINGERPRINT.fullmatch(asked) else None
-    seen = await view(request)
+    seen = await view(request, whole=True)
     reading = seen.reading
+    group = await board.get(ERROR_GROUPS).find(asked) if FINGERPRINT.fullmatch(asked) else None
     if group is None:
         reason = "No failed job has this error any more: they were retried or deleted."
         if reading.more:

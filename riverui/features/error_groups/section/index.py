@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from riverui.errors import BadRequest
 from riverui.features.error_groups.section.groups import (
     ORDERS,
     STATES,
+    WORST,
     ErrorFilter,
     lines,
     read_filter,
@@ -29,6 +31,8 @@ from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import respond
 from riverui.web.view.tables import Table
 
+_OPENS = {"": "", "worst": WORST, "newest": "new"}
+"""The groups that `open` leads to, as the order whose first group it is."""
 _SHOWN = 100
 """Groups per page."""
 _NAMES = 50
@@ -57,6 +61,10 @@ class ErrorsIndex:
     """Groups that match, shown or not."""
     others: int
     """Groups that do not match."""
+    new: datetime
+    """Since when errors count as new."""
+    new_words: str
+    """The same in words; empty if that is unknown."""
     looked_at: int
     more: bool
     """Whether there are failed jobs besides those read."""
@@ -75,9 +83,15 @@ class ErrorsIndex:
 
 async def index(request: Request) -> Response:
     """Show the groups that are asked for."""
-    only(request, "kind", "queue", "match", "state", "order")
+    only(request, "kind", "queue", "match", "state", "order", "open")
     board, asked = dashboard(request), read_filter(request)
-    seen = await view(request)
+    opened = _OPENS.get(request.query_params.get("open", ""))
+    if opened is None:
+        raise BadRequest("`open` is worst or newest.")
+    seen = await view(request, whole=bool(opened))
+    if opened:
+        found, _ = lines(request, seen, replace(asked, order=opened), limit=1)
+        return RedirectResponse(found[0].url if found else _url(request, asked), status_code=303)
     reading = seen.reading
     shown, fitting = lines(request, seen, asked, limit=_SHOWN)
     possible = SQL in board.driver.capabilities
@@ -94,6 +108,8 @@ async def index(request: Request) -> Response:
             table=error_table(shown),
             groups=fitting,
             others=len(reading.groups) - fitting,
+            new=seen.new,
+            new_words=seen.new_words,
             looked_at=reading.looked_at,
             more=reading.more,
             since=reading.since,

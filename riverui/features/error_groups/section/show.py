@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from riverui.actions.job_verbs import JOB_VERBS
 from riverui.domain.jobs import JobListRow
+from riverui.domain.text import client_host
 from riverui.errors import DatabaseError
 from riverui.features.error_groups.domain.groups import ErrorGroup, ErrorState
 from riverui.features.error_groups.section.charts import chart_start, group_chart
@@ -52,8 +54,8 @@ class ErrorsShow:
     span: str
     """The chart's span, in words."""
     shares: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
-    """By kind, queue, worker and release: a heading, names with their numbers, and the number of
-    names left out.
+    """By kind and queue if there are several, by host and release: a heading, names with their
+    numbers, and the number of names left out.
     """
     samples: tuple[Sample, ...]
     """The newest jobs."""
@@ -136,10 +138,13 @@ def _verbs(shown: ErrorLine) -> tuple[ErrorVerb, ...]:
 
 
 def _shares(group: ErrorGroup) -> Sequence[tuple[str, tuple[tuple[str, int], ...], int]]:
+    hosts: Counter[str] = Counter()
+    for worker, number in group.workers.items():
+        hosts[client_host(worker)] += number
     found = (
-        ("Kinds", group.kinds),
-        ("Queues", group.queues),
-        ("Workers", group.workers),
+        ("Kinds", group.kinds if len(group.kinds) > 1 else {}),
+        ("Queues", group.queues if len(group.queues) > 1 else {}),
+        ("Hosts", dict(hosts.most_common())),
         ("Releases", group.releases),
     )
     return [

@@ -94,16 +94,8 @@ def _kinds(lines: Lines, context: PageContext) -> list[str]:
     return [_named(line.group.kinds) for line in lines]
 
 
-def _queues(lines: Lines, context: PageContext) -> list[str]:
-    return [_named(line.group.queues) for line in lines]
-
-
 def _hours(lines: Lines, context: PageContext) -> list[str]:
     return [number(line.hour) if line.hour else _NONE for line in lines]
-
-
-def _days(lines: Lines, context: PageContext) -> list[str]:
-    return [number(line.day) if line.day else _NONE for line in lines]
 
 
 def _numbers(lines: Lines, context: PageContext) -> list[str]:
@@ -134,7 +126,6 @@ def _lasts(lines: Lines, context: PageContext) -> list[str]:
 _COLUMNS: tuple[Column[ErrorLine], ...] = (
     Column(name="error", css="c-main", header="Error", cells=_titles),
     Column(name="kinds", css="c-names", header="Kinds", cells=_kinds),
-    Column(name="queues", css="c-names c-queues", header="Queues", cells=_queues),
     Column(
         name="line",
         css="c-spark",
@@ -142,7 +133,6 @@ _COLUMNS: tuple[Column[ErrorLine], ...] = (
         cells=_sparks,
     ),
     Column(name="hour", css="c-num", header="1 h", narrow_label="1 h", cells=_hours),
-    Column(name="day", css="c-num", header="24 h", narrow_label="24 h", cells=_days),
     Column(
         name="jobs",
         css="c-num",
