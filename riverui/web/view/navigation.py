@@ -18,6 +18,8 @@ class NavEntry(Struct, frozen=True, kw_only=True):
     """Whether the entry is hidden if riverui's tables are missing."""
     keys: str = ""
     """Keys that open it, pressed in turn, such as `g j`."""
+    phone: bool = False
+    """Whether it stands in the bar of phones, which holds four, and not below More."""
 
 
 class Shortcut(Struct, frozen=True, kw_only=True):

@@ -63,6 +63,7 @@ class NavLink:
     url: str
     icon: str
     keys: str
+    phone: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -321,6 +322,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
                 url=url(request, entry.route),
                 icon=entry.icon,
                 keys=entry.keys,
+                phone=entry.phone,
             )
             for section, entry in board.sections.navigation.items()
             if whole and access.may(entry.right) and board.shows(entry)

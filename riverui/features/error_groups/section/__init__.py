@@ -15,7 +15,12 @@ from riverui.web.view.navigation import NavEntry
 SECTION = Section(
     name="errors",
     navigation=NavEntry(
-        label="Errors", route="errors.index", right="jobs.read", icon="circle-alert", keys="g e"
+        label="Errors",
+        route="errors.index",
+        right="jobs.read",
+        icon="circle-alert",
+        keys="g e",
+        phone=True,
     ),
     routes=(
         GuardedRoute("GET", "/errors", "errors.index", "jobs.read", index.index),

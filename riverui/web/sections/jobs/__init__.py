@@ -23,7 +23,12 @@ from riverui.web.view.navigation import NavEntry, Shortcut
 SECTION = Section(
     name="jobs",
     navigation=NavEntry(
-        label="Jobs", route="jobs.index", right="jobs.read", icon="layers", keys="g j"
+        label="Jobs",
+        route="jobs.index",
+        right="jobs.read",
+        icon="layers",
+        keys="g j",
+        phone=True,
     ),
     routes=(
         GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", index.index),

@@ -10,7 +10,12 @@ from riverui.web.view.navigation import NavEntry
 SECTION = Section(
     name="overview",
     navigation=NavEntry(
-        label="Overview", route="root", right="figures.read", icon="activity", keys="g o"
+        label="Overview",
+        route="root",
+        right="figures.read",
+        icon="activity",
+        keys="g o",
+        phone=True,
     ),
     routes=(
         # Viewers without the right to figures are redirected to the list of jobs.

@@ -11,7 +11,12 @@ from riverui.web.view.navigation import NavEntry
 SECTION = Section(
     name="queues",
     navigation=NavEntry(
-        label="Queues", route="queues.index", right="queues.read", icon="inbox", keys="g q"
+        label="Queues",
+        route="queues.index",
+        right="queues.read",
+        icon="inbox",
+        keys="g q",
+        phone=True,
     ),
     routes=(
         GuardedRoute("GET", "/queues", "queues.index", "queues.read", index.index),
