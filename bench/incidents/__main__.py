@@ -98,9 +98,9 @@ def words(result: Result) -> str:
     lines = [
         f"{mark} {result.name} {result.seed}, {result.minutes} min, {result.reader}{shown}:"
         f" {' '.join(result.names)}",
-        f"    {result.said.headline}",
+        f"    {result.headline}",
     ]
-    for problem in result.said.problems:
+    for problem in result.problems:
         false = " FALSE" if problem.cause in result.wrong else ""
         lines.append(f"    {problem.cause}{false}: {problem.words[:200]}")
     return "\n".join(lines)

@@ -16,9 +16,20 @@ from bench.incidents.background import Background, make
 from bench.incidents.case import Truth
 from bench.incidents.causes import BEFORE, CAUSES, ODDITIES
 from bench.incidents.figures import Minutes, earlier
-from bench.incidents.reports import Said, report, said
-from bench.incidents.rows import CLOCK, Connection, Table, copy, past, set_clock, show_others, utc
+from bench.incidents.reports import Problem, problems, report
+from bench.incidents.rows import (
+    CLOCK,
+    Connection,
+    Table,
+    copy,
+    line,
+    past,
+    set_clock,
+    show_others,
+    utc,
+)
 from bench.incidents.world import World
+from riverui.domain.health import HealthReport
 from riverui.features.figures.domain import HOUR, TEN_MINUTES, Rollup, begin, fold
 from riverui.features.figures.store import RollupStore
 from riverui.storage.connect import connect
@@ -44,7 +55,8 @@ class Result(Struct, frozen=True, kw_only=True):
     right: bool
     wrong: Sequence[str]
     """Causes that were said and are not true."""
-    said: Said
+    headline: str
+    problems: Sequence[Problem]
     names: Sequence[str]
 
 
@@ -59,18 +71,18 @@ class Server:
 
     async def prepare(self) -> None:
         """Make an empty database with all tables."""
-        await self._make(self._name, "template1")
-        driver = connect(self._of(self._name), max_size=1)
+        await self._make("", "template1")
+        driver = connect(self.url(""), max_size=1)
         for tables in ("main", "riverui"):
             await migrate(driver, "up", line=tables)
         await driver.close()
-        async with await self._connect(self._name) as connection:
+        async with await self.connect("") as connection:
             await connection.execute(CLOCK.read_bytes())
 
     async def close(self) -> None:
         """Drop all databases."""
         for end in ("", "_background", "_case"):
-            await self._drop(self._name + end)
+            await self._drop(end)
 
     async def play(
         self, name: str, seed: int, minutes: Sequence[int], readers: Sequence[str]
@@ -85,9 +97,9 @@ class Server:
         if truth is None:
             return []
         await self._fill(_background(name, seed), name if name in BEFORE else "")
-        await self._make(f"{self._name}_case", f"{self._name}_background")
+        await self._make("_case", f"{self._name}_background")
         found: list[Result] = []
-        async with await self._connect(f"{self._name}_case") as connection:
+        async with await self.connect("_case") as connection:
             case = _Case(self, connection, world, self._start)
             async with case.sessions():
                 for minute in minutes:
@@ -104,49 +116,43 @@ class Server:
             return
         rng = Random(f"start {background.seed}")
         self._start = begin(utc(), HOUR) + timedelta(seconds=3_600 * rng.random())
-        name = f"{self._name}_background"
-        await self._make(name, self._name)
-        async with await self._connect(name) as connection:
-            self.first_id = 1 + await copy(connection, past(background, self._start))
+        await self._make("_background", self._name)
+        async with await self.connect("_background") as connection:
+            jobs = past(background)
+            self.first_id = len(jobs) + 1
+            await copy(connection, filter(None, (line(job, 0.0, self._start) for job in jobs)))
             await connection.execute("analyze public.river_job")
-        driver = connect(self.url(name, _OURS), max_size=1)
+        driver = connect(self.url("_background", _OURS), max_size=1)
         async with driver.transaction() as transaction:
             await RollupStore(transaction).rollup_put(earlier(background, self._start))
         await driver.close()
         self._filled = (background.seed, variant)
 
-    def url(self, name: str, path: str) -> str:
+    def url(self, end: str, path: str = "") -> str:
         """Return the URL of a database, whose tables are looked for on this path."""
-        return f"{self._of(name)}{'&' if '?' in self._of(name) else '?'}options=" + quote(
-            f"-csearch_path={path}"
-        )
+        parts = urlsplit(self._url)
+        options = [parts.query] if parts.query else []
+        options += [f"options={quote(f'-csearch_path={path}')}"] if path else []
+        return urlunsplit(parts._replace(path=f"/{self._name}{end}", query="&".join(options)))
 
-    async def connect(self, application: str) -> Connection:
-        """Return a connection to the present case's database."""
-        return await self._connect(f"{self._name}_case", application)
-
-    def case_url(self, path: str) -> str:
-        """Return the URL of the present case's database."""
-        return self.url(f"{self._name}_case", path)
-
-    def _of(self, name: str) -> str:
-        return urlunsplit(urlsplit(self._url)._replace(path=f"/{quote(name)}"))
-
-    async def _connect(self, name: str, application: str = "") -> Connection:
+    async def connect(self, end: str, application: str = "bench") -> Connection:
+        """Return a connection to a database, which sees riverui's tables."""
         return await psycopg.AsyncConnection.connect(
-            self._of(name), autocommit=True, application_name=application or "bench"
+            self.url(end, "pg_catalog,public,ours"), autocommit=True, application_name=application
         )
 
-    async def _make(self, name: str, template: str) -> None:
-        await self._drop(name)
-        async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
-            await connection.execute(
-                f"create database {name} template {template} strategy file_copy".encode()
-            )
+    async def _make(self, end: str, template: str) -> None:
+        await self._drop(end)
+        await self._execute(
+            f"create database {self._name}{end} template {template} strategy file_copy"
+        )
 
-    async def _drop(self, name: str) -> None:
+    async def _drop(self, end: str) -> None:
+        await self._execute(f"drop database if exists {self._name}{end} with (force)")
+
+    async def _execute(self, statement: str) -> None:
         async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
-            await connection.execute(f"drop database if exists {name} with (force)".encode())
+            await connection.execute(statement.encode())
 
 
 class _Case:
@@ -166,8 +172,8 @@ class _Case:
         self._minutes = Minutes(jobs, start)
         self._stored = 0
         self._at = 0.0
-        self._alone = connect(server.case_url(_ALONE), max_size=3)
-        self._ours = connect(server.case_url(_OURS), max_size=3)
+        self._alone = connect(server.url("_case", _ALONE), max_size=3)
+        self._ours = connect(server.url("_case", _OURS), max_size=3)
         self._rng = Random(f"case {world.background.seed}")
 
     @contextlib.asynccontextmanager
@@ -177,12 +183,12 @@ class _Case:
         async with contextlib.AsyncExitStack() as stack:
             live, tasks = self._world.live, []
             if name := live.locks or live.idle:
-                connection = await self._server.connect(name)
+                connection = await self._server.connect("_case", name)
                 await stack.enter_async_context(connection)
                 await connection.set_autocommit(False)
                 if live.locks:
                     await connection.execute(_LOCK)
-                    waiting = await self._server.connect("worker")
+                    waiting = await self._server.connect("_case", "worker")
                     tasks.append(asyncio.create_task(_wait(waiting)))
                     await asyncio.sleep(0.05)
                 else:
@@ -205,7 +211,7 @@ class _Case:
         await show_others(self._connection, self._world, at, self._start, self._rng)
         self._minutes.play(at)
 
-    async def report(self, reader: str) -> Said:
+    async def report(self, reader: str) -> HealthReport:
         """Return what a reader reports."""
         now = self._start + timedelta(seconds=self._at)
         ours, settled = reader == "ours", self._minutes.settled(self._at)
@@ -216,7 +222,7 @@ class _Case:
                 await RollupStore(transaction).rollup_put([*new, *_folded(settled)])
             self._stored = len(settled)
         running = settled if reader == "dashboard" else None
-        return said(await report(driver, now, minutes=running))
+        return await report(driver, now, minutes=running)
 
 
 def _background(name: str, seed: int) -> Background:
@@ -242,12 +248,15 @@ def _folded(minutes: Sequence[Rollup]) -> Iterator[Rollup]:
             yield fold(own, at=at, span=TEN_MINUTES)
 
 
-def _judged(name: str, seed: int, minutes: int, reader: str, truth: Truth, heard: Said) -> Result:
+def _judged(
+    name: str, seed: int, minutes: int, reader: str, truth: Truth, heard: HealthReport
+) -> Result:
     """Return whether what was said of a case is right."""
     causes = (truth.alone if reader != "ours" else ()) or truth.causes
     names = [str(truth.job.id)] if truth.job else truth.names
     right, wrong = False, []
-    for problem in heard.problems:
+    open_now = problems(heard)
+    for problem in open_now:
         if problem.cause in causes:
             right = right or not names or any(each in problem.words for each in names)
             if names and not any(each in problem.words for each in names):
@@ -263,6 +272,7 @@ def _judged(name: str, seed: int, minutes: int, reader: str, truth: Truth, heard
         shown=bool(truth.causes) and truth.shown(minutes),
         right=right,
         wrong=wrong,
-        said=heard,
+        headline=f"{heard.level.value}: {heard.headline}",
+        problems=open_now,
         names=names,
     )

@@ -29,13 +29,6 @@ class Problem(Struct, frozen=True):
     """Everything that is said of it, with its culprit."""
 
 
-class Said(Struct, frozen=True):
-    """What one report said."""
-
-    problems: Sequence[Problem]
-    headline: str
-
-
 async def report(
     driver: Driver, now: datetime, *, minutes: Iterable[Rollup] | None = None
 ) -> HealthReport:
@@ -59,17 +52,14 @@ async def report(
         await figures.close()
 
 
-def said(found: HealthReport) -> Said:
+def problems(found: HealthReport) -> Sequence[Problem]:
     """Return the open problems of a report, each once."""
-    problems: dict[str, Problem] = {}
+    said: dict[str, str] = {}
     for section in found.sections:
         for finding in (section, *section.checks):
             if finding.result is Result.FAILED and finding.cause:
-                words = " ".join(
-                    (problems.get(finding.cause, Problem("", "")).words, _all(finding))
-                )
-                problems[finding.cause] = Problem(finding.cause, words.strip())
-    return Said(list(problems.values()), f"{found.level.value}: {found.headline}")
+                said[finding.cause] = f"{said.get(finding.cause, '')} {_all(finding)}"
+    return [Problem(cause, words.strip()) for cause, words in said.items()]
 
 
 def _all(finding: Finding) -> str:

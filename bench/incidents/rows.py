@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from bench.incidents.background import PAST, RECENT, Background
+from bench.incidents.background import PAST, RECENT, Background, Client
 from bench.incidents.world import Attempt, Job, World
+from riverui.features.figures.domain import begin
 
 _COLUMNS = (
     "id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, args,"
@@ -101,51 +102,35 @@ def _time(seconds: float, start: datetime) -> str:
     return (start + timedelta(seconds=seconds)).isoformat()
 
 
-def past(background: Background, start: datetime) -> Iterator[str]:
-    """Yield the rows of a background's hours before what is played, with ids from 1 on."""
-    rng = Random(f"past {background.seed}")
+def past(background: Background) -> list[Job]:
+    """Return the jobs of a background's hours before what is played, with ids from 1 on."""
+    rng, jobs = Random(f"past {background.seed}"), []
     clients = [client.id for client in background.clients]
-    made: list[tuple[float, str]] = []
     for kind in background.kinds:
         for at in background.arrivals(kind, -PAST, -RECENT, rng):
-            begun = at + rng.expovariate(4)
-            errors, attempt = _NULL, 1
-            if rng.random() < kind.failing:
-                job = Job(kind, at, at)
-                found = _failed_before(job, begun, rng.choice(clients))
-                errors, attempt, begun = _errors(found, 0, start), 2, begun + 2
-            ended = begun + kind.run_seconds(rng)
-            due = _time(at if attempt == 1 else begun - 0.5, start)
-            created = _time(at, start)
-            made.append(
-                (
-                    at,
-                    f"completed\t{attempt}\t25\t{_time(begun, start)}\t{created}\t"
-                    f"{_time(min(ended, -1.0), start)}\t{due}\t{{}}\t"
-                    f'{{"{rng.choice(clients)}"}}\t{errors}\t{kind.name}\t{kind.queue}\t{{}}',
-                )
-            )
-    made.sort()
-    for number, (_, row) in enumerate(made, 1):
-        yield f"{number}\t{row}"
+            job, begun = Job(kind, at, at), at + rng.expovariate(4)
+            failed = rng.random() < kind.failing
+            for error in ("Timeout: read timed out", "") if failed else ("",):
+                attempt = Attempt(begun, begun, rng.choice(clients))
+                attempt.error, attempt.state = error, "retryable" if error else "completed"
+                attempt.end = min(begun + kind.run_seconds(rng), -1.0)
+                begun = attempt.end + 1
+                job.attempts.append(attempt)
+            job.attempts[0].due = at
+            jobs.append(job)
+    jobs.sort(key=lambda job: job.created)
+    for number, job in enumerate(jobs, 1):
+        job.id = number
+    return jobs
 
 
-def _failed_before(job: Job, begun: float, client: str) -> Job:
-    attempt = Attempt(job.due, begun, client)
-    attempt.end, attempt.error, attempt.state = begun + 0.5, "Timeout: read timed out", "retryable"
-    job.attempts.append(attempt)
-    return job
-
-
-async def copy(connection: Connection, lines: Iterable[str]) -> int:
-    """Insert rows of jobs; return how many."""
-    chosen = list(lines)
-    if chosen:
-        async with connection.cursor().copy(
-            f"copy public.river_job ({_COLUMNS}) from stdin".encode()
-        ) as copying:
-            await copying.write("\n".join(chosen) + "\n")
-    return len(chosen)
+async def copy(connection: Connection, lines: Iterable[str]) -> None:
+    """Insert rows of jobs."""
+    text = "".join(f"{line}\n" for line in lines)
+    async with connection.cursor().copy(
+        f"copy public.river_job ({_COLUMNS}) from stdin".encode()
+    ) as copying:
+        await copying.write(text)
 
 
 class Table:
@@ -184,79 +169,49 @@ async def show_others(
     """Make the rows of queues, leader, clients and marks what they are at that time."""
     live, background = world.live, world.background
 
-    def ago(seconds: float) -> datetime:
-        return start + timedelta(seconds=at - seconds)
-
-    def since(seconds: float | None) -> datetime | None:
+    def time(seconds: float | None) -> datetime | None:
         return None if seconds is None else start + timedelta(seconds=seconds)
 
-    statements: list[tuple[str, Sequence[Any]]] = [
-        ("truncate public.river_queue, public.river_leader, ours.riverui_client", ()),
-    ]
+    rows: list[tuple[str, dict[str, Any]]] = []
     for queue in background.queues:
-        paused = live.paused.get(queue)
-        statements.append(
-            (
-                "insert into public.river_queue (name, created_at, updated_at, paused_at)"
-                " values (%s, %s, %s, %s)",
-                (queue, ago(9e6), ago(600 * rng.random()), since(paused)),
-            )
-        )
+        seen, paused = time(at - 600 * rng.random()), time(live.paused.get(queue))
+        rows.append(("river_queue", {"name": queue, "updated_at": seen, "paused_at": paused}))
     if live.leader is not None:
         lost = min(world.gone.get(live.leader, inf), world.leaderless)
-        term = ago(-10) if lost > at else since(lost + 10)
-        statements.append(
-            (
-                "insert into public.river_leader (name, leader_id, elected_at, expires_at)"
-                " values ('default', %s, %s, %s)",
-                (live.leader, ago(9e4), term),
-            )
-        )
-    for at_mark, label in live.marks:
-        statements.append(
-            (
-                "insert into ours.riverui_mark (at, label, release)"
-                " values (date_trunc('minute', %s::timestamptz), %s, %s) on conflict do nothing",
-                (since(at_mark), label, label),
-            )
-        )
+        term = {"elected_at": time(-9e4), "expires_at": time(min(at, lost) + 10)}
+        rows.append(("river_leader", {"name": "default", "leader_id": live.leader, **term}))
+    for marked, label in live.marks:
+        minute = begin(start + timedelta(seconds=marked), timedelta(minutes=1))
+        rows.append(("riverui_mark", {"at": minute, "label": label, "release": label}))
     reports = {client.id for client in background.clients if background.reporting}
-    if world.reports is not None:
-        reports = world.reports
     for client in background.clients:
-        gone = world.gone.get(client.id, inf)
-        if client.id not in reports or live.ended.get(client.id, inf) <= at:
-            continue
-        if world.started.get(client.id, -inf) > at:
-            continue
-        unserved = world.unserved if at >= 0 else ()
-        queues: dict[str, Any] = {
-            name: [slots, 0] for name, slots in client.slots.items() if name not in unserved
-        }
-        untaken = {kind for kind, when in world.untaken.items() if when <= at}
-        kinds = sorted({k.name for k in background.kinds if k.queue in client.slots} - untaken)
-        queues[""] = {"kinds": kinds}
-        seen = min(at, gone) - rng.random() * _HEARTBEAT
         began = world.started.get(client.id, -9e4)
-        statements.append(
-            (
-                "insert into ours.riverui_client (id, registered_at, started_at, heartbeat_at,"
-                " heartbeat_interval, host, pid, language, version, queues)"
-                " values (%s, %s, %s, %s, %s, %s, 7, 'Python 3.13', '1.0', %s)",
-                (
-                    client.id,
-                    since(began),
-                    since(began),
-                    since(seen),
-                    timedelta(seconds=_HEARTBEAT),
-                    client.id.split("_")[0],
-                    json.dumps(queues),
-                ),
-            )
-        )
+        silent = client.id not in (reports if world.reports is None else world.reports)
+        if silent or not began <= at < live.ended.get(client.id, inf):
+            continue
+        last = min(at, world.gone.get(client.id, inf)) - rng.random() * _HEARTBEAT
+        columns = {"id": client.id, "registered_at": time(began), "started_at": time(began)}
+        columns |= {"heartbeat_at": time(last), "heartbeat_interval": f"{_HEARTBEAT} seconds"}
+        columns |= {"host": client.id.split("_")[0], "queues": _slots(world, client, at)}
+        rows.append(("riverui_client", columns))
     async with connection.transaction():
-        for statement, values in statements:
-            await connection.execute(statement.encode(), values)
+        for table in ("river_queue", "river_leader", "riverui_client", "riverui_mark"):
+            await connection.execute(f"delete from {table}".encode())
+        for table, columns in rows:
+            places = ", ".join(["%s"] * len(columns))
+            await connection.execute(
+                f"insert into {table} ({', '.join(columns)}) values ({places})".encode(),
+                list(columns.values()),
+            )
+
+
+def _slots(world: World, client: Client, at: float) -> str:
+    """Return the queues and kinds that a client reports."""
+    unserved = world.unserved if at >= 0 else ()
+    untaken = {kind for kind, since in world.untaken.items() if since <= at}
+    kinds = {kind.name for kind in world.background.kinds if kind.queue in client.slots}
+    queues = {name: [slots, 0] for name, slots in client.slots.items() if name not in unserved}
+    return json.dumps({**queues, "": {"kinds": sorted(kinds - untaken)}})
 
 
 async def set_clock(connection: Connection, *, ahead: timedelta, behind: timedelta) -> None:
