@@ -29,7 +29,9 @@ _NAMES = (*CAUSES, *ODDITIES)
 @click.option("--first", default=0, help="The seed of the first background.")
 @click.option("--cause", "names", multiple=True, type=click.Choice(_NAMES), help="Only these.")
 @click.option("--minutes", multiple=True, type=int, default=MINUTES, help="Only so long ago.")
-@click.option("--reader", "readers", multiple=True, type=click.Choice(READERS), default=READERS)
+@click.option(
+    "--reader", "readers", multiple=True, type=click.Choice(list(READERS)), default=tuple(READERS)
+)
 @click.option("--verbose", "-v", is_flag=True, help="Print what each report said.")
 @click.option("--misses", is_flag=True, help="Print what the reports said that were not right.")
 @click.option("--jobs", "-j", default=os.cpu_count() or 1, help="Processes.")
@@ -57,7 +59,9 @@ def main(
             ).url
         pool = stack.enter_context(ProcessPoolExecutor(max_workers=jobs))
         seeds = range(first, first + backgrounds)
-        one = partial(play, url, tuple(names or _NAMES), tuple(sorted(minutes)), tuple(readers))
+        one = partial(
+            play, url, tuple(names or _NAMES), tuple(sorted(minutes)), tuple(readers or READERS)
+        )
         for found in pool.map(one, seeds):
             results += found
             for result in found:

@@ -105,10 +105,6 @@ class Background(Struct, kw_only=True):
         """Return the kinds of a queue."""
         return [kind for kind in self.kinds if kind.queue == queue]
 
-    def kind(self, name: str) -> Kind:
-        """Return a kind by its name."""
-        return next(kind for kind in self.kinds if kind.name == name)
-
     def slots(self, queue: str) -> int:
         """Return how many jobs of a queue run at once at most."""
         return sum(client.slots.get(queue, 0) for client in self.clients)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from heapq import heappop, heappush
-from math import exp, floor, inf
+from math import floor, inf
 from random import Random
 
-from bench.incidents.background import DAY, MINUTE, PAST, RECENT, Background, Kind
+from bench.incidents.background import AFTER, DAY, MINUTE, PAST, RECENT, Background
 from bench.incidents.world import Job
 from riverui.domain.figures import Tally
 from riverui.features.figures.domain import Pair, Rollup, Waiting, begin
@@ -31,7 +29,14 @@ class Minutes:
         self._pairs: dict[int, dict[Pair, Tally]] = {}
         self._events = sorted(_events(jobs), key=lambda event: event[0])
         self._next = 0
-        self._waiting = _waits(jobs)
+        self._waits: dict[int, dict[str, tuple[int, float]]] = {}
+        """By minute and queue: how many jobs waited, and since when the oldest did."""
+        for job in jobs:
+            for attempt in job.attempts:
+                self._wait(job, attempt.due, attempt.start)
+            last = job.attempts[-1].state if job.attempts else "retryable"
+            if last == "retryable" and job.moved < inf:
+                self._wait(job, job.due, job.cancelled)
 
     def number(self, at: float) -> int:
         """Return the number of the minute of this time: the incident begins in minute 0."""
@@ -64,24 +69,27 @@ class Minutes:
                 at=self.begins(number),
                 span=timedelta(minutes=1),
                 pairs=self._pairs.get(number, {}),
-                waiting=self._waiting_at(self.begins(number)),
+                waiting=self._waiting_at(number),
             )
             for number in range(first, last)
         ]
 
-    def _waiting_at(self, begins: datetime) -> Mapping[str, Waiting]:
-        at = (begins - self.start).total_seconds() + MINUTE / 2
-        found = {}
-        jobs, oldest = 0, 0.0
-        for queue, (times, seen) in self._waiting.items():
-            place = bisect_right(times, at) - 1
-            count, since = seen[place] if place >= 0 else (0, inf)
-            if count:
-                age = max(0.0, at - since)
-                found[queue] = Waiting(jobs=count, capped=False, oldest=timedelta(seconds=age))
-                jobs, oldest = jobs + count, max(oldest, age)
-        found[""] = Waiting(jobs=jobs, capped=False, oldest=timedelta(seconds=oldest))
-        return found
+    def _waiting_at(self, number: int) -> Mapping[str, Waiting]:
+        at = number * MINUTE - self._shift + MINUTE / 2
+        found, total = {}, Waiting(jobs=0, capped=False, oldest=timedelta(0))
+        for queue, (jobs, since) in self._waits.get(number, {}).items():
+            found[queue] = Waiting(jobs=jobs, capped=False, oldest=timedelta(seconds=at - since))
+            jobs += total.jobs
+            total = Waiting(jobs=jobs, capped=False, oldest=max(total.oldest, found[queue].oldest))
+        return {**found, "": total}
+
+    def _wait(self, job: Job, due: float, start: float) -> None:
+        """Count a job that waits in the middle of some minutes."""
+        half = MINUTE / 2
+        for number in range(self.number(due - half) + 1, self.number(min(start, AFTER) - half) + 1):
+            queues = self._waits.setdefault(number, {})
+            jobs, since = queues.get(job.kind.queue, (0, due))
+            queues[job.kind.queue] = (jobs + 1, min(since, due))
 
 
 def _events(jobs: Sequence[Job]) -> list[tuple[float, float, Job, str, float, float]]:
@@ -100,41 +108,6 @@ def _events(jobs: Sequence[Job]) -> list[tuple[float, float, Job, str, float, fl
             if attempt.state in ("completed", "discarded"):
                 found.append((attempt.end, attempt.end, job, attempt.state, run, wait))
     return found
-
-
-def _waits(jobs: Sequence[Job]) -> Mapping[str, tuple[list[float], list[tuple[int, float]]]]:
-    """Return how many jobs of each queue waited at certain times, and since when the oldest did."""
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for job in jobs:
-        own = spans.setdefault(job.kind.queue, [])
-        own += [(attempt.due, attempt.start) for attempt in job.attempts]
-        last = job.attempts[-1] if job.attempts else None
-        if job.moved < inf and (last is None or last.state == "retryable"):
-            own.append((job.due, job.cancelled))
-    return {queue: _depths(own) for queue, own in spans.items()}
-
-
-def _depths(spans: list[tuple[float, float]]) -> tuple[list[float], list[tuple[int, float]]]:
-    spans.sort()
-    waiting: list[tuple[float, float]] = []
-    times, seen, place, count = [], [], 0, 0
-    at, step = -RECENT, MINUTE / 4
-    ends: list[float] = []
-    last = max((span[0] for span in spans), default=-RECENT)
-    while at < max(last, 0.0) + 40 * MINUTE:
-        while place < len(spans) and spans[place][0] <= at:
-            heappush(waiting, spans[place])
-            heappush(ends, spans[place][1])
-            place, count = place + 1, count + 1
-        while ends and ends[0] <= at:
-            heappop(ends)
-            count -= 1
-        while waiting and waiting[0][1] <= at:
-            heappop(waiting)
-        times.append(at)
-        seen.append((count, waiting[0][0] if waiting else inf))
-        at += step
-    return times, seen
 
 
 def earlier(background: Background, start: datetime) -> list[Rollup]:
@@ -158,31 +131,22 @@ def earlier(background: Background, start: datetime) -> list[Rollup]:
 def _usual(
     background: Background, at: datetime, span: timedelta, offset: float, rng: Random
 ) -> Rollup:
-    minutes = span.total_seconds() / MINUTE
-    pairs = {}
+    minutes, pairs = span.total_seconds() / MINUTE, {}
     for kind in background.kinds:
         share = 1.0 if kind.every else background.share_of_day(offset)
-        jobs = _poisson(kind.rate * minutes * share, rng)
-        if jobs:
-            pairs[kind.queue, kind.name] = _tally(kind, jobs, rng)
+        if jobs := _about(kind.rate * minutes * share, rng):
+            failed = _about(jobs * kind.failing, rng)
+            tally = Tally(completed=jobs, inserted=jobs, failed=failed)
+            shown = min(jobs, _SAMPLED)
+            for number in range(shown):
+                times = jobs // shown + (number < jobs % shown)
+                tally.run.add_microseconds(int(kind.run_seconds(rng) * 1e6), times)
+                tally.wait.add_microseconds(int(rng.expovariate(4) * 1e6), times)
+            pairs[kind.queue, kind.name] = tally
     nothing = Waiting(jobs=0, capped=False, oldest=timedelta(0))
     return Rollup(at=at, span=span, pairs=pairs, waiting={"": nothing})
 
 
-def _tally(kind: Kind, jobs: int, rng: Random) -> Tally:
-    tally = Tally(completed=jobs, inserted=jobs, failed=_poisson(jobs * kind.failing, rng))
-    shown = min(jobs, _SAMPLED)
-    for number in range(shown):
-        times = jobs // shown + (number < jobs % shown)
-        tally.run.add_microseconds(int(kind.run_seconds(rng) * 1e6), times)
-        tally.wait.add_microseconds(int(rng.expovariate(4) * 1e6), times)
-    return tally
-
-
-def _poisson(mean: float, rng: Random) -> int:
-    if mean > 50:
-        return max(0, round(rng.gauss(mean, mean**0.5)))
-    limit, count, product = exp(-mean), 0, rng.random()
-    while product > limit:
-        count, product = count + 1, product * rng.random()
-    return count
+def _about(mean: float, rng: Random) -> int:
+    """Return how many events there were, if so many are expected."""
+    return max(0, round(rng.gauss(mean, mean**0.5)))

@@ -40,6 +40,7 @@ MINUTES = (1, 5, 15, 40)
 _OURS = "public,ours,pg_catalog"
 _ALONE = "public,pg_catalog"
 _LOCK = b"lock table public.river_job in share row exclusive mode"
+_OPEN = b"select pg_current_xact_id()"
 _WAITS = b"update public.river_job set attempt = attempt where id = -1"
 
 
@@ -132,7 +133,7 @@ class Server:
         """Return the URL of a database, whose tables are looked for on this path."""
         parts = urlsplit(self._url)
         options = [parts.query] if parts.query else []
-        options += [f"options={quote(f'-csearch_path={path}')}"] if path else []
+        options += [f"options={quote(f'-csearch_path={path} -cjit=off')}"] if path else []
         return urlunsplit(parts._replace(path=f"/{self._name}{end}", query="&".join(options)))
 
     async def connect(self, end: str, application: str = "bench") -> Connection:
@@ -181,33 +182,26 @@ class _Case:
         """Show the beginning, and open the sessions that belong to the incident."""
         await self.show(0.0)
         async with contextlib.AsyncExitStack() as stack:
-            live, tasks = self._world.live, []
-            if name := live.locks or live.idle:
-                connection = await self._server.connect("_case", name)
-                await stack.enter_async_context(connection)
-                await connection.set_autocommit(False)
-                if live.locks:
-                    await connection.execute(_LOCK)
-                    waiting = await self._server.connect("_case", "worker")
-                    tasks.append(asyncio.create_task(_wait(waiting)))
-                    await asyncio.sleep(0.05)
-                else:
-                    await connection.execute("select pg_current_xact_id()")
+            if name := self._world.locks or self._world.idle:
+                session = await stack.enter_async_context(await self._server.connect("_case", name))
+                await session.set_autocommit(False)
+                await session.execute(_LOCK if self._world.locks else _OPEN)
+            if self._world.locks:
+                waiting = await self._server.connect("_case", "worker")
+                stack.push_async_callback(waiting.close)
+                waiting.pgconn.send_query(_WAITS)
+                await asyncio.sleep(0.05)
             self._begun = utc()
             yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await self._alone.close()
         await self._ours.close()
 
     async def show(self, at: float) -> None:
         """Make the database what it is at this time."""
         self._at = at
-        if not (self._world.live.locks and at):
+        if not (self._world.locks and at):
             # Nothing changes while the table is locked.
             await self._table.show(at)
-            await self._connection.execute("analyze public.river_job")
         await show_others(self._connection, self._world, at, self._start, self._rng)
         self._minutes.play(at)
 
@@ -233,11 +227,6 @@ def _background(name: str, seed: int) -> Background:
     return background
 
 
-async def _wait(connection: Connection) -> None:
-    async with connection:
-        await connection.execute(_WAITS)
-
-
 def _folded(minutes: Sequence[Rollup]) -> Iterator[Rollup]:
     """Yield the rollups of ten minutes that are complete."""
     parts: dict[datetime, list[Rollup]] = {}
@@ -254,14 +243,13 @@ def _judged(
     """Return whether what was said of a case is right."""
     causes = (truth.alone if reader != "ours" else ()) or truth.causes
     names = [str(truth.job.id)] if truth.job else truth.names
-    right, wrong = False, []
-    open_now = problems(heard)
-    for problem in open_now:
-        if problem.cause in causes:
-            right = right or not names or any(each in problem.words for each in names)
-            if names and not any(each in problem.words for each in names):
-                wrong.append(problem.cause)
-        elif problem.cause not in (*truth.also, *truth.causes, *(["late"] if truth.causes else [])):
+    true = {*truth.also, *truth.causes, *(["late"] if truth.causes else [])}
+    right, wrong, said = False, [], problems(heard)
+    for problem in said:
+        named = not names or any(each in problem.words for each in names)
+        if problem.cause in causes and named:
+            right = True
+        elif problem.cause in causes or problem.cause not in true:
             wrong.append(problem.cause)
     return Result(
         name=name,
@@ -273,6 +261,6 @@ def _judged(
         right=right,
         wrong=wrong,
         headline=f"{heard.level.value}: {heard.headline}",
-        problems=open_now,
+        problems=said,
         names=names,
     )

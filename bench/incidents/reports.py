@@ -16,9 +16,14 @@ from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 
-READERS = ("alone", "ours", "dashboard")
+READERS = {
+    "alone": "River's tables alone",
+    "ours": "with riverui's tables",
+    "dashboard": "a dashboard that runs",
+}
 """A command on River's tables alone, one with riverui's tables as well, and a dashboard that has
-been running since before the incident began."""
+been running since before the incident began; in words.
+"""
 
 
 class Problem(Struct, frozen=True):

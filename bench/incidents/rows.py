@@ -167,27 +167,27 @@ async def show_others(
     connection: Connection, world: World, at: float, start: datetime, rng: Random
 ) -> None:
     """Make the rows of queues, leader, clients and marks what they are at that time."""
-    live, background = world.live, world.background
+    background = world.background
 
     def time(seconds: float | None) -> datetime | None:
         return None if seconds is None else start + timedelta(seconds=seconds)
 
     rows: list[tuple[str, dict[str, Any]]] = []
     for queue in background.queues:
-        seen, paused = time(at - 600 * rng.random()), time(live.paused.get(queue))
+        seen, paused = time(at - 600 * rng.random()), time(world.paused.get(queue))
         rows.append(("river_queue", {"name": queue, "updated_at": seen, "paused_at": paused}))
-    if live.leader is not None:
-        lost = min(world.gone.get(live.leader, inf), world.leaderless)
+    if world.leader is not None:
+        lost = min(world.gone.get(world.leader, inf), world.leaderless)
         term = {"elected_at": time(-9e4), "expires_at": time(min(at, lost) + 10)}
-        rows.append(("river_leader", {"name": "default", "leader_id": live.leader, **term}))
-    for marked, label in live.marks:
+        rows.append(("river_leader", {"name": "default", "leader_id": world.leader, **term}))
+    for marked, label in world.marks:
         minute = begin(start + timedelta(seconds=marked), timedelta(minutes=1))
         rows.append(("riverui_mark", {"at": minute, "label": label, "release": label}))
     reports = {client.id for client in background.clients if background.reporting}
     for client in background.clients:
         began = world.started.get(client.id, -9e4)
         silent = client.id not in (reports if world.reports is None else world.reports)
-        if silent or not began <= at < live.ended.get(client.id, inf):
+        if silent or not began <= at < world.ended.get(client.id, inf):
             continue
         last = min(at, world.gone.get(client.id, inf)) - rng.random() * _HEARTBEAT
         columns = {"id": client.id, "registered_at": time(began), "started_at": time(began)}

@@ -7,12 +7,6 @@ from collections.abc import Iterable, Sequence
 from bench.incidents.play import MINUTES, Result
 from bench.incidents.reports import READERS
 
-_WORDS = {
-    "alone": "River's tables alone",
-    "ours": "with riverui's tables",
-    "dashboard": "a dashboard that runs",
-}
-
 
 def score(results: Sequence[Result], *, backgrounds: int) -> str:
     """Return the tables."""
@@ -32,10 +26,11 @@ def score(results: Sequence[Result], *, backgrounds: int) -> str:
             shown = [result for result in own if result.shown]
             alarms = sum(bool(result.wrong) for result in odd)
             lines.append(
-                f"| {_WORDS[reader]} | {_share(own)} | {_share(shown)} | {_true([*own, *odd])} |"
+                f"| {READERS[reader]} | {_share(own)} | {_share(shown)} | {_true([*own, *odd])} |"
                 f" {alarms:,} of {len(odd):,} |"
             )
-    lines += ["", _header("incident, minutes ago"), "|---|" + "---|" * (len(READERS) * 4)]
+    heads = [f"{words}: {n}" for words in READERS.values() for n in MINUTES]
+    lines += ["", f"| minutes ago | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for name in dict.fromkeys(result.name for result in sick):
         lines.append(_row(name, [result for result in sick if result.name == name]))
     lines.append(_row("**all**", sick))
@@ -46,15 +41,6 @@ def score(results: Sequence[Result], *, backgrounds: int) -> str:
         for name, cause in sorted(set(wrong), key=lambda each: (-wrong.count(each), each)):
             lines.append(f"| {cause} | {name} | {wrong.count((name, cause)):,} |")
     return "\n".join(lines) + "\n"
-
-
-def _header(first: str) -> str:
-    cells = [
-        f"{_WORDS[reader]}: {MINUTES[0]}" if n == 0 else str(MINUTES[n])
-        for reader in READERS
-        for n in range(len(MINUTES))
-    ]
-    return f"| {first} | " + " | ".join(cells) + " |"
 
 
 def _row(name: str, results: Sequence[Result]) -> str:

@@ -7,8 +7,6 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from random import Random
 
-from msgspec import Struct, field
-
 from bench.incidents.background import AFTER, RECENT, Background, Kind
 
 _POLL = 0.15
@@ -69,30 +67,22 @@ class Job:
         """Whether its metadata counts how often it was rescued, as newer versions of River do."""
 
 
-class Live(Struct, kw_only=True):
-    """What is not a job: rows of other tables, and sessions."""
-
-    paused: dict[str, float] = field(default_factory=dict)
-    """Queue → since when."""
-    leader: str | None = None
-    """The client that leads; None if none does."""
-    locks: str = ""
-    """The name of a session that holds a lock on River's jobs, for which another waits."""
-    idle: str = ""
-    """The name of a session that leaves a transaction open."""
-    marks: list[tuple[float, str]] = field(default_factory=list)
-    """Deploys."""
-    ended: dict[str, float] = field(default_factory=dict)
-    """Client → when it stopped in an orderly way."""
-
-
 class World:
     """What an incident changes, and the jobs that follow from it. It begins at 0 seconds."""
 
     def __init__(self, background: Background, rng: Random) -> None:
         self.background = background
         self.rng = rng
-        self.live = Live(leader=rng.choice(background.clients).id)
+        self.leader: str | None = rng.choice(background.clients).id
+        """The client that leads; None if none does."""
+        self.paused: dict[str, float] = {}
+        """Queue → since when."""
+        self.locks = self.idle = ""
+        """The names of sessions: one locks River's jobs, one leaves a transaction open."""
+        self.marks: list[tuple[float, str]] = []
+        """Deploys."""
+        self.ended: dict[str, float] = {}
+        """Client → when it stopped in an orderly way."""
         self.stops: dict[str, Span] = {}
         """Queue → when no job of it is started."""
         self.gone: dict[str, float] = {}
@@ -121,11 +111,6 @@ class World:
         """Further jobs that are to be worked."""
         self.made: list[Job] = []
         """Jobs that are complete as they are."""
-
-    def hold(self, job: Job, client: str, at: float) -> None:
-        """Add a job that a client fetched then and never ends."""
-        job.attempts.append(Attempt(job.due, at, client))
-        self.made.append(job)
 
     def jobs(self) -> list[Job]:
         """Return the jobs of the last hour and after the beginning, in the order of their ids."""
@@ -179,7 +164,7 @@ class World:
             slot, _, client = heappop(free)
             start = max(at, slot) + (0.02 if slot > at else rng.expovariate(1 / _POLL))
             gone = self.gone.get(client, inf)
-            if start >= min(gone, self.live.ended.get(client, inf)):
+            if start >= min(gone, self.ended.get(client, inf)):
                 heappush(ready, (at, number, job))
                 number += 1
                 continue

@@ -11,20 +11,20 @@ _SESSIONS = ("psql", "backfill.py", "rails console", "pg_dump", "metabase")
 def blocked(world: World) -> Truth | None:
     """Keep a lock on River's jobs: nothing is inserted, fetched or completed."""
     world.frozen = 0.0
-    world.live.locks = world.rng.choice(_SESSIONS)
+    world.locks = world.rng.choice(_SESSIONS)
     return Truth(
         causes=["blocked"],
-        names=[world.live.locks],
+        names=[world.locks],
         also=["nobody_works", "long_transaction", "periodic_stopped", "leaderless"],
     )
 
 
 def long_transaction(world: World) -> Truth | None:
     """Leave a transaction open, so that Postgres cannot clean up."""
-    world.live.idle = world.rng.choice(_SESSIONS)
+    world.idle = world.rng.choice(_SESSIONS)
     return Truth(
         causes=["long_transaction"],
-        names=[world.live.idle],
+        names=[world.idle],
         shown=lambda minutes: minutes >= 15,
     )
 

@@ -12,13 +12,11 @@ _MOST_JOBS = 12_000
 """Jobs that an incident adds at most, so that a case stays small."""
 
 
-def _queue(world: World, least: float = 1.0) -> tuple[str, Kind] | None:
-    """Return a queue and its busiest kind, which comes at least so often a minute."""
-    found = [k for k in world.background.kinds if k.rate >= least and not k.every]
-    if not found:
-        return None
-    kind = world.rng.choice(found)
-    return kind.queue, kind
+def _kind(world: World) -> Kind:
+    """Return a kind that comes often, if there is one."""
+    kinds = [kind for kind in world.background.kinds if not kind.every]
+    found = [kind for kind in kinds if kind.rate >= 1]
+    return world.rng.choice(found or [max(kinds, key=lambda kind: kind.rate)])
 
 
 def _resize(world: World, queue: str, slots: int) -> int:
@@ -51,10 +49,8 @@ def _tight(world: World, queue: str, kind: Kind, minutes: float) -> float:
 
 def retry_storm(world: World) -> Truth | None:
     """Let all jobs come back at once that failed while a partner was down."""
-    found = _queue(world)
-    if found is None:
-        return None
-    (queue, kind), rng, background = found, world.rng, world.background
+    kind = _kind(world)
+    queue, rng, background = kind.queue, world.rng, world.background
     down, minutes = rng.uniform(30, 85), rng.uniform(20, 70)
     count = kind.rate * background.share_of_day(0) * down
     slots = max(1, round(background.load(queue) + count * kind.mean_run / MINUTE / minutes))
@@ -80,10 +76,8 @@ def retry_storm(world: World) -> Truth | None:
 
 def flood(world: World) -> Truth | None:
     """Insert very many jobs of one kind, at once or over a quarter of an hour."""
-    found = _queue(world, least=0.2)
-    if found is None:
-        return None
-    (queue, kind), rng = found, world.rng
+    kind = _kind(world)
+    queue, rng = kind.queue, world.rng
     minutes = rng.uniform(20, 70)
     pace = _tight(world, queue, kind, minutes)
     count = int(min(max(pace * minutes, 60), _MOST_JOBS))
@@ -102,19 +96,18 @@ def flood(world: World) -> Truth | None:
 
 def slow_kind(world: World) -> Truth | None:
     """Let the service that a kind calls answer late: its jobs hold every slot of the queue."""
-    found = _queue(world)
-    if found is None:
+    rng, background = world.rng, world.background
+    seconds, excess = rng.uniform(25, 55), rng.uniform(1.3, 3)
+    found = []
+    for kind in background.kinds:
+        wanted = kind.rate * background.share_of_day(0) * seconds / MINUTE
+        slots = max(1, int(wanted / excess))
+        if wanted > 1.2 and seconds > 6 * kind.run and background.load(kind.queue) < slots * 0.7:
+            found.append((kind, slots))
+    if not found:
         return None
-    (queue, kind), rng = found, world.rng
-    seconds = rng.uniform(15, 55)
-    if seconds < 6 * kind.run:
-        return None
-    wanted = kind.rate * world.background.share_of_day(0) * seconds / MINUTE
-    slots = max(1, int(wanted / rng.uniform(1.3, 3)))
-    if wanted < 1.2 or world.background.load(queue) > slots * 0.7:
-        return None
-    if slots < world.background.slots(queue):
-        _resize(world, queue, slots)
+    kind, slots = rng.choice(found)
+    _resize(world, kind.queue, slots)
     world.runs[kind.name] = lambda start, usual: (
         usual if start < 0 else seconds * rng.uniform(0.8, 1.2)
     )
@@ -128,10 +121,8 @@ def slow_kind(world: World) -> Truth | None:
 
 def hang(world: World) -> Truth | None:
     """Let jobs of a kind never end: one slot after the other is lost."""
-    found = _queue(world)
-    if found is None:
-        return None
-    (queue, kind), rng = found, world.rng
+    kind = _kind(world)
+    queue, rng = kind.queue, world.rng
     share = rng.choice((0.3, 1.0, 1.0))
     world.runs[kind.name] = lambda start, usual: (
         inf if start >= 0 and rng.random() < share else usual
@@ -145,49 +136,42 @@ def hang(world: World) -> Truth | None:
         names=[kind.name],
         also=["limits", "nobody_works", "falling_behind"],
         shown=lambda minutes: (
-            min(pace * minutes, slots) >= 2 and minutes * MINUTE >= max(20 * kind.run, 90)
+            min(pace * minutes, slots) >= min(2, slots)
+            and minutes * MINUTE >= max(20 * kind.run, 90)
         ),
     )
 
 
 def limits(world: World) -> Truth | None:
     """Let much more of everything come than a queue's clients can work."""
-    found = _queue(world)
-    if found is None:
-        return None
-    (queue, _), rng, background = found, world.rng, world.background
-    times = rng.uniform(2.0, 4.0)
-    slots = max(1, int(background.load(queue) * times / rng.uniform(1.3, 2)))
-    if slots < background.load(queue) * 1.15 or background.pace(queue) * times > 1_500:
-        return None
-    _resize(world, queue, slots)
-    for each in background.of(queue):
-        if not each.every:
-            world.rates[each.name] = ((0.0, inf), times)
-    return _behind(world, queue, background.load(queue) * times / slots)
+    return _overload(world, (1.3, 2.0), most=6.0)
 
 
 def slow_drain(world: World) -> Truth | None:
     """Let a queue fall slowly behind: a little more comes than its clients can work, or they are a
     little slower than before.
     """
-    found = _queue(world)
-    if found is None:
+    return _overload(world, (1.1, 1.25), most=3.0, slower=world.rng.random() < 0.5)
+
+
+def _overload(
+    world: World, loads: tuple[float, float], *, most: float, slower: bool = False
+) -> Truth | None:
+    """Let up to `most` times as much come, or take so long, so that clients lack slots."""
+    background, load = world.background, world.rng.uniform(*loads)
+    usual = {queue: background.load(queue) for queue in background.queues}
+    slots = {queue: max(1, int(1 + used * 1.1)) for queue, used in usual.items()}
+    found = [queue for queue, used in usual.items() if load * slots[queue] <= most * used]
+    if not found:
         return None
-    (queue, _), rng, background = found, world.rng, world.background
-    slots = max(2, round(background.load(queue) * rng.uniform(1.15, 1.4)))
-    if slots < background.load(queue) * 1.1 or background.load(queue) < 0.8:
-        return None
-    _resize(world, queue, slots)
-    times = slots / background.load(queue) * rng.uniform(1.1, 1.25)
-    if rng.random() < 0.5:
-        for each in background.of(queue):
-            if not each.every:
-                world.rates[each.name] = ((0.0, inf), times)
-    else:
-        for each in background.of(queue):
-            world.runs[each.name] = lambda start, usual: usual if start < 0 else usual * times
-    return _behind(world, queue, background.load(queue) * times / slots)
+    queue = world.rng.choice(found)
+    times = load * _resize(world, queue, slots[queue]) / usual[queue]
+    for kind in background.of(queue):
+        if slower:
+            world.runs[kind.name] = lambda start, run: run if start < 0 else run * times
+        elif not kind.every:
+            world.rates[kind.name] = ((0.0, inf), times)
+    return _behind(world, queue, load)
 
 
 def _behind(world: World, queue: str, load: float) -> Truth:

@@ -66,13 +66,13 @@ def mass_cancel(world: World) -> None:
 def good_deploy(world: World) -> None:
     """Replace all clients by new ones, one after the other, without trouble."""
     background = world.background
-    world.live.marks.append((0.0, "v2.0.1"))
+    world.marks.append((0.0, "v2.0.1"))
     for n, old in enumerate(list(background.clients)):
         new = Client(id=f"{old.id[:-2]}77", slots=dict(old.slots))
         background.clients.append(new)
-        world.live.ended[old.id] = 8.0 + 20 * n
+        world.ended[old.id] = 8.0 + 20 * n
         world.started[new.id] = 10.0 + 20 * n
-    world.live.leader = background.clients[-1].id
+    world.leader = background.clients[-1].id
 
 
 def slow_hour(world: World) -> None:
@@ -96,7 +96,7 @@ def empty_paused_queue(world: World) -> None:
     queue = world.rng.choice(world.background.queues)
     for kind in world.background.of(queue):
         kind.rate, kind.every = 1e-9, 0.0
-    world.live.paused[queue] = -10 * MINUTE
+    world.paused[queue] = -10 * MINUTE
     world.stops[queue] = (-10 * MINUTE, inf)
 
 
@@ -130,13 +130,13 @@ def scaled_down(world: World) -> None:
     """Stop one of several clients in an orderly way; the others have slots enough."""
     clients = world.background.clients
     if len(clients) > 1:
-        world.live.ended[clients[-1].id] = 0.0
+        world.ended[clients[-1].id] = 0.0
         for client in clients[:-1]:
             client.slots = {
                 queue: 3 * max(client.slots.get(queue, 1), clients[-1].slots.get(queue, 1))
                 for queue in {*client.slots, *clients[-1].slots}
             }
-        world.live.leader = clients[0].id
+        world.leader = clients[0].id
 
 
 def long_runs(world: World) -> None:

@@ -25,7 +25,7 @@ def failures(world: World) -> Truth | None:
 def deploy(world: World) -> Truth | None:
     """Let a kind begin to fail with a deploy, which is marked."""
     version = f"v{world.rng.randint(1, 9)}.{world.rng.randint(0, 40)}.{world.rng.randint(0, 9)}"
-    world.live.marks.append((-world.rng.random() * 60, version))
+    world.marks.append((-world.rng.random() * 60, version))
     # Without marks, which are rows of riverui, it can only be told that failures rise.
     return _fails(world, ["deploy"], alone=["deploy", "failures"])
 

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from math import inf
 
-from bench.incidents.background import Background, Kind
+from bench.incidents.background import Kind
 from bench.incidents.case import Truth
-from bench.incidents.world import Job, World
+from bench.incidents.world import Attempt, Job, World
 
 UNKNOWN = "job kind is not registered in the client's Workers bundle: "
 
 
-def busy_queue(world: World, least: float = 0.5) -> str | None:
-    """Return a queue that gets at least so many jobs a minute, of jobs that are due at once."""
+def busy_queue(world: World) -> str:
+    """Return a queue that gets some jobs, if there is one."""
     pace = world.background.pace
-    found = [queue for queue in world.background.queues if pace(queue) >= least]
-    return world.rng.choice(found) if found else None
-
-
-def come_by(background: Background, queue: str, minutes: float) -> float:
-    """Return how many jobs of a queue come within so many minutes."""
-    return background.pace(queue) * minutes
+    found = [queue for queue in world.background.queues if pace(queue) >= 0.5]
+    return world.rng.choice(found or [max(world.background.queues, key=pace)])
 
 
 def nobody_works(world: World) -> Truth | None:
     """Stop all clients of one queue in an orderly way; others go on."""
     queue = busy_queue(world)
-    if queue is None:
-        return None
     world.stops[queue] = (0.0, inf)
     if world.rng.random() < 0.5 and len(world.background.queues) > 1:
         # A program without this queue was deployed: heartbeats no longer report it.
@@ -36,7 +29,7 @@ def nobody_works(world: World) -> Truth | None:
     return Truth(
         causes=["nobody_works"],
         names=[queue],
-        shown=lambda minutes: come_by(background, queue, minutes) >= 3,
+        shown=lambda minutes: background.pace(queue) * minutes >= 3,
     )
 
 
@@ -51,8 +44,8 @@ def lost_client(world: World) -> Truth | None:
         return None
     kind = max(background.of(queue), key=lambda kind: kind.rate)
     _killed(world, client.id, kind)
-    if world.live.leader == client.id:
-        world.live.leader = next(c.id for c in background.clients if c.id != client.id)
+    if world.leader == client.id:
+        world.leader = next(c.id for c in background.clients if c.id != client.id)
     # With heartbeats it would be found, and its jobs rescued, by the other clients of riverui:
     # the others are Go's.
     world.reports = {client.id} if background.reporting else set()
@@ -62,15 +55,13 @@ def lost_client(world: World) -> Truth | None:
         causes=["lost_client"],
         names=[client.id, client.id.split("_")[0]],
         also=[] if others else ["nobody_works"],
-        shown=lambda minutes: minutes * 60 > slow and come_by(background, queue, minutes) >= 5,
+        shown=lambda minutes: minutes * 60 > slow and background.pace(queue) * minutes >= 5,
     )
 
 
 def all_gone(world: World) -> Truth | None:
     """Kill all clients while they hold jobs."""
     queue = busy_queue(world)
-    if queue is None:
-        return None
     for client in world.background.clients:
         own = [name for name in client.slots if world.background.pace(name) >= 0.2]
         kinds = [kind for name in own for kind in world.background.of(name)]
@@ -81,7 +72,7 @@ def all_gone(world: World) -> Truth | None:
     return Truth(
         causes=["nobody_works"],
         also=["lost_client", "leaderless"],
-        shown=lambda minutes: come_by(background, queue, minutes) >= 3,
+        shown=lambda minutes: background.pace(queue) * minutes >= 3,
     )
 
 
@@ -91,33 +82,30 @@ def _killed(world: World, client: str, kind: Kind) -> None:
     for _ in range(world.rng.randint(1, 6)):
         at = -world.rng.random() * min(kind.run, 5.0)
         job = Job(kind, at - 0.3, at - 0.3)
-        world.hold(job, client, at)
+        job.attempts.append(Attempt(job.due, at, client))
+        world.made.append(job)
 
 
 def paused(world: World) -> Truth | None:
     """Pause one queue, or all of them, and forget it."""
     background, every = world.background, world.rng.random() < 0.3
     queue = busy_queue(world)
-    if queue is None:
-        return None
     for name in background.queues if every else [queue]:
-        world.live.paused[name] = 0.0
+        world.paused[name] = 0.0
         world.stops[name] = (0.0, inf)
     return Truth(
         causes=["paused"],
         names=[] if every else [queue],
-        shown=lambda minutes: come_by(background, queue, minutes) >= 2,
+        shown=lambda minutes: background.pace(queue) * minutes >= 2,
     )
 
 
 def leaderless(world: World) -> Truth | None:
     """End the leader, and elect no client in its place: due jobs stay scheduled."""
     queue = busy_queue(world)
-    if queue is None:
-        return None
     world.leaderless = 0.0
     if world.rng.random() < 0.5:
-        world.live.leader = None
+        world.leader = None
     kind, rng = world.rng.choice(world.background.of(queue)), world.rng
     every = rng.uniform(3, 40)
     for n in range(int(3_000 / every)):
