@@ -37,8 +37,6 @@ async def test_the_same_seed_is_the_same_case(admin_url: str) -> None:
     await server.prepare()
     try:
         first, second = [await server.play("failures", 2, (15,), ("alone",)) for _ in range(2)]
-        assert [result.problems for result in first] == [
-            result.problems for result in second
-        ]
+        assert [result.problems for result in first] == [result.problems for result in second]
     finally:
         await server.close()
