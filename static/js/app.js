@@ -11,6 +11,7 @@ import "./kept.js";
 import "./copy.js";
 import "./preferences.js";
 import "./suggest.js";
+import "./palette.js";
 import "./charts.js";
 import "./workflow-graph.js";
 import "./keys.js";

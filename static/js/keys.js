@@ -2,6 +2,7 @@
 import { all, one } from "./dom.js";
 import { boxOf, rows, ticked } from "./job-rows.js";
 import { refreshNow } from "./live.js";
+import { paletteKey } from "./palette.js";
 import { isBusy } from "./requests.js";
 import { select, selectAll, selectTo, unselect } from "./selection.js";
 import { suggestionKey } from "./suggest.js";
@@ -80,6 +81,7 @@ function focusFound({ sourceElement }) {
 
 document.addEventListener("keydown", (event) => {
   stepLater = 0;
+  if (paletteKey(event)) return;
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.target.id === "q") {
     suggestionKey(event);

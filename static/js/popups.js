@@ -26,7 +26,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("close", ({ target }) => {
-  if (target.matches("dialog")) target.replaceChildren();
+  if (target.id === "dialog") target.replaceChildren();
 }, true);
 
 document.addEventListener("htmx:before:swap", (event) => {

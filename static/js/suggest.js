@@ -27,17 +27,18 @@ function hideSuggestions() {
 }
 
 /** Returns the suggestions for that question as markup; null where there are none to be had. */
-async function answerTo(address, question) {
+export async function answerTo(address, question, target = "") {
   asking?.abort();
-  if (answers.has(question)) return answers.get(question);
+  const asked = `${address}?${question}`;
+  if (answers.has(asked)) return answers.get(asked);
   asking = new AbortController();
   try {
-    const headers = { "HX-Request": "true" };
-    const answer = await fetch(`${address}?${question}`, { headers, signal: asking.signal });
+    const headers = { "HX-Request": "true", "HX-Target": target };
+    const answer = await fetch(asked, { headers, signal: asking.signal });
     if (!answer.ok) return null;
-    answers.set(question, await answer.text());
+    answers.set(asked, await answer.text());
     if (answers.size > ANSWERS_KEPT) answers.delete(answers.keys().next().value);
-    return answers.get(question);
+    return answers.get(asked);
   } catch {
     return null; // typed on, or the server is away: no suggestions is no harm
   }
@@ -62,13 +63,13 @@ function askSuggestions(pause) {
   }, pause);
 }
 
-function choose(step) {
-  const list = options();
+/** Chooses the option of the list that is so many steps from the chosen one, for the field above it. */
+export function choose(step, field = one("#q"), list = options()) {
   if (!list.length) return;
-  const at = list.indexOf(chosen());
+  const at = list.findIndex((option) => option.ariaSelected === "true");
   const next = list[(at + step + list.length + (at < 0 && step < 0 ? 1 : 0)) % list.length];
   list.forEach((option) => option.setAttribute("aria-selected", String(option === next)));
-  one("#q").setAttribute("aria-activedescendant", next.id);
+  field.setAttribute("aria-activedescendant", next.id);
   next.scrollIntoView({ block: "nearest" });
 }
 

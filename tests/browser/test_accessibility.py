@@ -78,6 +78,7 @@ def _paths(job: int) -> dict[str, str]:
         "operations": "/operations",
         "about": "/about",
         "help": "/help",
+        "palette": "/palette?q=a",
         "api": "/api",
         "preview": "/jobs/bulk?verb=delete&q=&state=completed&next=/jobs",
         "nothing": "/nowhere",

@@ -26,7 +26,10 @@ from tests.web.stand_ins import DeadDriver, browser, dashboard
 from tests.workflows import workflow
 
 PUBLIC_ROUTES = {"health", "robots", "static"}
-SIGNED_IN_ROUTES = {"api", "api.openapi", "help", "preferences", "river_ui.settings", "root"}
+SIGNED_IN_ROUTES = {"api", "api.openapi", "help", "palette", "preferences"} | {
+    "river_ui.settings",
+    "root",
+}
 
 
 def table() -> list[GuardedRoute]:

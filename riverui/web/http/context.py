@@ -28,7 +28,14 @@ from riverui.web.http.own_table import OwnTableWatch
 from riverui.web.http.read_replica import ReadReplica
 from riverui.web.http.request_context import NOBODY, Viewer, reading, request_context
 from riverui.web.limits import DashboardLimits
-from riverui.web.view.contributions import AttemptsLink, JobCard, JobGroup, JobKeeping, KindCard
+from riverui.web.view.contributions import (
+    AttemptsLink,
+    JobCard,
+    JobGroup,
+    JobKeeping,
+    KindCard,
+    PaletteSource,
+)
 from riverui.web.view.navigation import NavEntry, Shortcut
 
 T = TypeVar("T")
@@ -93,6 +100,8 @@ class Section:
     """Cards that it adds to the page of a job."""
     kind_cards: tuple[KindCard, ...] = ()
     """Cards that it adds to the page of a kind."""
+    palette: PaletteSource | None = None
+    """What it offers in the palette, besides its navigation entry."""
     attempts_link: Callable[[HTTPConnection, JobShowRow], AttemptsLink | None] | None = None
     """Returns the link that it adds to the attempts of a job; None for none."""
     job_keeping: JobKeeping | None = None
@@ -119,6 +128,7 @@ class Sections:
         self.marks = next((section.marks for section in sections if section.marks), None)
         self.job_cards = tuple(card for section in sections for card in section.job_cards)
         self.kind_cards = tuple(card for section in sections for card in section.kind_cards)
+        self.palettes = tuple(section.palette for section in sections if section.palette)
         self.attempts_links = tuple(
             section.attempts_link for section in sections if section.attempts_link
         )

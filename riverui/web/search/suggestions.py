@@ -17,6 +17,7 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import Field
 from riverui.storage.stores.suggestions import SuggestionStore
+from riverui.web.http.context import Service
 from riverui.web.search import grammar, json_terms, query
 
 log = logging.getLogger("riverui.suggest")
@@ -102,6 +103,10 @@ class Suggestions:
             options.append(Option(insert=before + token + space + after, label=label, hint=hint))
         return tuple(options[:OPTIONS])
 
+    async def names(self, field: Field, match: str) -> Sequence[str]:
+        """Return at most OPTIONS names that contain `match`, those that begin with it first."""
+        return await self._names.get(field, match)
+
     async def _tokens(self, typed: str) -> list[tuple[str, str, str, bool]]:
         """Return completions of a term: text, label, hint, and whether it is complete."""
         found = _TYPED.fullmatch(typed)
@@ -162,6 +167,10 @@ class Suggestions:
                     (f"{minus}{query.term(field, name)}", f"{field.value}:{name}", "", True)
                 )
         return keys[:4] + states + named
+
+
+SUGGESTIONS = Service(make=lambda board: Suggestions(board.reads))
+"""The suggestions of an app."""
 
 
 class _Names:

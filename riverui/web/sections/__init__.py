@@ -20,6 +20,7 @@ from riverui.web.sections import (
     jobs,
     kinds,
     overview,
+    palette,
     periodic,
     queues,
     river_ui,
@@ -40,6 +41,7 @@ SECTIONS = Sections(
     workers.SECTION,
     operations.SECTION,
     about.SECTION,
+    palette.SECTION,
     marks.SECTION,
     river_ui.SECTION,
 )

@@ -33,6 +33,34 @@ class KindCard:
     """Returns the card of a kind; None for no card."""
 
 
+class PaletteEntry(NamedTuple):
+    """An entry of the palette."""
+
+    label: str
+    """May be a job's text."""
+    url: str
+    icon: str
+    """Name of a symbol in static/icons.svg."""
+    hint: str
+    """What it is: a queue."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaletteSource:
+    """What a section offers in the palette."""
+
+    right: str
+    """The right that viewers need to be offered it."""
+    find: Callable[[Request, str], Awaitable[Sequence[PaletteEntry]]]
+    """Returns a few entries, the best first, for a typed text, which is not empty; none if they
+    cannot be read within a second.
+    """
+
+
+MAX_SOURCE = 5
+"""Entries that a section offers at most."""
+
+
 class AttemptsLink(NamedTuple):
     """A link beside the attempts of a job."""
 

@@ -309,24 +309,30 @@ def respond(
     return response
 
 
+def navigation(request: Request) -> tuple[NavLink, ...]:
+    """Return the entries of the navigation that the viewer may open."""
+    board, access = dashboard(request), who(request)
+    return tuple(
+        NavLink(
+            section=section,
+            label=entry.label,
+            url=url(request, entry.route),
+            icon=entry.icon,
+            keys=entry.keys,
+            phone=entry.phone,
+        )
+        for section, entry in board.sections.navigation.items()
+        if access.may(entry.right) and board.shows(entry)
+    )
+
+
 def _shell(request: Request, *, whole: bool) -> Shell:
     board, seen = dashboard(request), request_context(request)
     access = who(request)
     config, replica = board.config, board.replica
     return Shell(
         base=seen.base,
-        nav=tuple(
-            NavLink(
-                section=section,
-                label=entry.label,
-                url=url(request, entry.route),
-                icon=entry.icon,
-                keys=entry.keys,
-                phone=entry.phone,
-            )
-            for section, entry in board.sections.navigation.items()
-            if whole and access.may(entry.right) and board.shows(entry)
-        ),
+        nav=navigation(request) if whole else (),
         env_name=config.env_name,
         env_color=config.env_color or "grey",
         user=access.user,

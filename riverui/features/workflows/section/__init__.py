@@ -6,6 +6,7 @@ from riverui.features.workflows.section import (
     api,
     graph,
     index,
+    palette,
     show,
     signals,
     signals_api,
@@ -16,7 +17,7 @@ from riverui.features.workflows.section.job_cards import started_workflows, work
 from riverui.features.workflows.section.own_waits import EXPRESSIONS
 from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.view.contributions import JobCard
+from riverui.web.view.contributions import JobCard, PaletteSource
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -40,6 +41,7 @@ SECTION = Section(
     api=api.ENDPOINTS,
     rights={signals_api.RIGHT: "send signals to workflows"},
     services=(EXPRESSIONS,),
+    palette=PaletteSource(right="jobs.read", find=palette.find),
     job_cards=(
         JobCard(template="workflows/_job_started.html", read=started_workflows),
         JobCard(template="workflows/_job_task.html", read=workflow_card),

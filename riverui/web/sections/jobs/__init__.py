@@ -6,6 +6,7 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.web.api.time_limits import API_TIME_LIMITS
 from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
+from riverui.web.search.suggestions import SUGGESTIONS
 from riverui.web.sections.jobs import (
     api,
     bulk,
@@ -18,6 +19,7 @@ from riverui.web.sections.jobs import (
     show,
     suggest,
 )
+from riverui.web.view.contributions import PaletteSource
 from riverui.web.view.navigation import NavEntry, Shortcut
 
 SECTION = Section(
@@ -48,7 +50,8 @@ SECTION = Section(
         GuardedRoute("GET", "/suggest", "suggest", "jobs.read", suggest.index),
     ),
     api=api.ENDPOINTS,
-    services=(API_TIME_LIMITS, search.SEARCHES, suggest.SUGGESTIONS),
+    services=(API_TIME_LIMITS, search.SEARCHES, SUGGESTIONS),
+    palette=PaletteSource(right="jobs.read", find=suggest.palette),
     rights={
         **{verb.right: verb.allows for verb in JOB_VERBS.values()},
         new.RIGHT: "insert jobs",
