@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.verbs import JobVerb
 from riverui.web.api.time_limits import API_TIME_LIMITS
 from riverui.web.http.context import Section
 from riverui.web.http.routes import GuardedRoute
@@ -21,6 +22,14 @@ from riverui.web.sections.jobs import (
 )
 from riverui.web.view.contributions import PaletteSource
 from riverui.web.view.navigation import NavEntry, Shortcut
+
+
+def _asks(verb: JobVerb) -> str:
+    """Return what the list of keys says about a verb that asks first."""
+    if verb.removes:
+        return " (asks first, unless it can be undone)"
+    return " (asks first)" if verb.asks else ""
+
 
 SECTION = Section(
     name="jobs",
@@ -67,9 +76,7 @@ SECTION = Section(
         Shortcut(keys=("n",), does="new job"),
         Shortcut(keys=("a",), does="select all on this page"),
         *(
-            Shortcut(
-                keys=(verb.key,), does=f"{verb.label.lower()}{' (asks first)' if verb.asks else ''}"
-            )
+            Shortcut(keys=(verb.key,), does=f"{verb.label.lower()}{_asks(verb)}")
             for verb in JOB_VERBS.values()
         ),
     ),

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import DELETE, JOB_VERBS
 from riverui.actions.verbs import JobVerb
-from riverui.domain.jobs import JobListRow
+from riverui.domain.jobs import FINALIZED, JobListRow
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.http import action_notices
@@ -47,8 +47,6 @@ class JobsConfirm:
     verb: JobVerb
     effect: str
     """What the verb will do, in sentences."""
-    kept: bool
-    """Whether deleted jobs are kept, unless the form says otherwise."""
     ids: tuple[int, ...]
     samples: tuple[JobListRow, ...]
     suggestions: Mapping[str, Sequence[str]]
@@ -77,7 +75,10 @@ async def warn(verb: JobVerb, request: Request) -> Response:
 
 
 async def act(verb: JobVerb, request: Request) -> Response:
-    """Do a verb to the selected jobs; if it asks first, only once the form has been sent."""
+    """Do a verb to the selected jobs; if it asks first, only once the form has been sent.
+
+    Ended jobs that the notice can put back are deleted without a question.
+    """
     posted = await form(request)
     ids, home = action_notices.selected_ids(posted), url(request, "jobs.index")
     next_url = local_path(request, posted.get("next"), default=home)
@@ -87,13 +88,13 @@ async def act(verb: JobVerb, request: Request) -> Response:
     keeping = board.sections.job_keeping if verb is DELETE else None
     if keeping is not None and not await keeping.ready(request):
         keeping = None
-    if verb.asks and posted.get("confirmed") != "1":
+    asks = verb.asks and posted.get("confirmed") != "1"
+    if asks and not (keeping is not None and await _have_ended(request, ids)):
         return respond(
             request,
             JobsConfirm(
                 verb=verb,
                 effect=(keeping or verb).effect[len(ids) > 1],
-                kept=keeping is not None,
                 ids=ids,
                 samples=await _samples(request, ids[:_SAMPLES]),
                 suggestions=await suggestions(request, verb),
@@ -102,7 +103,7 @@ async def act(verb: JobVerb, request: Request) -> Response:
         )
     given = verb.read(posted)
     undo, limit = None, board.config.action_timeout
-    if keeping is not None and posted.get("for_good") != "1":
+    if keeping is not None:
         changes, fields = await keeping.delete(request, ids)
         if fields:
             undo_url = url(request, keeping.undo_route)
@@ -175,7 +176,14 @@ async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[
     return found
 
 
-async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
+async def _have_ended(request: Request, ids: Sequence[int]) -> bool:
+    return all(row.state in FINALIZED for row in await _samples(request, ids, lean=True))
+
+
+async def _samples(
+    request: Request, ids: Sequence[int], *, lean: bool = False
+) -> tuple[JobListRow, ...]:
     wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
+    params = JobPageParams(filter=wanted, limit=len(ids), lean=lean)
     async with dashboard(request).driver.reading() as executor:
-        return (await executor.jobs.list(JobPageParams(filter=wanted, limit=len(ids)))).rows
+        return (await executor.jobs.list(params)).rows
