@@ -10,7 +10,7 @@ from httpx2 import AsyncClient
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from tests.factory import Make
+from tests.factory import Make, attempt_error
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
@@ -35,11 +35,32 @@ async def test_the_last_good_one_before_it(client: AsyncClient, make: Make) -> N
     assert f"#{good}" in text
     assert "ada<b>" in text
     assert '"bob"' in text
-    assert "1 value is the same" in text
+    assert "2 values are the same" in text
     assert "slow" in text
     assert "later" not in text
     assert "old" not in text
     assert not page.one("main").all("b")
+
+
+async def test_what_failed_jobs_share_comes_first(client: AsyncClient, make: Make) -> None:
+    for n in range(6):
+        args = {"order": {"id": n}, "host": "b" if n else "a", "lines": [{"sku": n % 2}]}
+        await attempted(make, "completed", 30 - n, args=args)
+        error = [attempt_error(25, f"refused after {n} s")]
+        args = {"order": {"id": 10 + n}, "host": "a", "lines": [{"sku": 7 if n > 2 else None}]}
+        bad = await attempted(make, "discarded", 20 - n, args=args, errors=error)
+        other = [attempt_error(25, "timeout")]
+        await attempted(make, "discarded", 10, args={"host": f"c{n}"}, errors=other)
+    page = parse((await client.get(f"/jobs/{bad}/compare")).text)
+    first, *_ = page.one("main").all(class_="compare-first")
+    assert " ".join(first.text.split()) == (
+        'args.host is "a" in 5 of 5 other jobs that failed like this one,'
+        " and in 1 of 6 that completed."
+    )
+    shared, others = page.all("table")
+    assert [row.one("th").text for row in shared.one("tbody").all("tr")] == ["args.host"]
+    assert "args.order.id" in others.text
+    assert page.one("details", class_="explain").text.split()[:3] == ["3", "other", "differences"]
 
 
 async def test_nothing_to_compare_with(client: AsyncClient, make: Make) -> None:

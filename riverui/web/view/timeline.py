@@ -17,6 +17,8 @@ RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 """The error that River's rescuer writes for an attempt that it gives up."""
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+")
+_SHAPE = 150
+"""Characters of an error that are compared: lists of jobs show little more."""
 _CANCEL_ERROR = "JobCancelError"
 _INSTANT = timedelta(seconds=1)
 """Times closer together than this count as one: they come from several clocks."""
@@ -94,8 +96,13 @@ def grouped(attempts: Sequence[JobAttempt]) -> tuple[tuple[JobAttempt, ...], ...
 def _alike(attempt: JobAttempt) -> str:
     """Return a text that is the same for attempts of a group; empty for one that stands alone."""
     if attempt.error is not None:
-        return f"error {_NUMBER.sub('0', attempt.error)}"
+        return f"error {shape(attempt.error)}"
     return "unknown" if attempt.outcome == "unknown" and attempt.log is None else ""
+
+
+def shape(error: str) -> str:
+    """Return the first line of an error without its numbers."""
+    return _NUMBER.sub("0", error.partition("\n")[0][:_SHAPE])
 
 
 def attempt_count(job: JobShowRow) -> int:

@@ -71,14 +71,6 @@ class StateLink:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chip:
-    """One filter term as shown, with the address of the list without it."""
-
-    text: str
-    remove_url: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class FilterForm:
     """The filter of the list, as shown and edited."""
 
@@ -88,7 +80,8 @@ class FilterForm:
     """The same as plain form fields: id kind queue priority tag worker args metadata error attempt
     created scheduled started finished → text of the field ("" when unused).
     """
-    chips: tuple[Chip, ...]
+    chips: tuple[Choice, ...]
+    """Its terms, each with the list without it."""
     clear_url: str
     """This list without any filter term (the state stays)."""
     hidden: tuple[tuple[str, str], ...]
@@ -264,9 +257,10 @@ def _filter_form(request: Request, listing: Listing) -> FilterForm:
         q=search.text,
         fields=search.fields(),
         chips=tuple(
-            Chip(
-                text=search.text[part.start : part.end],
-                remove_url=list_url(request, listing, listing.query(q=search.without(part))),
+            Choice(
+                value="",
+                label=search.text[part.start : part.end],
+                url=list_url(request, listing, listing.query(q=search.without(part))),
             )
             for part in search.parts
         ),

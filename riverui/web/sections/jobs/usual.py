@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,7 +9,6 @@ from starlette.requests import Request
 
 from riverui.domain.figures import WINDOWS
 from riverui.domain.jobs import JobShowRow
-from riverui.domain.sketch import Sketch
 from riverui.features.figures.reader.figure_reader import promptly
 from riverui.web.http.context import access, dashboard
 from riverui.web.view.job_table import run_span, wait_span
@@ -26,11 +24,9 @@ class BesideUsual:
     """One span of a job compared with what is usual."""
 
     words: str
-    """What the job did, such as "waited"."""
+    """What the job did: "waited" or "ran"."""
     span: timedelta | None
     """None if it has not ended."""
-    since: datetime
-    """When it began."""
     usual: timedelta
     """The 95th percentile for jobs of its kind that ended in the last hour."""
     much: bool
@@ -46,29 +42,14 @@ async def beside_usual(request: Request, job: JobShowRow, now: datetime) -> tupl
     if figures is None:
         return ()
     total = figures.total
-    return (*_waited(job, total.wait, now), *_ran(job, total.run, now))
-
-
-def _waited(job: JobShowRow, usual: Sketch, now: datetime) -> Iterator[BesideUsual]:
-    if span := wait_span(job):
-        yield from _beside("waited" if span[1] else "waiting for", *span, usual, now)
-
-
-def _ran(job: JobShowRow, usual: Sketch, now: datetime) -> Iterator[BesideUsual]:
-    if span := run_span(job):
-        yield from _beside("ran" if span[1] else "running for", *span, usual, now)
-
-
-def _beside(
-    words: str, begin: datetime, end: datetime | None, usual: Sketch, now: datetime
-) -> Iterator[BesideUsual]:
-    found = usual.quantile(0.95)
-    if found is None or usual.n < _FEWEST:
-        return
-    yield BesideUsual(
-        words=words,
-        span=None if end is None else end - begin,
-        since=begin,
-        usual=found,
-        much=(end or now) - begin > _MUCH * found,
+    spans = (("waited", wait_span(job), total.wait), ("ran", run_span(job), total.run))
+    return tuple(
+        BesideUsual(
+            words=words,
+            span=None if span[1] is None else span[1] - span[0],
+            usual=found,
+            much=(span[1] or now) - span[0] > _MUCH * found,
+        )
+        for words, span, usual in spans
+        if span and usual.n >= _FEWEST and (found := usual.quantile(0.95)) is not None
     )
