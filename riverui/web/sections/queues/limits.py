@@ -120,6 +120,8 @@ class QueueLimits:
     """Whether clients are configured with different rate limits."""
     clients: Sequence[ClientLine] = ()
     """Clients of riverui that work the queue, by name."""
+    slots: int | None = None
+    """Jobs that its clients work at once; None if unknown."""
     edit_url: str = ""
     """Address of the form; empty for viewers without the right, or if no client serves the queue.
     """
@@ -137,7 +139,7 @@ async def read_limits(request: Request, queue: QueueRow) -> QueueLimits:
             rates = await rate_actions.read(executor, queue, clients, limit=_KEYS)
     except DatabaseError as error:
         return QueueLimits(holds=None, problem=str(error), edit_url=address)
-    holds = found.effective
+    holds, slots = found.effective, clients.slots(queue.name)
     return QueueLimits(
         holds=holds if holds is not None and holds.limits else None,
         override=found.override,
@@ -160,6 +162,7 @@ async def read_limits(request: Request, queue: QueueRow) -> QueueLimits:
             )
             for row in sorted(clients.rows, key=lambda row: (row.host, row.id))[:_CLIENTS]
         ],
+        slots=slots.most if slots else None,
         edit_url=address,
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -29,11 +30,15 @@ from riverui.web.search.figure_addresses import (
 from riverui.web.sections.queues.index import QUICK_CAP, exactly, line, queue_minutes, short_name
 from riverui.web.sections.queues.limits import QueueLimits, read_limits
 from riverui.web.view.chart_cards import ChartCard, chart_cards
+from riverui.web.view.format import newest_error
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.queue_table import QueueLine
 from riverui.web.view.render import respond
 
 _CHARTS = ("flow", "wait")
+_FAILURES = 20
+"""Newest failed jobs read; equal ones are shown once."""
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +48,14 @@ class KindLine:
     kind: str
     counts: Mapping[JobState, Count]
     url: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Failed jobs of one kind with the same error, but for numbers in it."""
+
+    newest: JobListRow
+    times: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +72,8 @@ class QueuesShow:
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
     kinds: tuple[KindLine, ...]
-    failures: tuple[JobListRow, ...]
+    failures: tuple[Failure, ...]
+    """Of the newest failed jobs."""
     failures_url: str
     limits: QueueLimits
     errors_url: str
@@ -86,7 +100,7 @@ async def show(request: Request) -> Response:
     try:
         async with board.driver.reading() as executor:
             kinds = await executor.queues.kind_count(name, cap=QUICK_CAP)
-            failures = await executor.queues.failure_list(name)
+            failures = await executor.queues.failure_list(name, limit=_FAILURES)
     except QueryTimeout as error:
         page = error_page(request, error)[1]
         problem = Problem(title=page.title, detail=page.detail)
@@ -114,7 +128,7 @@ async def show(request: Request) -> Response:
                 )
                 for kind, counts in kinds
             ),
-            failures=tuple(failures),
+            failures=tuple(_folded(failures)),
             errors_url=f"{errors_url}?{urlencode({'queue': name})}"
             if failures and errors_url
             else "",
@@ -124,3 +138,13 @@ async def show(request: Request) -> Response:
             problem=problem,
         ),
     )
+
+
+def _folded(rows: Sequence[JobListRow]) -> Iterator[Failure]:
+    """Yield the failures that differ, the newest first."""
+    groups: dict[tuple[str, str], list[JobListRow]] = {}
+    for row in rows:
+        error = _DIGITS.sub("0", newest_error(row) or "")
+        groups.setdefault((row.kind, error), []).append(row)
+    for group in groups.values():
+        yield Failure(newest=group[0], times=len(group))
